@@ -1,0 +1,92 @@
+/**
+ * Where backups live. Two implementations: a folder and S3. test/contracts/object-store.contract.ts is this contract
+ * as tests; every implementation passes it.
+ *
+ * Keys are `/`-separated, relative to the store's own prefix, made only by object-keys.ts. Objects are immutable: there
+ * is no way to overwrite one (invariant 9).
+ *
+ * Every method rejects with a `CellError`:
+ * - `object_store_unavailable`: no answer, not now, or no permission yet; trying again may help. After the store's own
+ *   bounded retries.
+ * - `object_store_error`: it answered, and the answer is wrong or final.
+ * Every method honours `signal` and gives up at its own deadline even without one (invariant 13).
+ */
+export interface ObjectStore {
+  /** For messages and logs: the URL it was made from, without credentials. */
+  readonly url: string
+
+  /**
+   * Stores an object, and resolves once its last byte is proven stored. After a rejection nothing is left at the key
+   * and no part of an upload stays behind, as far as the store can be reached; a half-written object is never visible.
+   *
+   * @throws `object_exists` if the key holds an object already, which stays as it was.
+   */
+  put(key: string, body: ObjectBody, options?: TransferOptions): Promise<void>
+
+  /**
+   * Reads an object, or a byte range of it. The body is checked against its length: a short one ends in an error, never
+   * in a normal end. Rejects, rather than hangs, when bytes stop coming.
+   *
+   * @returns undefined if there is no such object.
+   */
+  get(key: string, options?: GetOptions): Promise<ObjectContent | undefined>
+
+  /** @returns the object's size, or undefined if there is no such object. */
+  head(key: string, options?: CallOptions): Promise<{ size: number } | undefined>
+
+  /** Keys that start with `prefix`, in ascending UTF-8 byte order, page by page as they are asked for. */
+  list(prefix: string, options?: ListOptions): AsyncIterable<ObjectEntry>
+
+  /** Removes an object; one that is absent is no error. */
+  delete(key: string, options?: CallOptions): Promise<void>
+
+  /** Ends uploads under `prefix` that were begun before `olderThanMs` (epoch milliseconds) and never finished. */
+  sweepUploads(prefix: string, olderThanMs: number, options?: CallOptions): Promise<number>
+
+  /** Lets go of sockets and the like. The store can't be used afterwards. */
+  close(): Promise<void>
+}
+
+/** An object's bytes before they are stored; can be read more than once, so that an attempt can be repeated. */
+export interface ObjectBody {
+  readonly size: number
+  /** `length` bytes from `offset`; always exactly that many. */
+  read(offset: number, length: number): Promise<Buffer>
+  /** The finished, fsynced file that holds exactly these bytes, where there is one: a folder store links it instead of copying. */
+  readonly path?: string
+}
+
+export interface ObjectContent {
+  /** Bytes that `body` will deliver. */
+  size: number
+  body: AsyncIterable<Uint8Array>
+}
+
+export interface ObjectEntry {
+  key: string
+  size: number
+}
+
+export interface CallOptions {
+  signal?: AbortSignal | undefined
+}
+
+export interface TransferOptions extends CallOptions {
+  /** Called with the bytes stored so far. */
+  onProgress?: ((bytes: number) => void) | undefined
+}
+
+export interface GetOptions extends CallOptions {
+  /** First byte and byte count. `last: n` in its place asks for the last n bytes. */
+  range?: { offset: number; length: number } | { last: number } | undefined
+}
+
+export interface ListOptions extends CallOptions {
+  /** Only keys after this one. */
+  after?: string | undefined
+}
+
+/** A body that is in memory. */
+export function bufferBody(bytes: Buffer): ObjectBody {
+  return { size: bytes.length, read: async (offset, length) => bytes.subarray(offset, offset + length) }
+}

@@ -1,0 +1,43 @@
+/** Bounds on what a cell takes. Every one is a setting, and the error it causes names it and its value. */
+export interface Limits {
+  /** A KV key, in UTF-8 bytes. */
+  keyBytesMax: number
+  /** A KV value, in UTF-8 bytes. */
+  valueBytesMax: number
+  /** A time to live, in seconds (default 100 years). */
+  ttlSecondsMax: number
+  /** Keys or entries in one KV operation. */
+  kvKeysMax: number
+  /** Entries on a page of a KV or cell listing. */
+  pageMax: number
+  /** SQL text, in UTF-8 bytes. */
+  sqlBytesMax: number
+  /** Parameters of a statement (SQLite's own ceiling is 32,766). */
+  paramsMax: number
+  /** Operations in one batch. */
+  batchOperationsMax: number
+  /** A cell's database file, in bytes. */
+  cellBytesMax: number
+  /** A cell's write-ahead log, in bytes, while something (a snapshot, a foreign reader) keeps it from being checkpointed. */
+  walBytesMax: number
+}
+
+export const DEFAULT_LIMITS: Limits = {
+  keyBytesMax: 1_024,
+  valueBytesMax: 1_048_576,
+  ttlSecondsMax: 3_153_600_000,
+  kvKeysMax: 1_000,
+  pageMax: 1_000,
+  sqlBytesMax: 102_400,
+  paramsMax: 32_766,
+  batchOperationsMax: 1_000,
+  cellBytesMax: 1_073_741_824,
+  walBytesMax: 268_435_456,
+}
+
+/** Bounds on one answer of `sql()`: none in the library, 10,000 rows and 10 MiB over HTTP. */
+export interface ResultLimits {
+  rowsMax: number
+  /** Text and blob bytes plus eight for every other value. */
+  bytesMax: number
+}

@@ -1,0 +1,20 @@
+/** A value as SQLite holds it. An INTEGER is a number while it is safe (±(2^53−1)) and a bigint beyond. */
+export type SqlValue = null | number | bigint | string | Uint8Array
+
+/** A value as a statement takes it: booleans are bound as 1 and 0, whole numbers and bigints as INTEGER. */
+export type SqlParam = SqlValue | boolean
+
+/** Bound in order to `?`, or by name to `:name`, `@name`, `$name` and `?NNN` (the object's keys carry no prefix). */
+export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
+
+export type SqlRow = Record<string, SqlValue>
+
+export interface SqlResult<Row = SqlRow> {
+  /** Column names in order, as the rows use them: the second column called `name` is `name_2`. */
+  columns: string[]
+  rows: Row[]
+  /** Rows inserted, changed or deleted by this statement. */
+  changes: number
+  /** Of an INSERT that inserted a row, else null. */
+  lastInsertRowid: number | bigint | null
+}

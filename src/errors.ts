@@ -1,0 +1,121 @@
+/**
+ * What a caller can do about an error, coarser than the code:
+ *
+ * - `request`: change the call (bad input, a refused statement, a limit).
+ * - `absent`: the thing named does not exist, or not for this caller.
+ * - `conflict`: the state is in the way; look at it, then decide.
+ * - `retry`: nothing is wrong with the call; try again later.
+ * - `data`: stored data is damaged; choose another version, or look at the disk.
+ * - `closed`: the object was closed; open it again.
+ * - `internal`: a bug of ours; report it.
+ */
+export type CellErrorKind = 'request' | 'absent' | 'conflict' | 'retry' | 'data' | 'closed' | 'internal'
+
+/** Every code there is, with its kind. Codes are API: docs/errors.md explains each one; messages are not. */
+export const ERROR_KINDS = {
+  // Cells and the store's directory
+  cell_not_found: 'absent',
+  cell_full: 'request',
+  cell_quarantined: 'data',
+  cell_restoring: 'retry',
+  disk_full: 'retry',
+  no_backup: 'data',
+  store_exists: 'conflict',
+  store_not_found: 'absent',
+  store_locked: 'conflict',
+  store_closed: 'closed',
+  invalid_setting: 'request',
+  unsupported_runtime: 'request',
+  // SQL
+  sql_error: 'request',
+  sql_too_long: 'request',
+  multiple_statements: 'request',
+  param_count_mismatch: 'request',
+  invalid_parameter: 'request',
+  statement_not_allowed: 'request',
+  statement_timeout: 'request',
+  constraint_violation: 'conflict',
+  result_too_large: 'request',
+  result_memory_exceeded: 'request',
+  // KV
+  invalid_key: 'request',
+  invalid_ttl: 'request',
+  value_too_large: 'request',
+  not_an_integer: 'request',
+  integer_overflow: 'request',
+  key_not_found: 'absent',
+  // Backups and the object store
+  backup_not_found: 'absent',
+  backup_corrupt: 'data',
+  invalid_version: 'request',
+  restore_in_progress: 'conflict',
+  object_store_not_configured: 'request',
+  object_store_mismatch: 'conflict',
+  object_store_unavailable: 'retry',
+  object_store_error: 'retry',
+  object_exists: 'conflict',
+  // API keys
+  unauthorized: 'request',
+  api_key_not_found: 'absent',
+  // HTTP and requests in general
+  not_found: 'absent',
+  method_not_allowed: 'request',
+  unsupported_media_type: 'request',
+  body_too_large: 'request',
+  invalid_json: 'request',
+  invalid_request: 'request',
+  idempotency_not_supported: 'request',
+  idempotency_in_progress: 'retry',
+  idempotency_key_reused: 'conflict',
+  rate_limited: 'retry',
+  busy: 'retry',
+  shutting_down: 'retry',
+  internal: 'internal',
+} as const satisfies Record<string, CellErrorKind>
+
+export type CellErrorCode = keyof typeof ERROR_KINDS
+
+/** What an error can carry beside its message. Each member is safe to show to the tenant that caused it. */
+export interface CellErrorDetails {
+  /** The input that was wrong, as the caller spelt it: `ttl_seconds`, `params[2]`. */
+  field?: string
+  /** The limit that was reached, in the unit that the message names. */
+  limit?: number
+  /** SQLite's extended result code, for example `SQLITE_CONSTRAINT_UNIQUE`. */
+  sqliteCode?: string
+  /** The part of a backup that did not match. */
+  member?: string
+  /** The methods a route does take. */
+  allowed?: string[]
+  /** Which operation of a batch failed, from 0. */
+  index?: number
+  /** How long to wait before trying again, in milliseconds. */
+  retryAfterMs?: number
+  cause?: unknown
+}
+
+/**
+ * The one error class of cellstore. Switch on {@link CellError.code}; a message is for people, names what was wrong
+ * with the limit or the mend, and never holds a key or a value. Only the codes that opening a store throws
+ * (`store_…`, `invalid_setting`, `object_store_mismatch`) name paths in it.
+ */
+export class CellError extends Error {
+  override readonly name = 'CellError'
+  readonly code: CellErrorCode
+  readonly details: Omit<CellErrorDetails, 'cause'>
+
+  constructor(code: CellErrorCode, message: string, { cause, ...details }: CellErrorDetails = {}) {
+    super(message, cause === undefined ? undefined : { cause })
+    this.code = code
+    this.details = details
+  }
+
+  get kind(): CellErrorKind {
+    return ERROR_KINDS[this.code]
+  }
+}
+
+/** True for a {@link CellError}, of the given code where one is named. */
+export function isCellError(error: unknown, code?: CellErrorCode): error is CellError {
+  return error instanceof CellError && (code === undefined || error.code === code)
+}

@@ -1,0 +1,27 @@
+import type { BackupList, BackupResult, RestoreResult } from '../backup/backup-manager.ts'
+import type { CellOperation, OperationResults } from './operations.ts'
+
+/**
+ * The one way from HTTP into cells: asynchronous, plain data in and out. In process it is a thin layer over the store;
+ * hosted, the same calls go to child processes. Whether the caller may touch the cell is settled before.
+ *
+ * Every method rejects with a `CellError`.
+ */
+export interface CellService {
+  /**
+   * Runs one operation. A change resolves once it is committed, on disk in `full` durability. A cell whose local data
+   * is gone is restored first.
+   *
+   * @throws `cell_restoring` when that restore takes longer than a request may wait; `no_backup` when there is none.
+   */
+  execute<O extends CellOperation>(cellId: string, operation: O): Promise<OperationResults[O['op']]>
+
+  /** The cell's database file and write-ahead log, in bytes. */
+  sizeBytes(cellId: string): Promise<number>
+
+  backup(cellId: string, kind: 'snapshot' | 'incremental', signal?: AbortSignal): Promise<BackupResult>
+
+  restore(cellId: string, accountId: string, version?: string, signal?: AbortSignal): Promise<RestoreResult>
+
+  listBackups(cellId: string, page: { cursor?: string | undefined; limit: number }, signal?: AbortSignal): Promise<BackupList>
+}
