@@ -1,0 +1,14 @@
+#!/usr/bin/env node
+// The command's first file. It must parse and run on an old Node, so it imports nothing that needs a new one until the
+// version is known: the rest of the command is a chunk of its own, loaded after the question.
+import { isSupportedNode } from '../engine/runtime.ts'
+
+if (isSupportedNode(process.versions.node)) {
+  const { main } = await import('./main.ts')
+  process.exitCode = await main(process.argv.slice(2))
+} else {
+  process.stderr.write(
+    `cellstore needs Node.js 22.15 or newer, and this is ${process.versions.node}. Install a newer Node.js; or, in a clone of the project, use \`npm start\` and \`npm run cellstore -- <command>\` after \`npm ci\`, which bring their own.\n`,
+  )
+  process.exitCode = 1
+}
