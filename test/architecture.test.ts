@@ -1,0 +1,251 @@
+import { describe, expect, test } from 'vitest'
+import packageJson from '../package.json' with { type: 'json' }
+import { ERROR_KINDS } from '../src/errors.ts'
+import tsupConfig from '../tsup.config.ts'
+import { longFiles, RULES } from './architecture/rules.ts'
+import { parseSource, readProjectFile, readSources } from './architecture/source.ts'
+
+const sources = readSources(['src', 'test', 'bench', 'scripts', 'examples'])
+
+describe('the house rules', () => {
+  test.each(RULES)('$name', ({ check }) => {
+    expect(check(sources)).toEqual([])
+  })
+
+  test('files over 300 lines are listed, for a look', () => {
+    const long = longFiles(sources)
+    if (long.length > 0) console.info(`Is each of these still one concept?\n  ${long.join('\n  ')}`)
+  })
+})
+
+/** For each rule, small projects: one line a file, `path: text`. Each of `bad` breaks the rule; all of `good` keep it. */
+const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
+  'a layer imports only the layers before it': {
+    bad: [
+      ["src/engine/a.ts: import { b } from '../kv/b.ts'"],
+      ["src/kv/a.ts: import type { B } from '../backup/b.ts'"],
+      ["src/auth/a.ts: const b = await import('../kv/b.ts')"],
+      ["src/backup/a.ts: export { b } from '../store.ts'"],
+      ["src/store.ts: import { b } from './host/pool.ts'"],
+      ["src/host/a.ts: import { b } from '../http/b.ts'"],
+      ["src/http/a.ts: import { b } from '../cli/b.ts'"],
+      ["src/http/a.ts: import { b } from '../index.ts'"],
+      ["src/index.ts: export { main } from './cli/main.ts'"],
+      ["src/kv/a.ts: import type { CellOperation } from '../host/operations.ts'"],
+      ["src/engine/a.ts: let b: import('../kv/b.ts').B"],
+      ['src/misc/a.ts: export {}'],
+      ['src/helpers.ts: export {}'],
+    ],
+    good: [
+      "src/kv/a.ts: import { b } from '../engine/b.ts'; import { c } from './c.ts'; import { d } from '../errors.ts'",
+      "src/cell.ts: import type { CellOperation } from './host/operations.ts'",
+      "src/store.ts: import { a } from './cell.ts'; import { b } from './auth/b.ts'",
+      "src/host/operations.ts: import type { A } from '../kv/a.ts'",
+      "src/http/a.ts: import type { CellService } from '../host/cell-service.ts'",
+      "src/cli/a.ts: import { a } from '../http/a.ts'; import { b } from '../store.ts'",
+      "src/index.ts: export { a } from './http/a.ts'",
+    ],
+  },
+  'errors.ts imports nothing': {
+    bad: [["src/errors.ts: import fs from 'node:fs'"]],
+    good: ['src/errors.ts: export const a = 1'],
+  },
+  'the two files that host/ lends to the store layer hold types only': {
+    bad: [
+      ['src/host/operations.ts: export const a = 1'],
+      ["src/host/cell-service.ts: import { a } from '../kv/a.ts'"],
+    ],
+    good: [
+      "src/host/operations.ts: import type { A } from '../kv/a.ts'; export type B = A; export interface C { b: B }",
+    ],
+  },
+  'no import cycles': {
+    bad: [
+      ["src/kv/a.ts: import { b } from './b.ts'", "src/kv/b.ts: import type { A } from './a.ts'"],
+      ["src/kv/a.ts: import './b.ts'", "src/kv/b.ts: import './c.ts'", "src/kv/c.ts: export * from './a.ts'"],
+    ],
+    good: [
+      "src/kv/a.ts: import './b.ts'; import './c.ts'",
+      "src/kv/b.ts: import './c.ts'",
+      'src/kv/c.ts: export {}',
+    ],
+  },
+  'relative imports name a file that exists, with its .ts': {
+    bad: [["src/kv/a.ts: import './b.js'", 'src/kv/b.ts: export {}'], ["src/kv/a.ts: import './b'"]],
+    good: ["src/kv/a.ts: import './b.ts'", 'src/kv/b.ts: export {}'],
+  },
+  'the driver, the S3 client and the terminal packages have one home each': {
+    bad: [
+      ["src/engine/a.ts: import type Database from 'better-sqlite3'"],
+      ["src/backup/a.ts: import { S3Client } from '@aws-sdk/client-s3'"],
+      ["src/store.ts: const { Upload } = await import('@aws-sdk/lib-storage')"],
+      ["src/http/a.ts: import { Command } from 'commander'"],
+    ],
+    good: [
+      "src/engine/sqlite.ts: import Database from 'better-sqlite3'",
+      "src/backup/s3-object-store.ts: import { S3Client } from '@aws-sdk/client-s3'",
+      "src/cli/a.ts: import { Command } from 'commander'",
+    ],
+  },
+  'only http/ knows Request and Response': {
+    bad: [
+      ['src/store.ts: export const a = (request: Request) => request.url'],
+      ['src/host/a.ts: export const a = () => Response.json({})'],
+      ['src/cli/a.ts: export const a = new globalThis.Request("x:")'],
+    ],
+    good: [
+      'src/http/a.ts: export const a = (request: Request) => new Response(request.url)',
+      'src/host/a.ts: interface Request { id: number }; export const a = (request: Request) => request.id',
+      'src/kv/a.ts: export const a = (b: { Request: number }) => b.Request // a Request',
+    ],
+  },
+  'only backup/object-keys.ts spells object keys': {
+    bad: [
+      ["src/backup/a.ts: export const a = (id: string) => 'snapshots/' + id"],
+      [`src/backup/a.ts: export const a = (id: string) => \`snapshots/\${id}\``],
+      ["src/http/a.ts: export const a = 'x/snapshots/'"],
+      ['src/cli/a.ts: export const a = /^snapshots\\/(.*)$/'],
+    ],
+    good: [
+      "src/backup/object-keys.ts: export const a = 'snapshots/'",
+      "src/http/a.ts: export const a = 'b' // snapshots/",
+    ],
+  },
+  'time and chance come from the clock and node:crypto': {
+    bad: [
+      ['src/kv/a.ts: export const a = Date.now()'],
+      ['src/kv/a.ts: export const a = new Date()'],
+      ['src/kv/a.ts: export const a = Date()'],
+      ['src/kv/a.ts: export const a = globalThis.Date.now'],
+      ['src/host/a.ts: setTimeout(() => {}, 1)'],
+      ['src/host/a.ts: globalThis.setInterval(() => {}, 1)'],
+      ['src/host/a.ts: export const a = AbortSignal.timeout(5)'],
+      ['src/host/a.ts: export const a = process.hrtime.bigint()'],
+      ['src/auth/a.ts: export const a = Math.random()'],
+      ['src/http/a.ts: export const a = performance.now()'],
+      ["src/http/a.ts: import { setTimeout } from 'node:timers/promises'"],
+    ],
+    good: [
+      'src/engine/clock.ts: export const a = Date.now() + performance.now(); setTimeout(() => {}, 1)',
+      'src/cli/a.ts: export const a = Date.now()',
+      'src/kv/a.ts: export const a = (ms: number, b: Date): string => new Date(ms).toISOString() // Date.now()',
+      'src/kv/b.ts: export const a = (clock: { now(): number }) => clock.now()',
+    ],
+  },
+  'only the command writes to the console': {
+    bad: [['src/http/a.ts: console.log(1)'], ['src/store.ts: export const a = console']],
+    good: ['src/cli/a.ts: console.log(1)'],
+  },
+  'no named import that would break linking on an old Node': {
+    bad: [
+      ["src/backup/a.ts: import { constants, createZstdCompress } from 'node:zlib'"],
+      ["src/backup/a.ts: export { zstdCompressSync as a } from 'node:zlib'"],
+      ["src/engine/a.ts: import { DatabaseSync } from 'node:sqlite'"],
+      ["src/cli/a.ts: import { glob } from 'node:fs/promises'"],
+    ],
+    good: [
+      "src/backup/a.ts: import zlib, { crc32, type ZstdOptions } from 'node:zlib'; zlib.createZstdCompress()",
+      "src/backup/b.ts: import type { ZstdCompress } from 'node:zlib'",
+    ],
+  },
+  'index.ts has explicit named exports and nothing else': {
+    bad: [
+      ["src/index.ts: export * from './store.ts'"],
+      ["src/index.ts: export * as store from './store.ts'"],
+      ["src/index.ts: export { CellStore as default } from './store.ts'"],
+      ['src/index.ts: export const a = 1'],
+      ["src/index.ts: import './store.ts'"],
+    ],
+    good: [
+      "src/index.ts: export { CellStore, type CellStoreOptions } from './store.ts'; export type { A } from './cell.ts'",
+    ],
+  },
+  'no file is over 500 lines': {
+    bad: [[`src/kv/a.ts: ${'\n'.repeat(500)}export {}`]],
+    good: [`src/kv/a.ts: ${'\n'.repeat(499)}export {}`],
+  },
+  'file and folder names are kebab-case': {
+    bad: [
+      ['src/kv/keyRules.ts: export {}'],
+      ['src/kv/key_rules.ts: export {}'],
+      ['test/Helpers/a.ts: export {}'],
+    ],
+    good: ['src/kv/key-rules.ts: export {}', 'test/types/public-api.test-d.ts: export {}'],
+  },
+  [`no TODO${'(now)'} and no FIX${'ME'}`]: {
+    bad: [[`src/kv/a.ts: // TODO${'(now)'}: mend`], [`test/a.test.ts: // FIX${'ME'}`]],
+    good: ['src/kv/a.ts: // TODO(someday): shorter'],
+  },
+}
+
+describe('each house rule can fail', () => {
+  const parse = (files: string[]) =>
+    files.map((file) => {
+      const end = file.indexOf(': ')
+      return parseSource(file.slice(0, end), file.slice(end + 2))
+    })
+
+  test('every rule has examples', () => {
+    expect(Object.keys(EXAMPLES).sort()).toEqual(RULES.map((rule) => rule.name).sort())
+  })
+
+  describe.each(RULES)('$name', ({ name, check }) => {
+    const { bad, good } = EXAMPLES[name] ?? { bad: [], good: [] }
+
+    test.each(bad)('refuses %s', (...files) => {
+      expect(check(parse(files))).not.toEqual([])
+    })
+
+    test('takes what keeps it', () => {
+      expect(check(parse(good))).toEqual([])
+    })
+  })
+})
+
+describe('the documents and the package keep up with the code', () => {
+  test('docs/errors.md explains every error code, with its kind, and no other', () => {
+    expect(documentedKinds(readProjectFile('docs/errors.md'))).toEqual(ERROR_KINDS)
+  })
+
+  test('a missing, doubled or misfiled code would be seen', () => {
+    const row = (code: string, kind: string) => `| \`${code}\` | ${kind} | 404 | when | do |`
+    expect(documentedKinds(`${row('a_b', 'absent')}\n${row('c', 'retry')}`)).toEqual({
+      a_b: 'absent',
+      c: 'retry',
+    })
+    expect(() => documentedKinds(`${row('a_b', 'absent')}\n${row('a_b', 'absent')}`)).toThrow('twice')
+  })
+
+  test('package.json exports and bin are what tsup builds', () => {
+    if (Array.isArray(tsupConfig) || typeof tsupConfig === 'function')
+      throw new Error('tsup.config.ts is one plain object')
+    const entries = Object.entries(tsupConfig.entry ?? {})
+    const built = new Map(entries.map(([name, source]) => [`./dist/${name}.js`, source]))
+    const { './package.json': own, ...exported } = packageJson.exports
+    expect(own).toBe('./package.json')
+
+    const used = new Set<string>()
+    for (const { import: file, types } of Object.values(exported)) {
+      expect([...built.keys()]).toContain(file)
+      expect(types).toBe(file.replace(/\.js$/, '.d.ts'))
+      used.add(file)
+    }
+    for (const file of Object.values(packageJson.bin)) {
+      expect([...built.keys()]).toContain(file)
+      used.add(file)
+    }
+    // The rest are files that the package starts as child processes.
+    for (const [file, source] of built) if (!used.has(file)) expect(source).toMatch(/^src\/host\//)
+  })
+})
+
+function documentedKinds(markdown: string): Record<string, string> {
+  const kinds: Record<string, string> = {}
+  for (const [, code = '', kind = ''] of markdown.matchAll(
+    /^\| `([a-z_]+)` \| (\w+) \| (?:\d{3}|–) \| \S.* \| \S.* \|$/gm,
+  )) {
+    if (code in kinds) throw new Error(`docs/errors.md explains ${code} twice`)
+    kinds[code] = kind
+  }
+  return kinds
+}

@@ -1,0 +1,347 @@
+import ts from 'typescript'
+import { globalUses, lineOf, type Source, walk } from './source.ts'
+
+/** A rule of the house. Its check returns one line for each violation, none for a tidy project. */
+export interface Rule {
+  name: string
+  check(sources: readonly Source[]): string[]
+}
+
+/**
+ * The layers, each importing only those before it, by `import type` too. The three in one step never import each other.
+ * src/index.ts, the library's face, comes last: it may export from all but the command.
+ */
+const LAYERS: readonly (readonly string[])[] = [
+  ['errors'],
+  ['engine'],
+  ['kv', 'backup', 'auth'],
+  ['store'],
+  ['host'],
+  ['http'],
+  ['cli'],
+  ['index'],
+]
+
+/** Files whose layer is not their folder's name. */
+const LAYER_OF_FILE: Readonly<Record<string, string>> = {
+  'src/errors.ts': 'errors',
+  'src/store.ts': 'store',
+  'src/cell.ts': 'store',
+  'src/index.ts': 'index',
+  // Types only (a rule of its own sees to that): what can be asked of a cell, whoever answers, in this process or in a host.
+  'src/host/operations.ts': 'store',
+  'src/host/cell-service.ts': 'store',
+}
+
+const TYPES_ONLY = ['src/host/operations.ts', 'src/host/cell-service.ts']
+
+/** Packages that one file or folder has to itself. */
+const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
+  { packages: /^better-sqlite3(\/|$)/, home: 'src/engine/sqlite.ts' },
+  { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/s3-object-store.ts' },
+  { packages: /^(commander|cli-progress)(\/|$)/, home: 'src/cli/' },
+]
+
+/** Time and chance come from the injected clock and from node:crypto. The command alone sits outside, at the terminal. */
+const TIME_HOMES = ['src/engine/clock.ts', 'src/cli/']
+const TIME_GLOBALS = [
+  'Date.now',
+  'setTimeout',
+  'setInterval',
+  'performance.now',
+  'performance.timeOrigin',
+  'process.hrtime',
+  'process.hrtime.bigint',
+  'AbortSignal.timeout',
+  'Math.random',
+]
+const TIME_MODULES = [
+  'node:timers',
+  'node:timers/promises',
+  'node:perf_hooks',
+  'timers',
+  'timers/promises',
+  'perf_hooks',
+]
+
+/**
+ * Exports that Node 22.15 has and Node 20 lacks: a named import of one ends in an incomprehensible link error there,
+ * before any code of ours can say what to do. Take the whole module (`import zlib from 'node:zlib'`) instead.
+ */
+const LINK_BREAKERS: Readonly<Record<string, RegExp>> = {
+  'node:zlib': /zstd/i,
+  'node:sqlite': /./,
+  'node:module': /^(registerHooks|enableCompileCache|stripTypeScriptTypes|findPackageJSON)$/,
+  'node:fs': /^(glob|globSync)$/,
+  'node:fs/promises': /^glob$/,
+  'node:util': /^(getCallSites|diff|setTraceSigInt|getSystemErrorMessage)$/,
+  'node:process': /^(execve|threadCpuUsage)$/,
+}
+
+/** Spelt in two halves, so that this file keeps the rule. */
+const BANNED_WORDS = [`TODO${'(now)'}`, `FIX${'ME'}`]
+
+const LINES_MAX = 500
+
+export const RULES: readonly Rule[] = [
+  {
+    name: 'a layer imports only the layers before it',
+    check: (sources) =>
+      inSrc(sources).flatMap((source) => {
+        const own = layerOf(source.path)
+        if (own === undefined) return [`${source.path} belongs to no layer`]
+        return source.imports.flatMap(({ target, line }) => {
+          if (target === undefined) return []
+          const other = layerOf(target)
+          if (other === own || (other !== undefined && stepOf(other) < stepOf(own) && other !== 'cli'))
+            return []
+          return [`${source.path}:${line} (${own}) imports ${target} (${other ?? 'no layer'})`]
+        })
+      }),
+  },
+  {
+    name: 'errors.ts imports nothing',
+    check: (sources) =>
+      sources
+        .filter(({ path: file }) => file === 'src/errors.ts')
+        .flatMap(({ imports }) =>
+          imports.map(({ specifier, line }) => `src/errors.ts:${line} imports ${specifier}`),
+        ),
+  },
+  {
+    name: 'the two files that host/ lends to the store layer hold types only',
+    check: (sources) =>
+      sources
+        .filter((source) => TYPES_ONLY.includes(source.path))
+        .flatMap(({ path: file, ast }) =>
+          ast.statements
+            .filter((statement) => !isTypeStatement(statement))
+            .map((statement) => `${file}:${lineOf(ast, statement)} is more than a type`),
+        ),
+  },
+  {
+    name: 'no import cycles',
+    check: (sources) => importCycles(sources).map((cycle) => cycle.join(' → ')),
+  },
+  {
+    name: 'relative imports name a file that exists, with its .ts',
+    check: (sources) => {
+      const known = new Set(sources.map((source) => source.path))
+      return inSrc(sources).flatMap((source) =>
+        source.imports
+          .filter(({ target }) => target !== undefined && !known.has(target))
+          .map(({ specifier, line }) => `${source.path}:${line} imports ${specifier}`),
+      )
+    },
+  },
+  {
+    name: 'the driver, the S3 client and the terminal packages have one home each',
+    check: (sources) =>
+      inSrc(sources).flatMap((source) =>
+        source.imports.flatMap(({ specifier, line }) =>
+          PACKAGE_HOMES.filter(({ packages, home }) => packages.test(specifier) && !isIn(source, [home])).map(
+            ({ home }) => `${source.path}:${line} imports ${specifier}; only ${home} does`,
+          ),
+        ),
+      ),
+  },
+  {
+    name: 'only http/ knows Request and Response',
+    check: (sources) =>
+      inSrc(sources)
+        .filter((source) => !isIn(source, ['src/http/']))
+        .flatMap((source) =>
+          globalUses(source)
+            .filter(({ name }) => /^(Request|Response)(\.|$)/.test(name))
+            .map(({ name, node }) => `${source.path}:${lineOf(source.ast, node)} mentions ${name}`),
+        ),
+  },
+  {
+    name: 'only backup/object-keys.ts spells object keys',
+    check: (sources) =>
+      inSrc(sources)
+        .filter((source) => !isIn(source, ['src/backup/object-keys.ts']))
+        .flatMap((source) =>
+          literals(source)
+            .filter(({ text }) => /snapshots\\?\//.test(text))
+            .map(({ node }) => `${source.path}:${lineOf(source.ast, node)} holds "snapshots/"`),
+        ),
+  },
+  {
+    name: 'time and chance come from the clock and node:crypto',
+    check: (sources) =>
+      inSrc(sources)
+        .filter((source) => !isIn(source, TIME_HOMES))
+        .flatMap((source) => [
+          ...source.imports
+            .filter(({ specifier }) => TIME_MODULES.includes(specifier))
+            .map(
+              ({ specifier, line }) => `${source.path}:${line} imports ${specifier}; use the injected Clock`,
+            ),
+          ...globalUses(source)
+            .filter(({ name, node }) => TIME_GLOBALS.includes(name) || readsCurrentDate(name, node))
+            .map(
+              ({ name, node }) =>
+                `${source.path}:${lineOf(source.ast, node)} uses ${name}; use the injected Clock`,
+            ),
+        ]),
+  },
+  {
+    name: 'only the command writes to the console',
+    check: (sources) =>
+      inSrc(sources)
+        .filter((source) => !isIn(source, ['src/cli/']))
+        .flatMap((source) =>
+          globalUses(source)
+            .filter(({ name }) => name === 'console' || name.startsWith('console.'))
+            .map(({ name, node }) => `${source.path}:${lineOf(source.ast, node)} uses ${name}`),
+        ),
+  },
+  {
+    name: 'no named import that would break linking on an old Node',
+    check: (sources) =>
+      inSrc(sources).flatMap((source) =>
+        source.imports.flatMap(({ specifier, names, typeOnly, line }) => {
+          const breaker = LINK_BREAKERS[specifier]
+          if (breaker === undefined || typeOnly) return []
+          if (specifier === 'node:sqlite') return [`${source.path}:${line} imports ${specifier}`]
+          return names
+            .filter((name) => breaker.test(name))
+            .map((name) => `${source.path}:${line} imports { ${name} } from ${specifier}`)
+        }),
+      ),
+  },
+  {
+    name: 'index.ts has explicit named exports and nothing else',
+    check: (sources) =>
+      sources
+        .filter(({ path: file }) => file === 'src/index.ts')
+        .flatMap(({ ast }) =>
+          ast.statements
+            .filter(
+              (statement) =>
+                !(
+                  ts.isExportDeclaration(statement) &&
+                  statement.moduleSpecifier !== undefined &&
+                  statement.exportClause !== undefined &&
+                  ts.isNamedExports(statement.exportClause) &&
+                  statement.exportClause.elements.every((element) => element.name.text !== 'default')
+                ),
+            )
+            .map((statement) => `src/index.ts:${lineOf(ast, statement)} is no named export from a file`),
+        ),
+  },
+  {
+    name: `no file is over ${LINES_MAX} lines`,
+    check: (sources) =>
+      sources
+        .filter((source) => lineCount(source) > LINES_MAX)
+        .map((source) => `${source.path} has ${lineCount(source)} lines`),
+  },
+  {
+    name: 'file and folder names are kebab-case',
+    check: (sources) =>
+      sources
+        .filter(
+          ({ path: file }) => !file.split('/').every((part) => /^[a-z0-9]+([-.][a-z0-9]+)*$/.test(part)),
+        )
+        .map(({ path: file }) => file),
+  },
+  {
+    name: `no ${BANNED_WORDS.join(' and no ')}`,
+    check: (sources) =>
+      sources.flatMap(({ path: file, text }) =>
+        text
+          .split('\n')
+          .flatMap((line, i) =>
+            BANNED_WORDS.filter((word) => line.includes(word)).map((word) => `${file}:${i + 1} says ${word}`),
+          ),
+      ),
+  },
+]
+
+/** Files that have grown past the size at which one asks whether they are still one concept. */
+export function longFiles(sources: readonly Source[], linesWarn = 300): string[] {
+  return inSrc(sources)
+    .filter((source) => lineCount(source) > linesWarn)
+    .map((source) => `${source.path} (${lineCount(source)} lines)`)
+}
+
+function inSrc(sources: readonly Source[]): Source[] {
+  return sources.filter((source) => source.path.startsWith('src/'))
+}
+
+/** A home is a file, or a folder with its slash. */
+function isIn(source: Source, homes: readonly string[]): boolean {
+  return homes.some((home) => (home.endsWith('/') ? source.path.startsWith(home) : source.path === home))
+}
+
+function lineCount(source: Source): number {
+  return source.text.trimEnd().split('\n').length
+}
+
+function layerOf(file: string): string | undefined {
+  const named = LAYER_OF_FILE[file]
+  if (named !== undefined) return named
+  const folder = /^src\/([^/]+)\//.exec(file)?.[1]
+  return LAYERS.slice(0, -1)
+    .flat()
+    .find((layer) => layer === folder && layer !== 'errors' && layer !== 'store')
+}
+
+function stepOf(layer: string): number {
+  return LAYERS.findIndex((step) => step.includes(layer))
+}
+
+function isTypeStatement(statement: ts.Statement): boolean {
+  if (ts.isInterfaceDeclaration(statement) || ts.isTypeAliasDeclaration(statement)) return true
+  if (ts.isImportDeclaration(statement)) {
+    return statement.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword
+  }
+  return ts.isExportDeclaration(statement) && statement.isTypeOnly
+}
+
+/** `new Date()` and `Date()` read the time; `new Date(ms)` only shows one. */
+function readsCurrentDate(name: string, node: ts.Node): boolean {
+  if (name !== 'Date') return false
+  if (ts.isNewExpression(node.parent)) return (node.parent.arguments?.length ?? 0) === 0
+  return ts.isCallExpression(node.parent) && node.parent.expression === node
+}
+
+/** Text in the code: strings, template parts and regular expressions. Comments are not. */
+function literals(source: Source): { text: string; node: ts.Node }[] {
+  const found: { text: string; node: ts.Node }[] = []
+  walk(source.ast, (node) => {
+    if (
+      ts.isStringLiteralLike(node) ||
+      ts.isTemplateHead(node) ||
+      ts.isTemplateMiddleOrTemplateTail(node) ||
+      ts.isRegularExpressionLiteral(node)
+    ) {
+      found.push({ text: node.text, node })
+    }
+  })
+  return found
+}
+
+/** Each cycle once, from its first file in path order. */
+function importCycles(sources: readonly Source[]): string[][] {
+  const targets = new Map(
+    sources.map((source) => [source.path, source.imports.flatMap(({ target }) => target ?? [])]),
+  )
+  const cycles = new Map<string, string[]>()
+  const done = new Set<string>()
+  const visit = (file: string, trail: string[]) => {
+    const from = trail.indexOf(file)
+    if (from >= 0) {
+      const cycle = trail.slice(from)
+      cycles.set([...cycle].sort().join(), [...cycle, file])
+      return
+    }
+    if (done.has(file)) return
+    for (const target of targets.get(file) ?? []) visit(target, [...trail, file])
+    done.add(file)
+  }
+  for (const file of [...targets.keys()].sort()) visit(file, [])
+  return [...cycles.values()]
+}
