@@ -1,0 +1,51 @@
+/**
+ * `word` is a keyword or a bare identifier, `quoted` an identifier in "…", […] or `…`, `string` a '…' literal (which SQLite
+ * also takes for an identifier wherever only a name can stand), `operator` every punctuation mark. `illegal` is what
+ * SQLite calls an unrecognized token: no statement that holds one is ever prepared.
+ */
+export type SqlTokenKind =
+  | 'word'
+  | 'quoted'
+  | 'string'
+  | 'blob'
+  | 'number'
+  | 'variable'
+  | 'operator'
+  | 'illegal'
+
+export interface SqlToken {
+  readonly kind: SqlTokenKind
+  /** As it was written, quotes included. */
+  readonly text: string
+  /** Where it starts in the SQL text, in UTF-16 code units. */
+  readonly start: number
+}
+
+/**
+ * The name that a token can stand for, in lower case, without its quotes; undefined for a token that is never a name.
+ * A doubled quote inside stays doubled, so this is for comparing with names that hold no quote.
+ */
+export function nameOf(token: SqlToken | undefined): string | undefined {
+  switch (token?.kind) {
+    case 'word':
+      return asciiLower(token.text)
+    case 'quoted':
+    case 'string':
+      return asciiLower(token.text.slice(1, Math.min(token.text.length - 1, NAME_LENGTH_MAX + 2)))
+    default:
+      return undefined
+  }
+}
+
+/** Longer than any name that is compared with: a long literal is not folded as a whole. */
+const NAME_LENGTH_MAX = 64
+
+/** Letter case as SQLite folds it: ASCII only. JavaScript's own folding would make a `k` of `K`, the Kelvin sign. */
+export function asciiLower(text: string): string {
+  return text.replace(/[A-Z]+/g, (run) => run.toLowerCase())
+}
+
+/** As {@link asciiLower}, the other way. */
+export function asciiUpper(text: string): string {
+  return text.replace(/[a-z]+/g, (run) => run.toUpperCase())
+}
