@@ -6,6 +6,7 @@ export default defineConfig({
   format: ['esm'],
   target: 'node22',
   platform: 'node',
+  removeNodeProtocol: false,
   dts: { entry: { index: 'src/index.ts' } },
   splitting: true,
   sourcemap: true,

@@ -86,7 +86,7 @@ function importedName(element: ts.ImportSpecifier | ts.ExportSpecifier): string 
 }
 
 /** Names that the file declares or imports itself, in any scope: such a `Request` is not the global one. */
-export function declaredNames(ast: ts.SourceFile): Set<string> {
+function declaredNames(ast: ts.SourceFile): Set<string> {
   const names = new Set<string>()
   walk(ast, (node) => {
     const name = (node as Partial<ts.NamedDeclaration>).name

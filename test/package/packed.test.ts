@@ -1,0 +1,158 @@
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import packageJson from '../../package.json' with { type: 'json' }
+import { isSupportedNode } from '../../src/engine/runtime.ts'
+import { EmptyProject, PROJECT, run } from './empty-project.ts'
+
+/** The frameworks that the examples wrap the handler in, and the types that a TypeScript user of them has. */
+const FRAMEWORKS = ['hono', '@hono/node-server', 'express', '@types/express', '@types/node'] as const
+/** One example a way of wrapping; more may come, and each is run. */
+const EXAMPLES_REQUIRED = ['express', 'hono', 'node-http']
+const EXAMPLE_TIMEOUT_MS = 60_000
+const INSTALL_TIMEOUT_MS = 300_000
+
+const SENTENCE = 'cellstore needs Node.js 22.15 or newer'
+
+/** The system's own Node, where it is too old for us: a clone's npm scripts never meet it, an embedder's program does. */
+const OLD_NODE = oldNode()
+
+const project = new EmptyProject()
+beforeAll(() => project.packAndInstall(), INSTALL_TIMEOUT_MS)
+afterAll(() => project.remove())
+
+describe('the package', () => {
+  test('holds the build, the documents and the license, and nothing of the workshop', () => {
+    expect(project.packedFiles).toEqual(
+      expect.arrayContaining([
+        'dist/index.js',
+        'dist/index.d.ts',
+        'dist/cellstore.js',
+        'docs/errors.md',
+        'README.md',
+        'CHANGELOG.md',
+        'LICENSE',
+        'package.json',
+      ]),
+    )
+    expect(project.packedFiles.filter((file) => /^(src|test|bench|scripts|examples|\.)/.test(file))).toEqual(
+      [],
+    )
+  })
+
+  test('has types that ask for no package without types', () => {
+    const types = project.packedFiles.filter((file) => file.endsWith('.d.ts'))
+    const specifiers = types.flatMap((file) => [
+      ...project.read(`node_modules/cellstore/${file}`).matchAll(/(?:from|import\()\s*['"]([^'"]+)['"]/g),
+    ])
+    const foreign = specifiers
+      .map(([, specifier = '']) => specifier)
+      .filter((name) => !/^(node:|\.)/.test(name))
+    for (const name of foreign) {
+      const manifest = JSON.parse(project.read(`node_modules/${name}/package.json`)) as Record<
+        string,
+        unknown
+      >
+      expect(manifest, `${name} in dist/*.d.ts`).toHaveProperty('types')
+    }
+  })
+
+  test('brings the command', async () => {
+    const command = path.join(project.folder, 'node_modules', '.bin', 'cellstore')
+    const env = { PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH']}` }
+    const { code, stdout, stderr } = await run(command, ['--version'], { cwd: project.folder, env })
+    expect({ code, stdout: stdout.trim(), stderr }).toEqual({
+      code: 0,
+      stdout: packageJson.version,
+      stderr: '',
+    })
+  })
+})
+
+describe('the README', () => {
+  test('has a library example that runs as it stands', async () => {
+    project.write(
+      'readme-example.ts',
+      firstCodeBlock(fs.readFileSync(path.join(PROJECT, 'README.md'), 'utf8')),
+    )
+    const { code, signal, stderr } = await run(process.execPath, ['readme-example.ts'], {
+      cwd: project.folder,
+    })
+    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
+  })
+})
+
+describe('the examples', () => {
+  const folder = path.join(PROJECT, 'examples')
+  const examples = fs.readdirSync(folder).filter((file) => /\.(ts|mts|js|mjs)$/.test(file))
+
+  beforeAll(() => project.addDevDependencies(FRAMEWORKS), INSTALL_TIMEOUT_MS)
+
+  test('are there for each way of wrapping the handler', () => {
+    expect(examples.map((file) => path.parse(file).name)).toEqual(expect.arrayContaining(EXAMPLES_REQUIRED))
+  })
+
+  test.each(examples)(
+    '%s runs as it stands and ends in ok',
+    async (example) => {
+      project.write(example, fs.readFileSync(path.join(folder, example), 'utf8'))
+      const options = { cwd: project.folder, timeoutMs: EXAMPLE_TIMEOUT_MS }
+      const { code, signal, stdout, stderr } = await run(process.execPath, [example], options)
+      const last = stdout.trimEnd().split('\n').at(-1)
+      expect({ code, signal, last, stderr }).toEqual({ code: 0, signal: null, last: 'ok', stderr: '' })
+    },
+    EXAMPLE_TIMEOUT_MS + 10_000,
+  )
+
+  test('and the README’s example fit the packed types', async () => {
+    const compilerOptions = {
+      ...{ target: 'es2023', module: 'nodenext', strict: true, exactOptionalPropertyTypes: true },
+      ...{ noEmit: true, skipLibCheck: true, types: ['node'] },
+    }
+    project.write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts'] }))
+    const tsc = path.join(PROJECT, 'node_modules', 'typescript', 'bin', 'tsc')
+    const { code, stdout } = await run(process.execPath, [tsc], { cwd: project.folder })
+    expect({ code, stdout }).toEqual({ code: 0, stdout: '' })
+  }, 90_000)
+})
+
+describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
+  const onOldNode = (args: string[]) => run(OLD_NODE as string, args, { cwd: project.folder })
+
+  test('the library says so in an error', async () => {
+    project.write(
+      'old-node.mjs',
+      `import { CellStore } from 'cellstore'
+      await CellStore.create('./old-node-data', { objectStore: 'file://${project.folder}/old-node-objects' })`,
+    )
+    const { code, signal, stderr } = await onOldNode(['old-node.mjs'])
+    expect({ code, signal }).toEqual({ code: 1, signal: null })
+    expect(stderr).toContain(`CellError: ${SENTENCE}`)
+    expect(stderr).toContain("code: 'unsupported_runtime'")
+    expect(fs.existsSync(path.join(project.folder, 'old-node-data'))).toBe(false)
+  })
+
+  test.each([['--help'], ['serve'], ['keys', 'list', '--json']])(
+    'the command says so: %s',
+    async (...args) => {
+      const outcome = await onOldNode(['node_modules/cellstore/dist/cellstore.js', ...args])
+      expect(outcome).toMatchObject({ code: 1, signal: null, stdout: '' })
+      expect(outcome.stderr).toMatch(new RegExp(`^${SENTENCE}.*\n$`))
+    },
+  )
+})
+
+/** The first example in TypeScript or JavaScript. */
+function firstCodeBlock(markdown: string): string {
+  const block = /^```(?:ts|typescript|js|javascript|mjs)\n(.*?)^```/ms.exec(markdown)?.[1]
+  if (block === undefined) throw new Error('README.md has no code block in TypeScript or JavaScript.')
+  return block
+}
+
+function oldNode(): string | undefined {
+  const node = '/usr/bin/node'
+  if (!fs.existsSync(node)) return undefined
+  const version = execFileSync(node, ['-p', 'process.versions.node'], { encoding: 'utf8' }).trim()
+  return isSupportedNode(version) ? undefined : node
+}
