@@ -4,7 +4,8 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 import { isSupportedNode } from '../../src/engine/runtime.ts'
-import { EmptyProject, PROJECT, run } from './empty-project.ts'
+import { EmptyProject } from './empty-project.ts'
+import { PROJECT, run } from './run.ts'
 
 /** The frameworks that the examples wrap the handler in, and the types that a TypeScript user of them has. */
 const FRAMEWORKS = ['hono', '@hono/node-server', 'express', '@types/express', '@types/node'] as const
