@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import packageJson from '../package.json' with { type: 'json' }
-import { ERROR_KINDS } from '../src/errors.ts'
+import { CellError, type CellErrorCode, ERROR_KINDS } from '../src/errors.ts'
+import { problemResponse } from '../src/http/problem.ts'
 import tsupConfig from '../tsup.config.ts'
 import { longFiles, RULES } from './architecture/rules.ts'
 import { parseSource, readProjectFile, readSources } from './architecture/source.ts'
@@ -34,7 +35,8 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/kv/a.ts: import type { CellOperation } from '../host/operations.ts'"],
       ["src/engine/a.ts: let b: import('../kv/b.ts').B"],
       ['src/misc/a.ts: export {}'],
-      ['src/helpers.ts: export {}'],
+      ["src/engine/a.ts: import { settings } from '../settings.ts'"],
+      ["src/kv/a.ts: import { a } from '../../test/a.ts'"],
     ],
     good: [
       "src/kv/a.ts: import { b } from '../engine/b.ts'; import { c } from './c.ts'; import { d } from '../errors.ts'",
@@ -44,6 +46,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       "src/http/a.ts: import type { CellService } from '../host/cell-service.ts'",
       "src/cli/a.ts: import { a } from '../http/a.ts'; import { b } from '../store.ts'",
       "src/index.ts: export { a } from './http/a.ts'",
+      "src/cli/b.ts: import packageJson from '../../package.json' with { type: 'json' }",
     ],
   },
   'errors.ts imports nothing': {
@@ -72,7 +75,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
   },
   'relative imports name a file that exists, with its .ts': {
     bad: [["src/kv/a.ts: import './b.js'", 'src/kv/b.ts: export {}'], ["src/kv/a.ts: import './b'"]],
-    good: ["src/kv/a.ts: import './b.ts'", 'src/kv/b.ts: export {}'],
+    good: ["src/kv/a.ts: import './b.ts'; import '../../package.json'", 'src/kv/b.ts: export {}'],
   },
   'the driver, the S3 client and the terminal packages have one home each': {
     bad: [
@@ -124,12 +127,15 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ['src/auth/a.ts: export const a = Math.random()'],
       ['src/http/a.ts: export const a = performance.now()'],
       ["src/http/a.ts: import { setTimeout } from 'node:timers/promises'"],
+      ["src/http/a.ts: import timers, { setImmediate } from 'node:timers/promises'"],
+      ["src/http/a.ts: import * as timers from 'node:timers'"],
     ],
     good: [
       'src/engine/clock.ts: export const a = Date.now() + performance.now(); setTimeout(() => {}, 1)',
       'src/cli/a.ts: export const a = Date.now()',
       'src/kv/a.ts: export const a = (ms: number, b: Date): string => new Date(ms).toISOString() // Date.now()',
       'src/kv/b.ts: export const a = (clock: { now(): number }) => clock.now()',
+      "src/kv/c.ts: import { setImmediate as turn } from 'node:timers/promises'",
     ],
   },
   'only the command writes to the console': {
@@ -204,16 +210,22 @@ describe('each house rule can fail', () => {
 
 describe('the documents and the package keep up with the code', () => {
   test('docs/errors.md explains every error code, with its kind, and no other', () => {
-    expect(documentedKinds(readProjectFile('docs/errors.md'))).toEqual(ERROR_KINDS)
+    const documented = documentedCodes(readProjectFile('docs/errors.md'))
+    expect(Object.fromEntries(documented.map(({ code, kind }) => [code, kind]))).toEqual(ERROR_KINDS)
   })
 
-  test('a missing, doubled or misfiled code would be seen', () => {
-    const row = (code: string, kind: string) => `| \`${code}\` | ${kind} | 404 | when | do |`
-    expect(documentedKinds(`${row('a_b', 'absent')}\n${row('c', 'retry')}`)).toEqual({
-      a_b: 'absent',
-      c: 'retry',
-    })
-    expect(() => documentedKinds(`${row('a_b', 'absent')}\n${row('a_b', 'absent')}`)).toThrow('twice')
+  test('docs/errors.md has the statuses that HTTP answers', () => {
+    for (const { code, status } of documentedCodes(readProjectFile('docs/errors.md'))) {
+      const response = problemResponse(new CellError(code as CellErrorCode, 'x'), 'request')
+      const shownAs = (JSON.parse(String(response.body)) as { code: string }).code
+      expect({ code, status }).toEqual({ code, status: shownAs === code ? String(response.status) : '–' })
+    }
+  })
+
+  test('a code that is explained twice would be seen', () => {
+    const row = (code: string) => `| \`${code}\` | absent | 404 | when | do |`
+    expect(documentedCodes(`${row('a_b')}\n${row('c')}`)).toHaveLength(2)
+    expect(() => documentedCodes(`${row('a_b')}\n${row('a_b')}`)).toThrow('twice')
   })
 
   test('package.json exports and bin are what tsup builds', () => {
@@ -239,13 +251,15 @@ describe('the documents and the package keep up with the code', () => {
   })
 })
 
-function documentedKinds(markdown: string): Record<string, string> {
-  const kinds: Record<string, string> = {}
-  for (const [, code = '', kind = ''] of markdown.matchAll(
-    /^\| `([a-z_]+)` \| (\w+) \| (?:\d{3}|–) \| \S.* \| \S.* \|$/gm,
-  )) {
-    if (code in kinds) throw new Error(`docs/errors.md explains ${code} twice`)
-    kinds[code] = kind
-  }
-  return kinds
+/** The rows of the tables: code, kind, status, when, what to do. */
+function documentedCodes(markdown: string): { code: string; kind: string; status: string }[] {
+  const rows = /^\| `([a-z_]+)` \| (\w+) \| (\d{3}|–) \| \S.* \| \S.* \|$/gm
+  const codes = [...markdown.matchAll(rows)].map(([, code = '', kind = '', status = '']) => ({
+    code,
+    kind,
+    status,
+  }))
+  const twice = codes.find(({ code }, i) => codes.findIndex((other) => other.code === code) !== i)
+  if (twice !== undefined) throw new Error(`docs/errors.md explains ${twice.code} twice`)
+  return codes
 }

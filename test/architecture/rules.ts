@@ -22,16 +22,17 @@ const LAYERS: readonly (readonly string[])[] = [
   ['index'],
 ]
 
-/** Files whose layer is not their folder's name. */
+/** Files whose layer is not the one of their folder. */
 const LAYER_OF_FILE: Readonly<Record<string, string>> = {
   'src/errors.ts': 'errors',
-  'src/store.ts': 'store',
-  'src/cell.ts': 'store',
   'src/index.ts': 'index',
   // Types only (a rule of its own sees to that): what can be asked of a cell, whoever answers, in this process or in a host.
   'src/host/operations.ts': 'store',
   'src/host/cell-service.ts': 'store',
 }
+
+/** Any layer may read the version from it. */
+const PACKAGE_JSON = 'package.json'
 
 const TYPES_ONLY = ['src/host/operations.ts', 'src/host/cell-service.ts']
 
@@ -63,6 +64,8 @@ const TIME_MODULES = [
   'timers/promises',
   'perf_hooks',
 ]
+/** A turn of the event loop is no time. */
+const TIME_NAMES_ALLOWED = ['setImmediate']
 
 /**
  * Exports that Node 22.15 has and Node 20 lacks: a named import of one ends in an incomprehensible link error there,
@@ -91,7 +94,7 @@ export const RULES: readonly Rule[] = [
         const own = layerOf(source.path)
         if (own === undefined) return [`${source.path} belongs to no layer`]
         return source.imports.flatMap(({ target, line }) => {
-          if (target === undefined) return []
+          if (target === undefined || target === PACKAGE_JSON) return []
           const other = layerOf(target)
           if (other === own || (other !== undefined && stepOf(other) < stepOf(own) && other !== 'cli'))
             return []
@@ -126,7 +129,7 @@ export const RULES: readonly Rule[] = [
   {
     name: 'relative imports name a file that exists, with its .ts',
     check: (sources) => {
-      const known = new Set(sources.map((source) => source.path))
+      const known = new Set([PACKAGE_JSON, ...sources.map((source) => source.path)])
       return inSrc(sources).flatMap((source) =>
         source.imports
           .filter(({ target }) => target !== undefined && !known.has(target))
@@ -174,7 +177,8 @@ export const RULES: readonly Rule[] = [
         .filter((source) => !isIn(source, TIME_HOMES))
         .flatMap((source) => [
           ...source.imports
-            .filter(({ specifier }) => TIME_MODULES.includes(specifier))
+            .filter(({ specifier, typeOnly }) => TIME_MODULES.includes(specifier) && !typeOnly)
+            .filter(({ names }) => !names.every((name) => TIME_NAMES_ALLOWED.includes(name)))
             .map(
               ({ specifier, line }) => `${source.path}:${line} imports ${specifier}; use the injected Clock`,
             ),
@@ -204,7 +208,6 @@ export const RULES: readonly Rule[] = [
         source.imports.flatMap(({ specifier, names, typeOnly, line }) => {
           const breaker = LINK_BREAKERS[specifier]
           if (breaker === undefined || typeOnly) return []
-          if (specifier === 'node:sqlite') return [`${source.path}:${line} imports ${specifier}`]
           return names
             .filter((name) => breaker.test(name))
             .map((name) => `${source.path}:${line} imports { ${name} } from ${specifier}`)
@@ -280,13 +283,12 @@ function lineCount(source: Source): number {
   return source.text.trimEnd().split('\n').length
 }
 
+/** A folder is a layer; files beside the folders are the store, which wires them. */
 function layerOf(file: string): string | undefined {
-  const named = LAYER_OF_FILE[file]
-  if (named !== undefined) return named
-  const folder = /^src\/([^/]+)\//.exec(file)?.[1]
-  return LAYERS.slice(0, -1)
-    .flat()
-    .find((layer) => layer === folder && layer !== 'errors' && layer !== 'store')
+  const own = LAYER_OF_FILE[file]
+  if (own !== undefined) return own
+  const [inSource, folder = 'store'] = /^src\/(?:([^/]+)\/)?/.exec(file) ?? []
+  return inSource !== undefined && stepOf(folder) >= 0 ? folder : undefined
 }
 
 function stepOf(layer: string): number {

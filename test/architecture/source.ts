@@ -16,7 +16,7 @@ export interface Import {
   /** The project file that a relative specifier names. */
   target: string | undefined
   typeOnly: boolean
-  /** The names taken, as the module spells them; none for a namespace, a default or a side-effect import. */
+  /** The names taken, as the module spells them: `default`, and `*` for all, among them. */
   names: string[]
   line: number
 }
@@ -67,13 +67,16 @@ function importsOf(ast: ts.SourceFile): Import[] {
       const allNamedAreTypes = named.length > 0 && named.every((element) => element.isTypeOnly)
       const typeOnly = clauseIsType || (allNamedAreTypes && node.importClause?.name === undefined)
       const values = typeOnly ? named : named.filter((element) => !element.isTypeOnly)
-      add(node, node.moduleSpecifier, typeOnly, values.map(importedName))
+      const whole = bindings !== undefined && ts.isNamespaceImport(bindings) ? ['*'] : []
+      const byDefault = node.importClause?.name === undefined ? [] : ['default']
+      add(node, node.moduleSpecifier, typeOnly, [...byDefault, ...whole, ...values.map(importedName)])
     } else if (ts.isExportDeclaration(node)) {
       const named =
         node.exportClause && ts.isNamedExports(node.exportClause) ? [...node.exportClause.elements] : []
-      add(node, node.moduleSpecifier, node.isTypeOnly, named.map(importedName))
+      const all = node.exportClause === undefined || ts.isNamespaceExport(node.exportClause) ? ['*'] : []
+      add(node, node.moduleSpecifier, node.isTypeOnly, [...all, ...named.map(importedName)])
     } else if (ts.isCallExpression(node) && node.expression.kind === ts.SyntaxKind.ImportKeyword) {
-      add(node, node.arguments[0], false, [])
+      add(node, node.arguments[0], false, ['*'])
     } else if (ts.isImportTypeNode(node) && ts.isLiteralTypeNode(node.argument)) {
       add(node, node.argument.literal, true, [])
     }
