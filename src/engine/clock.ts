@@ -4,8 +4,8 @@ export interface Clock {
   now(): number
   /** Milliseconds since some fixed point; never steps back. For measuring durations. */
   monotonic(): number
-  /** Calls `run` once after `delayMs`. A timer never keeps the process alive. */
-  setTimer(run: () => void, delayMs: number): Timer
+  /** Calls `run` once after `delayMs`. A timer does not keep the process alive, unless it is told to. */
+  setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer
 }
 
 export interface Timer {
@@ -15,12 +15,14 @@ export interface Timer {
 /** setTimeout's own ceiling: a longer delay would fire at once. */
 const TIMER_DELAY_MS_MAX = 2 ** 31 - 1
 
-export const systemClock: Clock = {
+/** The real clock; its `random` is the one source of chance where nothing depends on it but timing. */
+export const systemClock: Clock & { random: () => number } = {
+  random: () => Math.random(),
   now: () => Date.now(),
   monotonic: () => performance.now(),
-  setTimer(run, delayMs) {
+  setTimer(run, delayMs, { keepsAlive = false } = {}) {
     const handle = setTimeout(run, Math.min(Math.max(delayMs, 0), TIMER_DELAY_MS_MAX))
-    handle.unref()
+    if (!keepsAlive) handle.unref()
     return { cancel: () => clearTimeout(handle) }
   },
 }

@@ -1,0 +1,52 @@
+import { randomUUID } from 'node:crypto'
+import type { Catalog } from '../engine/catalog.ts'
+import type { Clock } from '../engine/clock.ts'
+import type { Statement } from '../engine/sqlite.ts'
+
+export interface AccountRecord {
+  id: string
+  name: string | null
+  /** Epoch milliseconds. */
+  createdAt: number
+}
+
+export const ACCOUNTS_SCHEMA = `
+  CREATE TABLE accounts (id TEXT NOT NULL PRIMARY KEY, name TEXT, created_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+`
+
+/** Who cells and keys belong to. What is one account's is invisible to every other. */
+export class Accounts {
+  readonly #catalog: Catalog
+  readonly #clock: Clock
+  readonly #insert: Statement
+  readonly #find: Statement
+  readonly #all: Statement
+
+  constructor(catalog: Catalog, clock: Clock) {
+    this.#catalog = catalog
+    this.#clock = clock
+    this.#insert = catalog.prepare('INSERT INTO accounts VALUES (?, ?, ?)')
+    this.#find = catalog.prepare('SELECT id, name, created_at FROM accounts WHERE id = ?').raw()
+    this.#all = catalog.prepare('SELECT id, name, created_at FROM accounts ORDER BY created_at, id').raw()
+  }
+
+  create({ name }: { name?: string | undefined } = {}): AccountRecord {
+    const account = { id: randomUUID(), name: name ?? null, createdAt: this.#clock.now() }
+    this.#catalog.change(() => this.#insert.run(account.id, account.name, account.createdAt))
+    return account
+  }
+
+  find(id: string): AccountRecord | undefined {
+    const row = this.#find.get(id) as [string, string | null, number] | undefined
+    return row && toRecord(row)
+  }
+
+  /** Oldest first. */
+  list(): AccountRecord[] {
+    return (this.#all.all() as [string, string | null, number][]).map(toRecord)
+  }
+}
+
+function toRecord([id, name, createdAt]: [string, string | null, number]): AccountRecord {
+  return { id, name, createdAt }
+}

@@ -1,0 +1,164 @@
+import { randomBytes, randomUUID } from 'node:crypto'
+import type { Catalog } from '../engine/catalog.ts'
+import type { Clock, Timer } from '../engine/clock.ts'
+import type { Statement } from '../engine/sqlite.ts'
+import { CellError } from '../errors.ts'
+import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
+
+export interface ApiKeyRecord {
+  id: string
+  name: string | null
+  /** The key's first characters, by which its owner knows it. */
+  hint: string
+  /** Epoch milliseconds. */
+  createdAt: number
+  /** Epoch milliseconds, exact to a minute; null if it was never used. */
+  lastUsedAt: number | null
+}
+
+export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
+  /** The key itself. It is nowhere else, and can't be shown again (invariant 12). */
+  key: string
+}
+
+export interface VerifiedApiKey {
+  keyId: string
+  accountId: string
+}
+
+export const API_KEYS_SCHEMA = `
+  CREATE TABLE api_keys (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    account_id TEXT NOT NULL,
+    name TEXT,
+    hint TEXT NOT NULL,
+    hash BLOB NOT NULL UNIQUE, -- SHA-256 of the key
+    created_at INTEGER NOT NULL,
+    last_used_at INTEGER,
+    revoked_at INTEGER
+  ) STRICT;
+  CREATE INDEX api_keys_by_account ON api_keys (account_id, number);
+`
+
+const LAST_USED_EVERY_MS = 60_000
+
+/** API keys of accounts. Only hashes are kept. */
+export class ApiKeys {
+  readonly #catalog: Catalog
+  readonly #clock: Clock
+  readonly #insert: Statement
+  readonly #list: Statement
+  readonly #find: Statement
+  readonly #revoke: Statement
+  readonly #verify: Statement
+  readonly #setLastUsed: Statement
+  readonly #removeAll: Statement
+  /** Uses that are not in the catalog yet, by key id. */
+  readonly #lastUsed = new Map<string, number>()
+  #timer: Timer | undefined
+
+  constructor(catalog: Catalog, clock: Clock) {
+    this.#catalog = catalog
+    this.#clock = clock
+    this.#insert = catalog.prepare(
+      'INSERT INTO api_keys (id, account_id, name, hint, hash, created_at) VALUES (?, ?, ?, ?, ?, ?)',
+    )
+    this.#list = catalog
+      .prepare(
+        `SELECT id, name, hint, created_at, last_used_at FROM api_keys
+         WHERE account_id = ? AND revoked_at IS NULL ORDER BY number DESC`,
+      )
+      .raw()
+    this.#find = catalog.prepare('SELECT revoked_at FROM api_keys WHERE account_id = ? AND id = ?').raw()
+    this.#revoke = catalog.prepare('UPDATE api_keys SET revoked_at = ? WHERE id = ?')
+    this.#verify = catalog.prepare('SELECT id, account_id FROM api_keys WHERE hash = ? AND revoked_at IS NULL').raw()
+    this.#removeAll = catalog.prepare('DELETE FROM api_keys WHERE account_id = ?')
+    this.#setLastUsed = catalog.prepare('UPDATE api_keys SET last_used_at = ? WHERE id = ?')
+  }
+
+  /**
+   * @param options.key a key to take instead of a new one, such as a node's root key
+   * @throws `invalid_request` if that key is malformed
+   */
+  create(accountId: string, options: { name?: string | undefined; key?: string | undefined } = {}): CreatedApiKey {
+    const key = options.key === undefined ? makeApiKey(randomBytes) : parseApiKey(options.key)
+    if (key === undefined) {
+      throw new CellError('invalid_request', 'The key is malformed. `cellstore keys generate` makes one with a valid checksum.', { field: 'key' })
+    }
+    const record = {
+      id: randomUUID(),
+      name: options.name ?? null,
+      hint: hintOf(key),
+      createdAt: this.#clock.now(),
+    }
+    this.#catalog.change(() =>
+      this.#insert.run(record.id, accountId, record.name, record.hint, hashApiKey(key), record.createdAt),
+    )
+    return { ...record, key }
+  }
+
+  /** The account's active keys, newest first. */
+  list(accountId: string): ApiKeyRecord[] {
+    const rows = this.#list.all(accountId) as [string, string | null, string, number, number | null][]
+    return rows.map(([id, name, hint, createdAt, lastUsedAt]) => ({
+      id,
+      name,
+      hint,
+      createdAt,
+      lastUsedAt: this.#lastUsed.get(id) ?? lastUsedAt,
+    }))
+  }
+
+  /**
+   * Revokes a key; from the very next {@link verify} on it is refused. A repeat answers the same.
+   *
+   * @throws `api_key_not_found` if the account has no such key
+   */
+  revoke(accountId: string, keyId: string): { id: string; revokedAt: number } {
+    const row = this.#find.get(accountId, keyId) as [number | null] | undefined
+    if (row === undefined) throw new CellError('api_key_not_found', 'There is no such API key.')
+    const [before] = row
+    if (before !== null) return { id: keyId, revokedAt: before }
+    const revokedAt = this.#clock.now()
+    this.#catalog.change(() => this.#revoke.run(revokedAt, keyId))
+    return { id: keyId, revokedAt }
+  }
+
+  /**
+   * Whose key it is. Looked up each time: nothing is cached that a revocation would have to reach.
+   *
+   * @throws `unauthorized`, the same for every reason
+   */
+  verify(key: string): VerifiedApiKey {
+    const wellFormed = parseApiKey(key)
+    const row = wellFormed && (this.#verify.get(hashApiKey(wellFormed)) as [string, string] | undefined)
+    if (!row) {
+      throw new CellError('unauthorized', 'A valid API key is needed in the header x-api-key, or as a bearer token.')
+    }
+    this.#used(row[0])
+    return { keyId: row[0], accountId: row[1] }
+  }
+
+  /** Removes an account's keys without a trace: for keys that nobody has ever seen. */
+  removeAll(accountId: string): void {
+    this.#catalog.change(() => this.#removeAll.run(accountId))
+  }
+
+  /** Writes down when keys were last used. */
+  flush(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    if (this.#lastUsed.size === 0) return
+    this.#catalog.note(() => {
+      for (const [id, at] of this.#lastUsed) this.#setLastUsed.run(at, id)
+    })
+    this.#lastUsed.clear()
+  }
+
+  #used(keyId: string): void {
+    if (this.#lastUsed.has(keyId)) return
+    this.#lastUsed.set(keyId, this.#clock.now())
+    this.#timer ??= this.#clock.setTimer(() => this.flush(), LAST_USED_EVERY_MS)
+  }
+}

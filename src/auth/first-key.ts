@@ -1,0 +1,48 @@
+import type { Catalog } from '../engine/catalog.ts'
+import type { Accounts } from './accounts.ts'
+import type { ApiKeys, CreatedApiKey } from './api-keys.ts'
+
+const META_KEY = 'first_key'
+
+/**
+ * The first key of a store that is served: made once, shown once. Nobody can have used the store before it was shown,
+ * so a start that was cut off in between makes another and revokes the one that nobody saw.
+ */
+export class FirstKey {
+  readonly #catalog: Catalog
+  readonly #accounts: Accounts
+  readonly #keys: ApiKeys
+
+  constructor(catalog: Catalog, accounts: Accounts, keys: ApiKeys) {
+    this.#catalog = catalog
+    this.#accounts = accounts
+    this.#keys = keys
+  }
+
+  /** From here on a first key is due. Call on a proven first start only (invariant 14). */
+  expect(): void {
+    this.#catalog.setMeta(META_KEY, 'pending')
+  }
+
+  get pending(): boolean {
+    return this.#catalog.meta(META_KEY) === 'pending'
+  }
+
+  /**
+   * Makes the first account, and a key of it.
+   *
+   * @param rootKey taken in place of a new key
+   * @throws `invalid_request` if it is malformed
+   */
+  issue(rootKey?: string): CreatedApiKey {
+    return this.#catalog.change(() => {
+      const account = this.#accounts.list()[0] ?? this.#accounts.create()
+      this.#keys.removeAll(account.id)
+      return this.#keys.create(account.id, { name: 'first key', key: rootKey })
+    })
+  }
+
+  shown(): void {
+    this.#catalog.setMeta(META_KEY, 'shown')
+  }
+}

@@ -1,0 +1,132 @@
+import { createHash } from 'node:crypto'
+import { type Extract, extract as openExtract } from 'tar-stream'
+import { CellError } from '../errors.ts'
+import {
+  CHECKSUMS_MEMBER,
+  type Checksums,
+  corrupt,
+  decodeChecksums,
+  decodeManifest,
+  MANIFEST_MEMBER,
+  type Manifest,
+} from './manifest.ts'
+import { decompressFirstFrame, decompressSeekable } from './seekable-zstd.ts'
+
+/** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */
+export interface ArchiveSink {
+  /** The first call; may refuse the archive. */
+  manifest(manifest: Manifest): void
+  /** Each member but the manifest and the checksums. Must read all of `bytes`. */
+  member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<void>
+}
+
+/** JSON members are small; a larger one is no backup of ours. */
+const JSON_BYTES_MAX = 16 * 1_048_576
+/** The manifest is a frame of its own at the very front. */
+export const MANIFEST_HEAD_BYTES = 65_536
+
+/**
+ * Reads an archive as a stream. Resolves only if every byte was proven: the frames, the seek table, and each member's
+ * length and SHA-256 (invariant 10).
+ *
+ * @throws `backup_corrupt`, naming the member; what `source` and `sink` throw
+ */
+export async function readArchive(source: AsyncIterable<Uint8Array>, sink: ArchiveSink): Promise<void> {
+  const extract = openExtract()
+  const feeding = feed(source, extract)
+  feeding.catch((error) => extract.destroy(error))
+  const seen: Checksums['members'] = []
+  let manifest: Manifest | undefined
+  let checksums: Checksums | undefined
+  try {
+    for await (const entry of extract) {
+      const { name, size = 0 } = entry.header
+      if (checksums !== undefined) throw corrupt(name, 'it follows the checksums')
+      const hashed = new HashedBytes(entry as AsyncIterable<Buffer>)
+      if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await hashed.collect(name))
+      else if (manifest === undefined) {
+        if (name !== MANIFEST_MEMBER) throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
+        manifest = decodeManifest(await hashed.collect(name))
+        sink.manifest(manifest)
+      } else await sink.member(name, size, hashed)
+      if (name !== CHECKSUMS_MEMBER) seen.push({ name, size: hashed.size, sha256: hashed.digest() })
+    }
+    await feeding
+  } catch (error) {
+    extract.destroy()
+    await feeding.catch(() => {})
+    throw error instanceof CellError ? error : await feeding.then(
+      () => corrupt('archive', 'it is not a tar', error),
+      (cause) => cause,
+    )
+  }
+  if (checksums === undefined) throw corrupt(CHECKSUMS_MEMBER, 'it is missing')
+  compareChecksums(seen, checksums.members)
+}
+
+/** The manifest alone, from the first {@link MANIFEST_HEAD_BYTES} of an archive. @throws `backup_corrupt` */
+export async function readManifest(head: Buffer): Promise<Manifest> {
+  const plain = await decompressFirstFrame(head)
+  const extract = openExtract()
+  extract.end(plain)
+  for await (const entry of extract) {
+    if (entry.header.name !== MANIFEST_MEMBER) break
+    return decodeManifest(await new HashedBytes(entry as AsyncIterable<Buffer>).collect(MANIFEST_MEMBER))
+  }
+  throw corrupt(MANIFEST_MEMBER, 'it is missing')
+}
+
+async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promise<void> {
+  for await (const plain of decompressSeekable(source)) {
+    if (extract.destroyed) throw new Error('The reader gave up.')
+    if (!extract.write(plain)) {
+      await new Promise<void>((resolve) => {
+        extract.once('drain', resolve)
+        extract.once('close', resolve)
+      })
+    }
+  }
+  extract.end(undefined)
+}
+
+function compareChecksums(seen: Checksums['members'], expected: Checksums['members']): void {
+  for (const { name, size, sha256 } of expected) {
+    const member = seen.find((each) => each.name === name)
+    if (member === undefined) throw corrupt(name, 'it is missing')
+    if (member.size !== size) throw corrupt(name, `it has ${member.size} bytes in place of ${size}`)
+    if (member.sha256 !== sha256) throw corrupt(name, 'its SHA-256 does not match')
+  }
+  if (seen.length !== expected.length) throw corrupt(CHECKSUMS_MEMBER, 'a member is not listed')
+}
+
+/** A member's bytes on their way, counted and hashed. */
+class HashedBytes implements AsyncIterable<Buffer> {
+  size = 0
+  readonly #source: AsyncIterable<Buffer>
+  readonly #hash = createHash('sha256')
+
+  constructor(source: AsyncIterable<Buffer>) {
+    this.#source = source
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
+    for await (const chunk of this.#source) {
+      this.#hash.update(chunk)
+      this.size += chunk.length
+      yield chunk
+    }
+  }
+
+  async collect(name: string): Promise<Buffer> {
+    const chunks: Buffer[] = []
+    for await (const chunk of this) {
+      if (this.size > JSON_BYTES_MAX) throw corrupt(name, 'it is larger than any this version writes')
+      chunks.push(chunk)
+    }
+    return Buffer.concat(chunks)
+  }
+
+  digest(): string {
+    return this.#hash.digest('hex')
+  }
+}

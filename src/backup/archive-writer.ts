@@ -1,0 +1,124 @@
+import { createHash } from 'node:crypto'
+import { type Pack, pack as openPack } from 'tar-stream'
+import { CHECKSUMS_MEMBER, type Checksums, encodeJsonMember, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
+import { SeekableCompressor } from './seekable-zstd.ts'
+import type { Spool } from './spool.ts'
+
+/** A member's plain bytes. */
+export interface MemberSource {
+  name: string
+  size: number
+  /** Exactly `length` bytes from `offset`. */
+  read(offset: number, length: number): Promise<Buffer>
+}
+
+export interface ArchiveProgress {
+  signal?: AbortSignal | undefined
+  /** Called with the plain bytes read so far, and how many there are. */
+  onProgress?: ((bytes: number, total: number) => void) | undefined
+}
+
+const CHUNK_BYTES = 1_048_576
+const TAR_BLOCK_BYTES = 512
+
+/**
+ * Writes a backup archive: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
+ * frame of its own, so that it can be read without the rest.
+ */
+export async function writeArchive(
+  spool: Spool,
+  manifest: Manifest,
+  members: readonly MemberSource[],
+  progress: ArchiveProgress = {},
+): Promise<void> {
+  const pack = openPack()
+  const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
+  const manifestBytes = encodeJsonMember(manifest)
+  const draining = drain(pack, compressor, tarBytes(manifestBytes.length))
+  const filling = fill(pack, manifestBytes, members, new Date(manifest.created_at), progress)
+  // Either failing ends the other: a destroyed pack ends both of its sides.
+  await Promise.all([
+    draining.catch((error) => fail(pack, error)),
+    filling.catch((error) => fail(pack, error)),
+  ])
+  await compressor.finish()
+}
+
+/** A tar entry's share of the archive: a header block, and the content in whole blocks. */
+function tarBytes(size: number): number {
+  return TAR_BLOCK_BYTES + Math.ceil(size / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES
+}
+
+function fail(pack: Pack, error: unknown): never {
+  pack.destroy()
+  throw error
+}
+
+async function drain(pack: Pack, compressor: SeekableCompressor, firstFrameBytes: number): Promise<void> {
+  let missing = firstFrameBytes
+  for await (const chunk of pack as AsyncIterable<Buffer>) {
+    const first = chunk.subarray(0, missing)
+    const rest = chunk.subarray(first.length)
+    missing -= first.length
+    if (first.length > 0) {
+      await compressor.push(first)
+      if (missing === 0) await compressor.endFrame()
+    }
+    if (rest.length > 0) await compressor.push(rest)
+  }
+}
+
+async function fill(
+  pack: Pack,
+  manifestBytes: Buffer,
+  members: readonly MemberSource[],
+  mtime: Date,
+  { signal, onProgress }: ArchiveProgress,
+): Promise<void> {
+  const total = members.reduce((sum, { size }) => sum + size, 0)
+  let done = 0
+  const counted = (bytes: number) => {
+    signal?.throwIfAborted()
+    done += bytes
+    onProgress?.(done, total)
+  }
+  const checksums: Checksums = { members: [] }
+  checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
+  for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
+  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums)), mtime, () => {})
+  pack.finalize()
+}
+
+function fromBytes(name: string, bytes: Buffer): MemberSource {
+  return { name, size: bytes.length, read: async (offset, length) => bytes.subarray(offset, offset + length) }
+}
+
+async function addMember(
+  pack: Pack,
+  { name, size, read }: MemberSource,
+  mtime: Date,
+  onBytes: (bytes: number) => void,
+): Promise<Checksums['members'][number]> {
+  const hash = createHash('sha256')
+  const entry = pack.entry({ name, size, mtime, mode: 0o600 })
+  const closed = new Promise<void>((resolve, reject) => {
+    entry.once('error', reject)
+    entry.once('close', resolve)
+  })
+  closed.catch(() => {})
+  for (let offset = 0; offset < size; ) {
+    const chunk = await read(offset, Math.min(CHUNK_BYTES, size - offset))
+    hash.update(chunk)
+    offset += chunk.length
+    onBytes(chunk.length)
+    if (!entry.write(chunk)) await Promise.race([drained(entry), closed])
+    if (entry.destroyed) throw new Error('The archive was given up.')
+  }
+  entry.end(undefined)
+  await closed
+  return { name, size, sha256: hash.digest('hex') }
+}
+
+function drained(entry: NodeJS.EventEmitter): Promise<void> {
+  return new Promise((resolve) => entry.once('drain', resolve))
+}

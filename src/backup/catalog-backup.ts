@@ -1,0 +1,107 @@
+import type { Catalog } from '../engine/catalog.ts'
+import type { Clock, Timer } from '../engine/clock.ts'
+import type { LocalState } from '../engine/local-state.ts'
+import type { Log } from '../engine/log.ts'
+
+/** A change is in the object store within a second; those that come together share a backup. */
+const GATHER_MS = 200
+const RETRY_MS_MIN = 1_000
+const RETRY_MS_MAX = 30_000
+
+const STORED_KEY = 'catalog_changes_stored'
+
+/** Keeps the catalog's newest state in the object store, so that a node with nothing but the bucket knows its keys and cells. */
+export class CatalogBackup {
+  readonly #catalog: Catalog
+  readonly #state: LocalState
+  readonly #backup: (signal: AbortSignal) => Promise<void>
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #abort = new AbortController()
+  #timer: Timer | undefined
+  #running: Promise<void> | undefined
+  #retryMs = RETRY_MS_MIN
+  /** Changes of the catalog that are in the object store. */
+  #stored: number
+
+  constructor(catalog: Catalog, state: LocalState, backup: (signal: AbortSignal) => Promise<void>, clock: Clock, log: Log) {
+    this.#catalog = catalog
+    this.#state = state
+    this.#backup = backup
+    this.#clock = clock
+    this.#log = log
+    this.#stored = Number(state.get(STORED_KEY) ?? -1)
+  }
+
+  /** Catches up with what was changed while nothing could be stored. */
+  start(): void {
+    if (this.#behind()) this.changed()
+  }
+
+  changed(): void {
+    if (this.#timer === undefined && this.#running === undefined) this.#schedule(GATHER_MS)
+  }
+
+  /**
+   * Resolves once every change so far is in the object store.
+   *
+   * @throws what the backup throws
+   */
+  async stored(): Promise<void> {
+    const wanted = this.#catalog.changes
+    while (this.#stored < wanted) {
+      await this.#running?.catch(() => {})
+      if (this.#stored < wanted) await this.#run()
+    }
+  }
+
+  /** Makes a last attempt within the deadline, and no more after it. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    this.#timer?.cancel()
+    const abort = () => this.#abort.abort()
+    if (deadline.aborted) abort()
+    else deadline.addEventListener('abort', abort, { once: true })
+    try {
+      await this.stored()
+    } catch (error) {
+      this.#log.warn({ err: error }, 'the newest changes of the catalog are not in the object store; they will be after the next start')
+    } finally {
+      this.#timer?.cancel()
+      deadline.removeEventListener('abort', abort)
+      abort()
+    }
+  }
+
+  #behind(): boolean {
+    return this.#stored < this.#catalog.changes
+  }
+
+  #schedule(delayMs: number): void {
+    if (this.#abort.signal.aborted) return
+    this.#timer?.cancel()
+    this.#timer = this.#clock.setTimer(() => {
+      this.#timer = undefined
+      this.#run().catch((error) => {
+        this.#log.warn({ err: error, retryMs: this.#retryMs }, 'the catalog could not be backed up; trying again')
+        this.#schedule(this.#retryMs)
+        this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+      })
+    }, delayMs)
+  }
+
+  #run(): Promise<void> {
+    this.#running ??= this.#backupOnce().finally(() => {
+      this.#running = undefined
+    })
+    return this.#running
+  }
+
+  async #backupOnce(): Promise<void> {
+    const changes = this.#catalog.changes
+    await this.#backup(this.#abort.signal)
+    this.#stored = changes
+    this.#state.set(STORED_KEY, String(changes))
+    this.#retryMs = RETRY_MS_MIN
+    if (this.#behind()) this.#schedule(GATHER_MS)
+  }
+}

@@ -1,0 +1,30 @@
+import type { CellPaths } from '../engine/cell-path.ts'
+import { CellError } from '../errors.ts'
+import { BackupCatalogue } from './backup-list.ts'
+import { BACKUPS_PREFIX } from './object-keys.ts'
+import type { CallOptions, ObjectStore } from './object-store.ts'
+import { buildIncoming } from './restore-build.ts'
+import { finishRestore, installRestored } from './restore-install.ts'
+
+/**
+ * Brings a lost catalog back from its newest backup: never an older one, which might know a key that was revoked since
+ * (invariant 14).
+ *
+ * @returns false if the store was claimed but nothing was ever kept in it: a first start that did not get further
+ * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`
+ */
+export async function recoverCatalog(store: ObjectStore, storeId: string, paths: CellPaths, options: CallOptions = {}): Promise<boolean> {
+  finishRestore(paths)
+  const catalogue = new BackupCatalogue(store, storeId)
+  const [newest] = await catalogue.versions(storeId, options)
+  if (newest === undefined) {
+    for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
+      throw new CellError('backup_corrupt', `${store.url} holds backups of cells, but none of the catalog that names their accounts and keys.`, { member: key })
+    }
+    return false
+  }
+  const manifest = await catalogue.manifest(newest.version, storeId, options)
+  await buildIncoming(store, manifest, { storeId, cellId: storeId }, paths, options)
+  installRestored(paths)
+  return true
+}

@@ -1,0 +1,45 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import type { CellPaths } from '../engine/cell-path.ts'
+import { fsyncDirectory, makeDirectory, writeNewFile } from '../engine/durable-files.ts'
+
+/**
+ * The switch from a cell's database to a restored one (invariant 10). Everything durable happens in this order:
+ *
+ * 1. `incoming.db` is whole, proven and fsynced, and its name is durable.
+ * 2. `restore-intent` is durable: from here on the restore is decided, and a crash is finished by {@link finishRestore}.
+ * 3. The old log and shared memory go, and the kept segments, which belong to the old history: a stale log beside the
+ *    new file would be applied to it.
+ * 4. `incoming.db` is renamed to the database, and that is durable.
+ * 5. The intent goes.
+ *
+ * The caller has closed the cell.
+ */
+export function installRestored(paths: CellPaths): void {
+  fsyncDirectory(paths.directory)
+  writeNewFile(paths.restoreIntent, Buffer.from('switch to incoming.db\n'))
+  fsyncDirectory(paths.directory)
+  finishRestore(paths)
+}
+
+/** Finishes a switch that was decided, and clears away one that was not. Called before a cell is opened. */
+export function finishRestore(paths: CellPaths): void {
+  if (!fs.existsSync(paths.restoreIntent)) {
+    if (fs.existsSync(paths.incoming)) discardIncoming(paths)
+    return
+  }
+  for (const file of [paths.wal, paths.sharedMemory]) fs.rmSync(file, { force: true })
+  fs.rmSync(paths.segments, { recursive: true, force: true })
+  makeDirectory(path.dirname(paths.database))
+  fsyncDirectory(path.dirname(paths.database))
+  // Gone if the crash came after the rename.
+  if (fs.existsSync(paths.incoming)) fs.renameSync(paths.incoming, paths.database)
+  fsyncDirectory(path.dirname(paths.database))
+  fsyncDirectory(paths.directory)
+  fs.rmSync(paths.restoreIntent)
+  fsyncDirectory(paths.directory)
+}
+
+export function discardIncoming({ incoming }: CellPaths): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(incoming + suffix, { force: true })
+}

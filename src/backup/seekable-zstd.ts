@@ -1,0 +1,224 @@
+import zlib from 'node:zlib'
+import { CellError } from '../errors.ts'
+
+/**
+ * zstd in the standard seekable layout: independent frames, then a seek table in a skippable frame. Any zstd tool reads
+ * it as one stream; several frames can be worked on side by side; a frame never needs more memory than FRAME_BYTES.
+ * Layout: zstd's contrib/seekable_format, "Seek_Table", and RFC 8878 for the frames. Node's own stream decoder stops
+ * without a word after the first frame, so frames are split here.
+ */
+
+/** Plain bytes in a frame. */
+export const FRAME_BYTES = 4 * 1_024 * 1_024
+
+/** Frames that are compressed or decompressed at once. */
+const PARALLEL_FRAMES = 2
+const LEVEL = 1
+
+const FRAME_MAGIC = 0xfd2fb528
+const SKIPPABLE_MAGIC = 0x184d2a50
+const SEEK_TABLE_MAGIC = 0x184d2a5e
+const SEEKABLE_MAGIC = 0x8f92eab1
+const SEEK_TABLE_FOOTER_BYTES = 9
+const SEEK_TABLE_ENTRY_BYTES = 8
+
+interface FrameSizes {
+  compressed: number
+  plain: number
+}
+
+/** Compresses what is pushed and hands the finished bytes on, in order. */
+export class SeekableCompressor {
+  readonly #write: (bytes: Buffer) => Promise<void>
+  readonly #frames: FrameSizes[] = []
+  readonly #inFlight: Promise<Buffer>[] = []
+  #chunks: Uint8Array[] = []
+  #length = 0
+
+  constructor(write: (bytes: Buffer) => Promise<void>) {
+    this.#write = write
+  }
+
+  async push(chunk: Uint8Array): Promise<void> {
+    let rest = chunk
+    while (this.#length + rest.length >= FRAME_BYTES) {
+      const take = FRAME_BYTES - this.#length
+      this.#chunks.push(rest.subarray(0, take))
+      this.#length += take
+      rest = rest.subarray(take)
+      await this.endFrame()
+    }
+    if (rest.length > 0) this.#chunks.push(rest)
+    this.#length += rest.length
+  }
+
+  /** Closes the frame here, so that what comes next can be read without what came before. */
+  async endFrame(): Promise<void> {
+    if (this.#length === 0) return
+    const plain = this.#chunks.length === 1 ? (this.#chunks[0] as Uint8Array) : Buffer.concat(this.#chunks, this.#length)
+    this.#chunks = []
+    this.#length = 0
+    if (this.#inFlight.length >= PARALLEL_FRAMES) await this.#drainOne()
+    const compressed = compressFrame(plain)
+    // Awaited in order later; until then a failure must not count as unhandled.
+    compressed.catch(() => {})
+    this.#frames.push({ compressed: 0, plain: plain.length })
+    this.#inFlight.push(compressed)
+  }
+
+  async finish(): Promise<void> {
+    await this.endFrame()
+    while (this.#inFlight.length > 0) await this.#drainOne()
+    await this.#write(encodeSeekTable(this.#frames))
+  }
+
+  async #drainOne(): Promise<void> {
+    const index = this.#frames.length - this.#inFlight.length
+    const bytes = await (this.#inFlight.shift() as Promise<Buffer>)
+    ;(this.#frames[index] as FrameSizes).compressed = bytes.length
+    await this.#write(bytes)
+  }
+}
+
+function compressFrame(plain: Uint8Array): Promise<Buffer> {
+  const params = {
+    [zlib.constants.ZSTD_c_compressionLevel]: LEVEL,
+    [zlib.constants.ZSTD_c_checksumFlag]: 1,
+  }
+  return new Promise((resolve, reject) => {
+    zlib.zstdCompress(plain, { params }, (error, bytes) => (error ? reject(error) : resolve(bytes)))
+  })
+}
+
+function encodeSeekTable(frames: readonly FrameSizes[]): Buffer {
+  const content = frames.length * SEEK_TABLE_ENTRY_BYTES + SEEK_TABLE_FOOTER_BYTES
+  const table = Buffer.alloc(8 + content)
+  let at = table.writeUInt32LE(SEEK_TABLE_MAGIC, 0)
+  at = table.writeUInt32LE(content, at)
+  for (const { compressed, plain } of frames) {
+    at = table.writeUInt32LE(compressed, at)
+    at = table.writeUInt32LE(plain, at)
+  }
+  at = table.writeUInt32LE(frames.length, at)
+  at = table.writeUInt8(0, at)
+  table.writeUInt32LE(SEEKABLE_MAGIC, at)
+  return table
+}
+
+/**
+ * The plain bytes of a seekable archive, frame by frame. Ends only after the seek table, and only if that agrees with
+ * every frame before it: an archive that was cut at a frame's edge does not pass for a shorter one.
+ *
+ * @throws `backup_corrupt`
+ */
+export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const frames: FrameSizes[] = []
+  const inFlight: { compressed: number; plain: Promise<Buffer> }[] = []
+  let seekTable: Buffer | undefined
+
+  async function drainOne(): Promise<Buffer> {
+    const next = inFlight.shift() as (typeof inFlight)[number]
+    const plain = await next.plain
+    frames.push({ compressed: next.compressed, plain: plain.length })
+    return plain
+  }
+
+  for await (const frame of splitFrames(source)) {
+    if (seekTable !== undefined) throw corrupt('bytes follow the seek table')
+    if (frame.readUInt32LE(0) === FRAME_MAGIC) {
+      if (inFlight.length >= PARALLEL_FRAMES) yield await drainOne()
+      const plain = decompressFrame(frame)
+      plain.catch(() => {})
+      inFlight.push({ compressed: frame.length, plain })
+    } else seekTable = frame
+  }
+  while (inFlight.length > 0) yield await drainOne()
+  if (seekTable === undefined) throw corrupt('it ends before its seek table')
+  if (!seekTable.equals(encodeSeekTable(frames))) throw corrupt('its seek table does not match its frames')
+}
+
+/** The plain bytes of the first frame alone, from the first bytes of an archive. @throws `backup_corrupt` */
+export async function decompressFirstFrame(head: Buffer): Promise<Buffer> {
+  const end = frameEnd(head)
+  if (end === undefined || end > head.length) throw corrupt('it ends within its first frame')
+  return decompressFrame(head.subarray(0, end))
+}
+
+function decompressFrame(frame: Buffer): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const options = { maxOutputLength: FRAME_BYTES, chunkSize: FRAME_BYTES }
+    zlib.zstdDecompress(frame, options, (error, plain) => {
+      if (error) reject(corrupt('a compressed frame is damaged', error))
+      else resolve(plain)
+    })
+  })
+}
+
+/** Cuts a byte stream into whole frames. Holds two frames at most; a frame is bounded by what FRAME_BYTES compress to. */
+async function* splitFrames(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+  const bytesMax = 2 * FRAME_BYTES + 1_048_576
+  let chunks: Buffer[] = []
+  let length = 0
+  // Joining the chunks is worth it only once a frame may be whole: at its end if that is known, else at twice the bytes.
+  let wanted = 0
+  for await (const chunk of source) {
+    chunks.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
+    length += chunk.length
+    if (length < wanted) continue
+    let pending = Buffer.concat(chunks, length)
+    let end = frameEnd(pending)
+    while (end !== undefined && end <= pending.length) {
+      yield pending.subarray(0, end)
+      pending = pending.subarray(end)
+      end = frameEnd(pending)
+    }
+    wanted = end ?? pending.length * 2
+    if (wanted > bytesMax) throw corrupt('a frame is larger than any this version writes')
+    chunks = [pending]
+    length = pending.length
+  }
+  let rest = Buffer.concat(chunks, length)
+  while (rest.length > 0) {
+    const end = frameEnd(rest)
+    if (end === undefined || end > rest.length) throw corrupt('it ends within a frame')
+    yield rest.subarray(0, end)
+    rest = rest.subarray(end)
+  }
+}
+
+/**
+ * Where the frame that begins at byte 0 ends; may lie beyond the bytes at hand.
+ *
+ * @returns undefined if more bytes are needed to tell
+ * @throws `backup_corrupt` if no frame begins here
+ */
+function frameEnd(bytes: Buffer): number | undefined {
+  if (bytes.length < 8) return undefined
+  const magic = bytes.readUInt32LE(0)
+  if (((magic & 0xfffffff0) >>> 0) === SKIPPABLE_MAGIC) return 8 + bytes.readUInt32LE(4)
+  if (magic !== FRAME_MAGIC) throw corrupt('what should be a zstd frame is none')
+  const descriptor = bytes.readUInt8(4)
+  let at = 5 + headerBytes(descriptor)
+  for (;;) {
+    if (at + 3 > bytes.length) return undefined
+    const header = bytes.readUIntLE(at, 3)
+    const type = (header >> 1) & 3
+    if (type === 3) throw corrupt('a block has a type that does not exist')
+    at += 3 + (type === 1 ? 1 : header >> 3)
+    if ((header & 1) === 1) break
+  }
+  return (descriptor & 0x04) === 0 ? at : at + 4
+}
+
+/** RFC 8878, 3.1.1.1: window descriptor, dictionary id and content size, as the frame header's descriptor says. */
+function headerBytes(descriptor: number): number {
+  const singleSegment = (descriptor & 0x20) !== 0
+  const contentSizeFlag = descriptor >> 6
+  const contentSize = contentSizeFlag === 0 ? (singleSegment ? 1 : 0) : 1 << contentSizeFlag
+  const dictionaryId = [0, 1, 2, 4][descriptor & 3] as number
+  return (singleSegment ? 0 : 1) + dictionaryId + contentSize
+}
+
+function corrupt(why: string, cause?: unknown): CellError {
+  return new CellError('backup_corrupt', `The backup object is damaged: ${why}.`, { member: 'archive', cause })
+}

@@ -1,0 +1,84 @@
+import { createHash, randomUUID } from 'node:crypto'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { FILE_MODE, makeDirectory } from '../engine/durable-files.ts'
+import { bufferBody, type ObjectBody } from './object-store.ts'
+
+/** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
+const MEMORY_BYTES_MAX = 1_048_576
+
+/**
+ * An object being made, before it is stored: in memory while small, then in a file beside the data. So a slow uplink
+ * pins nothing of the cell, the length is known before the upload, and an attempt can be repeated.
+ */
+export class Spool {
+  readonly #directory: string
+  readonly #hash = createHash('sha256')
+  #chunks: Buffer[] = []
+  #size = 0
+  #file: { path: string; handle: fs.FileHandle } | undefined
+
+  constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  async write(bytes: Buffer): Promise<void> {
+    this.#hash.update(bytes)
+    this.#size += bytes.length
+    if (this.#file !== undefined) {
+      await writeAll(this.#file.handle, bytes)
+      return
+    }
+    this.#chunks.push(bytes)
+    if (this.#size > MEMORY_BYTES_MAX) await this.#spill()
+  }
+
+  /** @returns the finished body, fsynced if it is a file, and its SHA-256 in hexadecimal */
+  async finish(): Promise<{ body: ObjectBody; sha256: string }> {
+    const sha256 = this.#hash.digest('hex')
+    if (this.#file === undefined) return { body: bufferBody(Buffer.concat(this.#chunks, this.#size)), sha256 }
+    const { handle, path: file } = this.#file
+    await handle.sync()
+    const read = async (offset: number, length: number) => {
+      const bytes = Buffer.allocUnsafe(length)
+      await readAll(handle, bytes, offset)
+      return bytes
+    }
+    return { body: { size: this.#size, path: file, read }, sha256 }
+  }
+
+  /** Removes the file; call it when the body is no longer needed, whatever happened. */
+  async dispose(): Promise<void> {
+    if (this.#file === undefined) return
+    await this.#file.handle.close()
+    await fs.rm(this.#file.path, { force: true })
+    this.#file = undefined
+  }
+
+  async #spill(): Promise<void> {
+    makeDirectory(this.#directory)
+    const file = path.join(this.#directory, `${randomUUID()}.tar.zst`)
+    this.#file = { path: file, handle: await fs.open(file, 'wx+', FILE_MODE) }
+    for (const chunk of this.#chunks) await writeAll(this.#file.handle, chunk)
+    this.#chunks = []
+  }
+}
+
+async function writeAll(handle: fs.FileHandle, bytes: Uint8Array): Promise<void> {
+  let at = 0
+  while (at < bytes.length) at += (await handle.write(bytes, at)).bytesWritten
+}
+
+/** Fills `bytes` from `offset` on, or rejects: a file that is shorter was changed under us. */
+export async function readAll(handle: fs.FileHandle, bytes: Buffer, offset: number): Promise<void> {
+  let at = 0
+  while (at < bytes.length) {
+    const { bytesRead } = await handle.read(bytes, at, bytes.length - at, offset + at)
+    if (bytesRead === 0) throw new Error('The file ended early.')
+    at += bytesRead
+  }
+}

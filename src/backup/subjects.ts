@@ -1,0 +1,20 @@
+import type { CellDatabase } from '../engine/cell-database.ts'
+import type { CellPaths } from '../engine/cell-path.ts'
+import type { CellRecord } from '../engine/cell-registry.ts'
+import type { Manifest } from './manifest.ts'
+
+/** The cells, as backups see them. The store implements it; the catalog is one of them, under the store's own id. */
+export interface BackupSubjects {
+  /** What the catalog says, deleted cells too; undefined for an id that it does not know, and for the catalog itself. */
+  record(cellId: string): CellRecord | undefined
+  paths(cellId: string): CellPaths
+  /** Keeps the cell open until `unpin`. */
+  pin(cellId: string): { database: CellDatabase; unpin: () => void }
+  isOpen(cellId: string): boolean
+  /** Whether the cell's database file is on this machine. */
+  isLocal(cellId: string): boolean
+  /** Closes the cell, calls `install`, and lets it be opened again. Nothing else runs in between. */
+  replace(cellId: string, install: () => void): void
+  /** The cell was restored: it is there again, whatever the catalog said. */
+  restored(cellId: string, manifest: Manifest): void
+}

@@ -1,0 +1,92 @@
+import { randomUUID } from 'node:crypto'
+import path from 'node:path'
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
+
+/** A cell's id is a lower-case UUID. Anything else names no cell: an empty or odd id must never reach a path or a key. */
+export function isCellId(id: string): boolean {
+  return UUID.test(id)
+}
+
+export function newCellId(): string {
+  return randomUUID()
+}
+
+/** Where a store keeps what; the only place that joins paths of a store. */
+export class StorePaths {
+  readonly root: string
+
+  constructor(root: string) {
+    this.root = path.resolve(root)
+  }
+
+  get catalog(): string {
+    return path.join(this.root, 'catalog.db')
+  }
+
+  /** What only this machine knows, and may lose: see LocalState. */
+  get localState(): string {
+    return path.join(this.root, 'local.db')
+  }
+
+  get lock(): string {
+    return path.join(this.root, 'lock.db')
+  }
+
+  get owner(): string {
+    return path.join(this.root, 'owner.json')
+  }
+
+  /** Finished objects on their way to the object store. Emptied at every start. */
+  get spool(): string {
+    return path.join(this.root, 'spool')
+  }
+
+  get cells(): string {
+    return path.join(this.root, 'cells')
+  }
+
+  /** Two levels, so that no directory holds more than a 256th of the cells. */
+  cell(id: string): CellPaths {
+    return new CellPaths(path.join(this.cells, id.slice(0, 2), id))
+  }
+
+  /** The catalog is a cell of its own, with its files beside the others. */
+  get catalogCell(): CellPaths {
+    return new CellPaths(path.join(this.root, 'catalog'), this.catalog)
+  }
+}
+
+/** The files of one cell. */
+export class CellPaths {
+  readonly directory: string
+  readonly database: string
+
+  constructor(directory: string, database = path.join(directory, 'cell.db')) {
+    this.directory = directory
+    this.database = database
+  }
+
+  get wal(): string {
+    return `${this.database}-wal`
+  }
+
+  get sharedMemory(): string {
+    return `${this.database}-shm`
+  }
+
+  /** Write-ahead logs that were checkpointed and are not yet in the object store. */
+  get segments(): string {
+    return path.join(this.directory, 'segments')
+  }
+
+  /** A restored database before the switch. */
+  get incoming(): string {
+    return path.join(this.directory, 'incoming.db')
+  }
+
+  /** There while a switch to `incoming` is decided and not yet finished. */
+  get restoreIntent(): string {
+    return path.join(this.directory, 'restore-intent')
+  }
+}

@@ -1,0 +1,122 @@
+import fs from 'node:fs'
+import { CellError } from '../errors.ts'
+import { CellDatabase, type CellDatabaseSettings, type CellHooks } from './cell-database.ts'
+import type { CellPaths } from './cell-path.ts'
+
+/** How the pool finds and opens a cell. */
+export interface CellOpener {
+  paths(id: string): CellPaths
+  settings(id: string): CellDatabaseSettings
+  hooks(id: string): CellHooks
+  /** Called before the file is opened: finishes a restore that a crash interrupted. */
+  beforeOpen(id: string, paths: CellPaths): void
+  /** What to throw when there is no file. */
+  missing(id: string): CellError
+}
+
+/**
+ * The open cells: at most `max`, the least recently used is closed to make room. A cell that is in a transaction, has
+ * commits queued or is being read for a snapshot is never closed under it; so the bound can be exceeded for as long as
+ * all of them are.
+ */
+export class CellPool {
+  readonly #open = new Map<string, CellDatabase>()
+  readonly #blocked = new Map<string, CellError>()
+  readonly #max: number
+  readonly #opener: CellOpener
+  #closed = false
+
+  constructor(max: number, opener: CellOpener) {
+    this.#max = max
+    this.#opener = opener
+  }
+
+  get size(): number {
+    return this.#open.size
+  }
+
+  /** The open cells' ids, least recently used first is not promised. */
+  ids(): IterableIterator<string> {
+    return this.#open.keys()
+  }
+
+  /** The cell if it is open; does not count as a use. */
+  peek(id: string): CellDatabase | undefined {
+    return this.#open.get(id)
+  }
+
+  /** @throws `store_closed`; what {@link block} was given; what the opener says of a missing file */
+  open(id: string): CellDatabase {
+    const open = this.#open.get(id)
+    if (open !== undefined) {
+      open.touch()
+      return open
+    }
+    if (this.#closed) throw new CellError('store_closed', 'The store was closed.')
+    const blocked = this.#blocked.get(id)
+    if (blocked !== undefined) throw blocked
+    return this.#openFile(id)
+  }
+
+  /** Keeps a cell open until the returned function is called. */
+  pin(id: string): { database: CellDatabase; unpin: () => void } {
+    const database = this.open(id)
+    database.pins++
+    let pinned = true
+    const unpin = () => {
+      if (pinned) database.pins--
+      pinned = false
+    }
+    return { database, unpin }
+  }
+
+  /** Closes one cell, whoever uses it: queued commits are made first. */
+  close(id: string): void {
+    const database = this.#open.get(id)
+    this.#open.delete(id)
+    database?.close()
+  }
+
+  /** From here on the cell can't be opened, and every use throws `error`. */
+  block(id: string, error: CellError): void {
+    this.#blocked.set(id, error)
+    this.close(id)
+  }
+
+  unblock(id: string): void {
+    this.#blocked.delete(id)
+  }
+
+  closeAll(): void {
+    this.#closed = true
+    const errors: unknown[] = []
+    for (const id of [...this.#open.keys()]) {
+      try {
+        this.close(id)
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    if (errors.length > 0) throw errors[0]
+  }
+
+  #openFile(id: string): CellDatabase {
+    const paths = this.#opener.paths(id)
+    this.#opener.beforeOpen(id, paths)
+    if (!fs.existsSync(paths.database)) throw this.#opener.missing(id)
+    if (this.#open.size >= this.#max) this.#closeLeastRecentlyUsed()
+    const database = new CellDatabase(paths.database, this.#opener.settings(id), this.#opener.hooks(id))
+    database.touch()
+    this.#open.set(id, database)
+    return database
+  }
+
+  /** A scan, not a list kept in order: opening a file costs a hundred times as much, and every use stays free of it. */
+  #closeLeastRecentlyUsed(): void {
+    let oldest: [string, CellDatabase] | undefined
+    for (const entry of this.#open) {
+      if (!entry[1].busy && (oldest === undefined || entry[1].usedAt < oldest[1].usedAt)) oldest = entry
+    }
+    if (oldest !== undefined) this.close(oldest[0])
+  }
+}

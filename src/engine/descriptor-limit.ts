@@ -1,0 +1,25 @@
+import fs from 'node:fs'
+
+/** An open cell: database, log, shared memory, and the reading descriptor of a snapshot. */
+const DESCRIPTORS_PER_CELL = 4
+/** Sockets, temporary files and the process's own. */
+const DESCRIPTORS_RESERVED = 512
+const OPEN_CELLS_MAX = 1_000
+const OPEN_CELLS_MIN = 16
+/** Where the system doesn't say: what macOS starts a process with. */
+const DESCRIPTORS_ASSUMED = 2_560
+
+/** How many cells a process can keep open without running out of descriptors. */
+export function openCellsFor(descriptors = descriptorLimit()): number {
+  const affordable = Math.floor((descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CELL)
+  return Math.max(OPEN_CELLS_MIN, Math.min(OPEN_CELLS_MAX, affordable))
+}
+
+function descriptorLimit(): number {
+  try {
+    const line = /^Max open files\s+(\d+|unlimited)/m.exec(fs.readFileSync('/proc/self/limits', 'utf8'))
+    return line?.[1] === 'unlimited' ? Number.POSITIVE_INFINITY : Number(line?.[1] ?? DESCRIPTORS_ASSUMED)
+  } catch {
+    return DESCRIPTORS_ASSUMED
+  }
+}

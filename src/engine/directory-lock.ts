@@ -1,0 +1,89 @@
+import fs from 'node:fs'
+import { CellError } from '../errors.ts'
+import type { StorePaths } from './cell-path.ts'
+import { FILE_MODE, replaceFile } from './durable-files.ts'
+import { type Connection, openConnection } from './sqlite.ts'
+
+/** Who owns a store directory, for people and for commands that look for a running node. */
+export interface Owner {
+  pid: number
+  /** Of the process, in clock ticks since boot: tells a reused pid. Null where the system doesn't say. */
+  startTime: number | null
+  /** Unix socket of the running node, if it serves one. */
+  socket: string | null
+}
+
+/**
+ * Exclusive ownership of a store directory (invariant 2). What counts is SQLite's lock on `lock.db`, which the kernel
+ * drops when the process dies, however it dies; `owner.json` only says who holds it.
+ */
+export class DirectoryLock {
+  readonly #connection: Connection
+  readonly #paths: StorePaths
+  #owner: Owner
+
+  private constructor(connection: Connection, paths: StorePaths) {
+    this.#connection = connection
+    this.#paths = paths
+    this.#owner = { pid: process.pid, startTime: processStartTime(process.pid), socket: null }
+    this.#publish()
+  }
+
+  /** @throws `store_locked`, with the owner's pid */
+  static acquire(paths: StorePaths): DirectoryLock {
+    if (!fs.existsSync(paths.lock)) fs.closeSync(fs.openSync(paths.lock, 'a', FILE_MODE))
+    let connection: Connection | undefined
+    try {
+      connection = openConnection(paths.lock)
+      connection.exec('BEGIN EXCLUSIVE')
+      return new DirectoryLock(connection, paths)
+    } catch (error) {
+      connection?.close()
+      if (!isBusy(error)) throw error
+      const owner = readOwner(paths)
+      throw new CellError(
+        'store_locked',
+        `The store ${paths.root} is in use by process ${owner?.pid ?? '(unknown)'}. One process owns a store at a time.`,
+      )
+    }
+  }
+
+  /** Tells others where the node listens. */
+  publishSocket(socket: string | null): void {
+    this.#owner = { ...this.#owner, socket }
+    this.#publish()
+  }
+
+  release(): void {
+    fs.rmSync(this.#paths.owner, { force: true })
+    this.#connection.close()
+  }
+
+  #publish(): void {
+    replaceFile(this.#paths.owner, `${JSON.stringify(this.#owner)}\n`)
+  }
+}
+
+/** @returns what `owner.json` says, which may be of a process that is gone; undefined if there is none */
+export function readOwner(paths: StorePaths): Owner | undefined {
+  try {
+    return JSON.parse(fs.readFileSync(paths.owner, 'utf8')) as Owner
+  } catch {
+    return undefined
+  }
+}
+
+function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')
+}
+
+/** Field 22 of /proc/<pid>/stat; the second field may hold spaces and parentheses (man 5 proc). */
+function processStartTime(pid: number): number | null {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return Number(fields[19])
+  } catch {
+    return null
+  }
+}

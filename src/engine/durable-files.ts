@@ -1,0 +1,47 @@
+import fs from 'node:fs'
+import path from 'node:path'
+
+/** Directories of a store are 0700 and files 0600: nobody but the owner's account reads tenants' data. */
+export const DIRECTORY_MODE = 0o700
+export const FILE_MODE = 0o600
+
+/** Makes a directory's entries durable: a new, renamed or removed file survives a power loss only after this. */
+export function fsyncDirectory(directory: string): void {
+  const fd = fs.openSync(directory, 'r')
+  try {
+    fs.fsyncSync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** Makes a directory and those above it that are missing, each durable in its parent. */
+export function makeDirectory(directory: string): void {
+  if (fs.existsSync(directory)) return
+  makeDirectory(path.dirname(directory))
+  try {
+    fs.mkdirSync(directory, { mode: DIRECTORY_MODE })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+  fsyncDirectory(path.dirname(directory))
+}
+
+/** Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. */
+export function writeNewFile(file: string, bytes: Uint8Array): void {
+  const fd = fs.openSync(file, 'wx', FILE_MODE)
+  try {
+    let written = 0
+    while (written < bytes.length) written += fs.writeSync(fd, bytes, written, bytes.length - written)
+    fs.fsyncSync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** Replaces a small file as a unit. Not fsynced: for what may be lost with the machine's power, never half there. */
+export function replaceFile(file: string, bytes: string): void {
+  const temporary = `${file}.new`
+  fs.writeFileSync(temporary, bytes, { mode: FILE_MODE })
+  fs.renameSync(temporary, file)
+}

@@ -1,0 +1,86 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs'
+import { FILE_MODE } from './durable-files.ts'
+import { type Connection, openConnection, type Statement } from './sqlite.ts'
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+`
+
+/**
+ * What only this machine knows of its cells: when entries will expire, how far backups have come. Each part keeps a
+ * table of its own here. It is not backed up, and its commits are not fsynced: all of it can be found again by looking
+ * at the cells, so losing it costs time, never data.
+ */
+export class LocalState {
+  readonly #connection: Connection
+  /**
+   * True if every row is up to date: the store was closed properly, or the machine has not gone down since. Commits here
+   * are not fsynced, but a killed process loses none.
+   */
+  readonly complete: boolean
+
+  constructor(path: string) {
+    this.#connection = openOrReplace(path)
+    this.#connection.exec(SCHEMA)
+    this.complete = this.get('clean') === 'yes' || this.get('boot') === bootId()
+    this.set('clean', 'no')
+    this.set('boot', bootId())
+  }
+
+  get(key: string): string | undefined {
+    return this.#connection.prepare('SELECT value FROM state WHERE key = ?').pluck().get(key) as string | undefined
+  }
+
+  set(key: string, value: string): void {
+    this.#connection.prepare('INSERT OR REPLACE INTO state VALUES (?, ?)').run(key, value)
+  }
+
+  /** Makes a part's tables. */
+  define(schema: string): void {
+    this.#connection.exec(schema)
+  }
+
+  prepare(sql: string): Statement {
+    return this.#connection.prepare(sql)
+  }
+
+  close(): void {
+    this.set('clean', 'yes')
+    this.#connection.pragma('wal_checkpoint(TRUNCATE)')
+    this.#connection.close()
+  }
+}
+
+/** Tells one run of the machine from the next; random where the system doesn't say, so that nothing is assumed. */
+function bootId(): string {
+  try {
+    return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return randomUUID()
+  }
+}
+
+/** A damaged file is dropped, since all in it can be found again. */
+function openOrReplace(path: string): Connection {
+  try {
+    return openConfigured(path)
+  } catch {
+    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(path + suffix, { force: true })
+    return openConfigured(path)
+  }
+}
+
+function openConfigured(path: string): Connection {
+  if (!fs.existsSync(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
+  const connection = openConnection(path)
+  try {
+    connection.pragma('journal_mode = WAL')
+    connection.pragma('synchronous = NORMAL')
+    connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+    return connection
+  } catch (error) {
+    connection.close()
+    throw error
+  }
+}

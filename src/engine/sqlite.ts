@@ -1,0 +1,65 @@
+import Database from 'better-sqlite3'
+import { CellError } from '../errors.ts'
+import { assertSupportedRuntime } from './runtime.ts'
+
+/** The only file that imports the driver; the rest of the engine sees these types. */
+export type Connection = Database.Database
+export type Statement = Database.Statement<unknown[], unknown>
+
+/** WAL-reset could lose commits before this release (docs/decisions). */
+const SQLITE_VERSION_MIN = [3, 51, 3] as const
+
+let versionChecked = false
+
+/**
+ * Opens a database file that exists. No BUSY wait: one connection writes a cell (invariant 3), so a lock held by someone
+ * else is a foreign process, and waiting for it would stall every other cell.
+ *
+ * @throws `unsupported_runtime` on a Node that the driver would crash; SQLite's own errors as they come.
+ */
+export function openConnection(path: string): Connection {
+  assertSupportedRuntime()
+  const connection = new Database(path, { fileMustExist: true, timeout: 0 })
+  if (!versionChecked) checkVersion(connection)
+  return connection
+}
+
+/** Opens a private database in memory. */
+export function openMemoryConnection(): Connection {
+  assertSupportedRuntime()
+  return new Database(':memory:')
+}
+
+function checkVersion(connection: Connection): void {
+  const version = connection.prepare('SELECT sqlite_version()').pluck().get() as string
+  const parts = version.split('.').map(Number)
+  for (const [i, min] of SQLITE_VERSION_MIN.entries()) {
+    const part = parts[i] ?? 0
+    if (part > min) break
+    if (part < min) {
+      connection.close()
+      throw new CellError(
+        'unsupported_runtime',
+        `This build of better-sqlite3 carries SQLite ${version}; cellstore needs ${SQLITE_VERSION_MIN.join('.')} or newer.`,
+      )
+    }
+  }
+  versionChecked = true
+}
+
+/**
+ * The bytes of an empty database with the given schema, already in WAL mode: a new cell is written as a file in one go.
+ * Bytes 18 and 19 of the header are the file format's read and write versions, 2 meaning WAL (sqlite.org/fileformat2).
+ */
+export function databaseImage(schema: string): Buffer {
+  const connection = openMemoryConnection()
+  try {
+    connection.exec(schema)
+    const image = Buffer.from(connection.serialize())
+    image[18] = 2
+    image[19] = 2
+    return image
+  } finally {
+    connection.close()
+  }
+}

@@ -1,0 +1,68 @@
+import type { LocalState } from '../engine/local-state.ts'
+import type { Statement } from '../engine/sqlite.ts'
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS expiry_hints (cell_id TEXT PRIMARY KEY, due INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS expiry_hints_by_due ON expiry_hints (due);
+`
+
+/**
+ * When each cell next has something to collect, in epoch milliseconds: never later than its earliest expiry, so that
+ * closed cells are found without opening them.
+ */
+export class ExpiryHints {
+  /** Of the open cells, what the table says. */
+  readonly #known = new Map<string, number>()
+  readonly #find: Statement
+  readonly #put: Statement
+  readonly #putIfAbsent: Statement
+  readonly #remove: Statement
+  readonly #first: Statement
+
+  constructor(state: LocalState) {
+    state.define(SCHEMA)
+    this.#find = state.prepare('SELECT due FROM expiry_hints WHERE cell_id = ?').pluck()
+    this.#put = state.prepare('INSERT OR REPLACE INTO expiry_hints VALUES (?, ?)')
+    this.#putIfAbsent = state.prepare('INSERT OR IGNORE INTO expiry_hints VALUES (?, ?)')
+    this.#remove = state.prepare('DELETE FROM expiry_hints WHERE cell_id = ?')
+    this.#first = state.prepare('SELECT cell_id, due FROM expiry_hints ORDER BY due LIMIT 1').raw()
+  }
+
+  /** @returns true if the cell is due earlier than before */
+  note(cellId: string, expiresAt: number): boolean {
+    let due = this.#known.get(cellId)
+    if (due === undefined) {
+      due = (this.#find.get(cellId) as number | undefined) ?? Number.POSITIVE_INFINITY
+      this.#known.set(cellId, due)
+    }
+    if (expiresAt >= due) return false
+    this.set(cellId, expiresAt)
+    return true
+  }
+
+  /** After a look at the cell. */
+  set(cellId: string, due: number): void {
+    this.#known.set(cellId, due)
+    this.#put.run(cellId, due)
+  }
+
+  /** For a cell that nothing is known of. */
+  setIfAbsent(cellId: string, due: number): void {
+    this.#putIfAbsent.run(cellId, due)
+  }
+
+  remove(cellId: string): void {
+    this.#known.delete(cellId)
+    this.#remove.run(cellId)
+  }
+
+  /** The cell was closed: the table alone remembers. */
+  forget(cellId: string): void {
+    this.#known.delete(cellId)
+  }
+
+  first(): { cellId: string; due: number } | undefined {
+    const row = this.#first.get() as [string, number] | undefined
+    return row && { cellId: row[0], due: row[1] }
+  }
+}

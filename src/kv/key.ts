@@ -1,0 +1,61 @@
+import type { Limits } from '../engine/limits.ts'
+import { CellError } from '../errors.ts'
+
+/** A UTF-16 unit takes at most this many bytes in UTF-8. */
+const UTF8_BYTES_PER_UNIT_MAX = 3
+
+/** @throws `invalid_key` for a key that is empty, too long, holds a NUL, or is not valid Unicode */
+export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): void {
+  if (typeof key !== 'string') throw new CellError('invalid_key', `${field} is a string.`, { field })
+  if (key.length === 0) throw new CellError('invalid_key', `${field} must not be empty.`, { field })
+  // Measured exactly only where it could matter: this is on the path of every get.
+  if (key.length * UTF8_BYTES_PER_UNIT_MAX > keyBytesMax && Buffer.byteLength(key) > keyBytesMax) {
+    throw new CellError('invalid_key', `${field} is at most ${keyBytesMax} bytes of UTF-8.`, { field, limit: keyBytesMax })
+  }
+  if (key.includes('\0')) throw new CellError('invalid_key', `${field} must not hold a NUL character.`, { field })
+  if (!key.isWellFormed()) {
+    throw new CellError('invalid_key', `${field} holds a lone surrogate, which is not valid Unicode.`, { field })
+  }
+}
+
+/** @throws `value_too_large`, or `invalid_request` for what is not a string of valid Unicode */
+export function checkValue(value: string, { valueBytesMax }: Limits, field = 'value'): void {
+  if (typeof value !== 'string') throw new CellError('invalid_request', `${field} is a string.`, { field })
+  if (value.length * UTF8_BYTES_PER_UNIT_MAX > valueBytesMax && Buffer.byteLength(value) > valueBytesMax) {
+    throw new CellError('value_too_large', `${field} is at most ${valueBytesMax} bytes of UTF-8.`, {
+      field,
+      limit: valueBytesMax,
+    })
+  }
+  if (!value.isWellFormed()) {
+    throw new CellError('invalid_request', `${field} holds a lone surrogate, which is not valid Unicode.`, { field })
+  }
+}
+
+/**
+ * The least text that sorts after everything that starts with `prefix`, or null if there is none. In code points, whose
+ * order is that of UTF-8 bytes.
+ */
+export function prefixEnd(prefix: string): string | null {
+  const points = Array.from(prefix, (character) => character.codePointAt(0) as number)
+  while (points.length > 0) {
+    const last = points.pop() as number
+    if (last === 0x10ffff) continue
+    // The surrogates, U+D800 to U+DFFF, are no characters.
+    points.push(last === 0xd7ff ? 0xe000 : last + 1)
+    return String.fromCodePoint(...points)
+  }
+  return null
+}
+
+/** Cursors are opaque to callers: the last key of the page before. */
+export function encodeCursor(key: string): string {
+  return Buffer.from(key, 'utf8').toString('base64url')
+}
+
+/** @throws `invalid_request` for what no listing has given out */
+export function decodeCursor(cursor: string): string {
+  const key = Buffer.from(cursor, 'base64url').toString('utf8')
+  if (key.length > 0 && encodeCursor(key) === cursor) return key
+  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
+}

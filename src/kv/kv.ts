@@ -1,0 +1,296 @@
+import type { CellDatabase } from '../engine/cell-database.ts'
+import type { Clock } from '../engine/clock.ts'
+import type { Limits } from '../engine/limits.ts'
+import { decodeInteger } from '../engine/rows.ts'
+import { CellError } from '../errors.ts'
+import type {
+  KvEntry,
+  KvExpireResult,
+  KvIncrResult,
+  KvListOptions,
+  KvPage,
+  KvPutEntry,
+  KvPutOptions,
+  KvPutResult,
+  KvTtlOptions,
+} from './entry.ts'
+import { checkKey, checkValue, decodeCursor, encodeCursor, prefixEnd } from './key.ts'
+import { KvStatements } from './statements.ts'
+import { expiryOf, secondsLeft } from './ttl.ts'
+
+/** What the KV part needs of the cell it lives on. */
+export interface KvHost {
+  /** The open database; opens it again if the pool has closed it. */
+  database(): CellDatabase
+  readonly clock: Clock
+  readonly limits: Limits
+  /** Told of every time to live that is set. */
+  expiryNoted(expiresAt: number): void
+}
+
+const LIST_LIMIT_DEFAULT = 100
+const INT64_MIN = -(2n ** 63n)
+const INT64_MAX = 2n ** 63n - 1n
+/** The one spelling of each integer. A leading zero, a plus or a space makes a text that is no counter. */
+const CANONICAL_INTEGER = /^(0|-?[1-9]\d{0,18})$/
+
+/**
+ * Keys with values and exact times to live, in the same file as the cell's tables. Every method is a transaction of its
+ * own, or part of the one it is called in. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB.
+ *
+ * All of them throw `invalid_key` for a bad key, and what the engine throws: `cell_full`, `cell_quarantined`, `busy`,
+ * `cell_restoring`, `no_backup`, `store_closed`.
+ */
+export class Kv {
+  readonly #host: KvHost
+  #bound: KvStatements | undefined
+
+  constructor(host: KvHost) {
+    this.#host = host
+  }
+
+  get(key: string): string | undefined {
+    checkKey(key, this.#host.limits)
+    return this.#statements().getValue.get(key, this.#host.clock.now()) as string | undefined
+  }
+
+  /** Like {@link get}, with the time to live. */
+  entry(key: string): KvEntry | undefined {
+    checkKey(key, this.#host.limits)
+    const now = this.#host.clock.now()
+    const row = this.#statements().getEntry.get(key, now) as [string, number | null] | undefined
+    return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
+  }
+
+  /**
+   * Puts an entry. Without a time to live it does not expire, even if the entry before it did (as Redis SET does).
+   *
+   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`
+   */
+  put(key: string, value: string, options: KvPutOptions = {}): KvPutResult {
+    const { limits, clock } = this.#host
+    checkKey(key, limits)
+    checkValue(value, limits)
+    const now = clock.now()
+    if (options.keepTtl) return this.#putKeepingTtl(key, value, options, now)
+    const expiresAt = expiryOf(options, now, limits)
+    const statements = this.#statements()
+    const created = statements.database.write(() => this.#putRow(statements, key, value, expiresAt, now), weigh(value))
+    return { created, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
+  }
+
+  /** @returns false if there was no live entry */
+  delete(key: string): boolean {
+    checkKey(key, this.#host.limits)
+    const { database, deleteLive } = this.#statements()
+    return database.write(() => deleteLive.run(key, this.#host.clock.now()).changes > 0)
+  }
+
+  /**
+   * Adds to a decimal number. A missing or expired entry counts from 0; a live one keeps its time to live.
+   *
+   * @param delta a whole number of 64 bits, 1 by default
+   * @param options a time to live for an entry that this call creates
+   * @returns the new value; a bigint beyond ±(2^53−1)
+   * @throws `not_an_integer`, `integer_overflow` (the value is unchanged), `invalid_ttl`, `invalid_request`
+   */
+  incr(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): number | bigint {
+    return this.incrEntry(key, delta, options).value
+  }
+
+  /** Like {@link incr}, with the time to live. */
+  incrEntry(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): KvIncrResult {
+    const { limits, clock } = this.#host
+    checkKey(key, limits)
+    const step = checkDelta(delta)
+    const now = clock.now()
+    const expiryIfNew = expiryOf(options, now, limits)
+    const statements = this.#statements()
+    return statements.database.transaction(() => {
+      const row = statements.getEntry.get(key, now) as [string, number | null] | undefined
+      const value = add(row === undefined ? 0n : parseInteger(row[0]), step)
+      const expiresAt = row === undefined ? expiryIfNew : row[1]
+      this.#putRow(statements, key, value.toString(), expiresAt, now)
+      return { value: decodeInteger(value), ttlSeconds: secondsLeft(expiresAt, now) }
+    })
+  }
+
+  /** @returns for each key, in order: seconds left, rounded up; −1 if it does not expire; null if there is no live entry */
+  ttl(keys: readonly string[]): (number | null)[] {
+    this.#checkKeys(keys)
+    const now = this.#host.clock.now()
+    const { getExpiry } = this.#statements()
+    return keys.map((key) => {
+      const row = getExpiry.get(key, now) as [number | null] | undefined
+      return row === undefined ? null : secondsLeft(row[0], now)
+    })
+  }
+
+  /**
+   * Sets a live entry's time to live, or removes it with null.
+   *
+   * @throws `invalid_ttl`
+   */
+  expire(key: string, ttlSeconds: number | null): KvExpireResult {
+    const { limits, clock } = this.#host
+    checkKey(key, limits)
+    const now = clock.now()
+    const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
+    const statements = this.#statements()
+    const updated = statements.database.write(() => statements.updateExpiry.run(expiresAt, key, now).changes > 0)
+    if (updated && expiresAt !== null) this.#host.expiryNoted(expiresAt)
+    return { updated, ttlSeconds: updated ? secondsLeft(expiresAt, now) : null }
+  }
+
+  /**
+   * Live entries in UTF-8 byte order of their keys, a page at a time.
+   *
+   * @throws `invalid_request` for a bad limit or cursor
+   */
+  list({ prefix = '', cursor, limit = LIST_LIMIT_DEFAULT, reverse = false, values = true }: KvListOptions = {}): KvPage {
+    const { pageMax } = this.#host.limits
+    if (!Number.isInteger(limit) || limit < 1 || limit > pageMax) {
+      throw new CellError('invalid_request', `limit is a whole number from 1 to ${pageMax}.`, { field: 'limit', limit: pageMax })
+    }
+    if (prefix !== '') checkKey(prefix, this.#host.limits, 'prefix')
+    const now = this.#host.clock.now()
+    const after = cursor === undefined ? null : decodeCursor(cursor)
+    const rows = this.#statements()
+      .list(values, reverse)
+      .all({ from: prefix, to: prefixEnd(prefix), after, now, limit: limit + 1 }) as [string, number | null, string | null][]
+    const page = rows.slice(0, limit)
+    return {
+      entries: page.map(([key, expiresAt, value]) => ({
+        key,
+        ttlSeconds: secondsLeft(expiresAt, now),
+        expiresAt,
+        ...(value === null ? {} : { value }),
+      })),
+      nextCursor: rows.length > limit ? encodeCursor((page.at(-1) as [string, ...unknown[]])[0]) : null,
+    }
+  }
+
+  /** @returns for each key, in order, the live entry or undefined */
+  mget(keys: readonly string[]): (KvEntry | undefined)[] {
+    this.#checkKeys(keys)
+    const now = this.#host.clock.now()
+    const { getEntry } = this.#statements()
+    return keys.map((key) => {
+      const row = getEntry.get(key, now) as [string, number | null] | undefined
+      return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
+    })
+  }
+
+  /**
+   * Puts all of the entries or none.
+   *
+   * @returns how many entries were given
+   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, their field naming the entry
+   */
+  mset(entries: readonly KvPutEntry[]): number {
+    const { limits, clock } = this.#host
+    this.#checkCount(entries.length, 'entries')
+    const now = clock.now()
+    const rows = entries.map(({ key, value, ...ttl }, i) => {
+      checkKey(key, limits, `entries[${i}].key`)
+      checkValue(value, limits, `entries[${i}].value`)
+      return { key, value, expiresAt: expiryOf(ttl, now, limits, `entries[${i}].`) }
+    })
+    const statements = this.#statements()
+    statements.database.transaction(() => {
+      for (const { key, value, expiresAt } of rows) this.#putRow(statements, key, value, expiresAt, now)
+    })
+    return entries.length
+  }
+
+  /** Deletes all of the keys at once. @returns how many of them had a live entry */
+  deleteMany(keys: readonly string[]): number {
+    this.#checkKeys(keys)
+    const now = this.#host.clock.now()
+    const { database, deleteLive } = this.#statements()
+    return database.transaction(() => keys.reduce((count, key) => count + deleteLive.run(key, now).changes, 0))
+  }
+
+  /** The value parsed as JSON. @throws `SyntaxError` if it is not JSON */
+  getJson<T = unknown>(key: string): T | undefined {
+    const text = this.get(key)
+    return text === undefined ? undefined : (JSON.parse(text) as T)
+  }
+
+  /** Puts `value` as JSON text. @throws `invalid_request` for what JSON can't hold; as {@link put} */
+  putJson(key: string, value: unknown, options: KvPutOptions = {}): KvPutResult {
+    const text = JSON.stringify(value) as string | undefined
+    if (text === undefined) throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
+    return this.put(key, text, options)
+  }
+
+  #statements(): KvStatements {
+    const bound = this.#bound
+    if (bound?.database.usable) {
+      bound.database.touch()
+      return bound
+    }
+    const database = this.#host.database()
+    database.assertUsable()
+    this.#bound = bound?.database === database ? bound : new KvStatements(database)
+    return this.#bound
+  }
+
+  /** @returns true if no live entry was there */
+  #putRow(statements: KvStatements, key: string, value: string, expiresAt: number | null, now: number): boolean {
+    const updated = statements.updateLive.run(value, expiresAt, key, now).changes > 0
+    if (!updated) statements.upsert.run(key, value, expiresAt)
+    if (expiresAt !== null) this.#host.expiryNoted(expiresAt)
+    return !updated
+  }
+
+  #putKeepingTtl(key: string, value: string, options: KvPutOptions, now: number): KvPutResult {
+    if (options.ttlSeconds !== undefined || options.ttlMs !== undefined) {
+      throw new CellError('invalid_ttl', 'Keep the TTL or give a new one, not both.', { field: 'keep_ttl' })
+    }
+    const statements = this.#statements()
+    return statements.database.transaction(() => {
+      const row = statements.getExpiry.get(key, now) as [number | null] | undefined
+      if (row === undefined) statements.upsert.run(key, value, null)
+      else statements.updateLiveValue.run(value, key, now)
+      const expiresAt = row?.[0] ?? null
+      return { created: row === undefined, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
+    })
+  }
+
+  #checkKeys(keys: readonly string[]): void {
+    this.#checkCount(keys.length, 'keys')
+    for (const [i, key] of keys.entries()) checkKey(key, this.#host.limits, `keys[${i}]`)
+  }
+
+  #checkCount(count: number, field: string): void {
+    const { kvKeysMax } = this.#host.limits
+    if (count <= kvKeysMax) return
+    throw new CellError('invalid_request', `At most ${kvKeysMax} ${field} an operation.`, { field, limit: kvKeysMax })
+  }
+}
+
+/** A put's share of the write-ahead log, in ordinary row changes. */
+function weigh(value: string): number {
+  return 1 + value.length / 1_024
+}
+
+function checkDelta(delta: number | bigint): bigint {
+  const step = typeof delta === 'bigint' || Number.isSafeInteger(delta) ? BigInt(delta) : undefined
+  if (step !== undefined && step >= INT64_MIN && step <= INT64_MAX) return step
+  throw new CellError('invalid_request', 'delta is a whole number of 64 bits; beyond ±(2^53−1) a bigint.', { field: 'delta' })
+}
+
+function parseInteger(text: string): bigint {
+  if (CANONICAL_INTEGER.test(text)) {
+    const value = BigInt(text)
+    if (value >= INT64_MIN && value <= INT64_MAX) return value
+  }
+  throw new CellError('not_an_integer', 'The value is not a whole number of 64 bits in decimal; it is unchanged.', { field: 'key' })
+}
+
+function add(value: bigint, step: bigint): bigint {
+  const sum = value + step
+  if (sum >= INT64_MIN && sum <= INT64_MAX) return sum
+  throw new CellError('integer_overflow', 'The sum does not fit in 64 bits; the value is unchanged.', { field: 'delta' })
+}

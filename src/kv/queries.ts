@@ -1,0 +1,62 @@
+/**
+ * All SQL of the KV part. An entry is live while it has no `expires_at` or one that lies ahead; every query that reads
+ * says so itself, so that an expired entry is invisible whether or not it has been collected (invariant 11).
+ */
+
+/** WITHOUT ROWID: one b-tree, so that a put writes one place. The index is partial: entries that stay cost it nothing. */
+export const KV_SCHEMA = `
+  CREATE TABLE _cell_kv (
+    key TEXT NOT NULL PRIMARY KEY,
+    value TEXT NOT NULL,
+    expires_at INTEGER -- epoch milliseconds; NULL: does not expire
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX _cell_kv_expiry ON _cell_kv (expires_at) WHERE expires_at IS NOT NULL;
+`
+
+/** The tenant's view. TEMP, made on every connection: a stored one would fail in other programs, and could be dropped. */
+export const KV_VIEW = `
+  CREATE TEMP VIEW cell_kv (key, value, expires_at) AS
+  SELECT key, value, expires_at FROM main._cell_kv WHERE expires_at IS NULL OR expires_at > _cell_now()
+`
+
+const LIVE = '(expires_at IS NULL OR expires_at > @now)'
+
+export const GET_VALUE = 'SELECT value FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+export const GET_ENTRY =
+  'SELECT value, expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+export const GET_EXPIRY = 'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+/** First half of a put: most puts find a live entry, and one statement is all they need. */
+export const UPDATE_LIVE =
+  'UPDATE main._cell_kv SET value = ?, expires_at = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+export const UPDATE_LIVE_VALUE =
+  'UPDATE main._cell_kv SET value = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+/** Second half: there is no live entry, so an expired one, with its old time to live, is replaced whole. */
+export const UPSERT = 'INSERT OR REPLACE INTO main._cell_kv (key, value, expires_at) VALUES (?, ?, ?)'
+
+export const UPDATE_EXPIRY =
+  'UPDATE main._cell_kv SET expires_at = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+export const DELETE_LIVE = 'DELETE FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+/** @param columns what to read beside key and expiry @param reverse descending key order */
+export function listQuery(values: boolean, reverse: boolean): string {
+  return `
+    SELECT key, expires_at, ${values ? 'value' : 'NULL'} FROM main._cell_kv
+    WHERE key >= @from AND (@to IS NULL OR key < @to) AND (@after IS NULL OR key ${reverse ? '<' : '>'} @after) AND ${LIVE}
+    ORDER BY key ${reverse ? 'DESC' : 'ASC'} LIMIT @limit`
+}
+
+/** Bounded by the count, so that one batch never holds up the cell for long. */
+export const DELETE_EXPIRED = `
+  DELETE FROM main._cell_kv WHERE key IN (
+    SELECT key FROM main._cell_kv INDEXED BY _cell_kv_expiry
+    WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?
+  )`
+
+export const NEXT_EXPIRY =
+  'SELECT min(expires_at) FROM main._cell_kv INDEXED BY _cell_kv_expiry WHERE expires_at IS NOT NULL'

@@ -1,0 +1,146 @@
+import fs from 'node:fs'
+import { recoverCatalog } from './backup/catalog-recovery.ts'
+import type { ObjectStore } from './backup/object-store.ts'
+import { openObjectStore } from './backup/open-object-store.ts'
+import { finishRestore } from './backup/restore-install.ts'
+import { claimPrefix, readStoreId } from './backup/store-identity.ts'
+import { Catalog } from './engine/catalog.ts'
+import { newCellId, StorePaths } from './engine/cell-path.ts'
+import { DirectoryLock } from './engine/directory-lock.ts'
+import { makeDirectory } from './engine/durable-files.ts'
+import { CellError, isCellError } from './errors.ts'
+import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
+
+export type StartMode = 'create' | 'open' | 'open-or-create'
+
+/** What a store is built from, once it is settled which store it is. */
+export interface StoreParts {
+  paths: StorePaths
+  settings: StoreSettings
+  lock: DirectoryLock
+  objectStore: ObjectStore | undefined
+}
+
+/** What starting asks of the store that was built. */
+export interface StartedStore {
+  readonly id: string
+  readonly firstKey: { expect(): void }
+  start(): void
+  close(): Promise<void>
+}
+
+/** A store that has its catalog serves without the object store; it asks for this long whose the prefix is. */
+const OWNER_CHECK_MS = 5_000
+const RETRY_MS_MIN = 250
+const RETRY_MS_MAX = 5_000
+
+/**
+ * Opens or makes a store, so that history never forks (invariant 14): a store without a catalog reads the object store
+ * before it invents one, and gives up rather than guess.
+ *
+ * @param tables the catalog's tables, for a new one
+ */
+export async function startStore<T extends StartedStore>(
+  mode: StartMode,
+  directory: string,
+  options: StoreOptions,
+  tables: readonly string[],
+  build: (parts: StoreParts) => T,
+): Promise<T> {
+  const settings = resolveSettings(options)
+  const paths = new StorePaths(directory)
+  const isHere = fs.existsSync(paths.catalog)
+  if (mode === 'create' && isHere) throw exists(`${paths.root} holds a store already. Open it instead.`)
+  if (mode === 'open' && !isHere && options.objectStore === undefined) throw notFound(paths)
+  const objectStore = toObjectStore(options.objectStore, paths, settings)
+  const isNewDirectory = !fs.existsSync(paths.root)
+  let lock: DirectoryLock | undefined
+  try {
+    makeDirectory(paths.root)
+    lock = DirectoryLock.acquire(paths)
+    const isFirst = await bringUpCatalog(mode, paths, objectStore, settings, tables)
+    const store = build({ paths, settings, lock, objectStore })
+    if (isFirst && mode === 'open-or-create') store.firstKey.expect()
+    if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
+    store.start()
+    return store
+  } catch (error) {
+    lock?.release()
+    await objectStore?.close()
+    if (isNewDirectory && lock !== undefined && !fs.existsSync(paths.catalog)) {
+      fs.rmSync(paths.root, { recursive: true, force: true })
+    }
+    throw error
+  }
+}
+
+/** @returns true on a proven first start */
+async function bringUpCatalog(
+  mode: StartMode,
+  paths: StorePaths,
+  objectStore: ObjectStore | undefined,
+  settings: StoreSettings,
+  tables: readonly string[],
+): Promise<boolean> {
+  finishRestore(paths.catalogCell)
+  if (fs.existsSync(paths.catalog)) return false
+  const known = objectStore && (await untilAvailable(settings, () => readStoreId(objectStore)))
+  if (objectStore !== undefined && known !== undefined) {
+    if (mode === 'create') throw exists(`${objectStore.url} holds the backups of the store ${known}. Open it instead.`)
+    if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell))) return false
+  }
+  if (mode === 'open') throw notFound(paths)
+  const { clock } = settings
+  const storeId = known ?? newCellId()
+  if (objectStore !== undefined) await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
+  Catalog.write(paths.catalog, storeId, clock.now(), tables)
+  return true
+}
+
+/** Another store's prefix is refused at the start. While nobody answers, the question is asked before the first backup. */
+async function checkOwner(store: StartedStore, objectStore: ObjectStore, { clock, log }: StoreSettings): Promise<void> {
+  const abort = new AbortController()
+  const timer = clock.setTimer(() => abort.abort(), OWNER_CHECK_MS)
+  try {
+    await claimPrefix(objectStore, store.id, clock.now(), { signal: abort.signal })
+  } catch (error) {
+    if (isCellError(error, 'object_store_mismatch')) {
+      await store.close()
+      throw error
+    }
+    log.warn({ err: error }, 'the object store does not answer; serving from local data, backups will wait')
+  } finally {
+    timer.cancel()
+  }
+}
+
+/** Tries again while the object store is unavailable, up to the deadline. */
+async function untilAvailable<T>({ clock, log, objectStoreWaitMs }: StoreSettings, run: () => Promise<T>): Promise<T> {
+  const deadline = clock.monotonic() + objectStoreWaitMs
+  for (let wait = RETRY_MS_MIN; ; wait = Math.min(wait * 2, RETRY_MS_MAX)) {
+    try {
+      return await run()
+    } catch (error) {
+      if (!isCellError(error, 'object_store_unavailable') || clock.monotonic() + wait > deadline) throw error
+      log.warn({ err: error, retryMs: wait }, 'there is no catalog here, and the object store does not answer; trying again')
+      await new Promise<void>((resolve) => clock.setTimer(resolve, wait, { keepsAlive: true }))
+    }
+  }
+}
+
+function toObjectStore(
+  objectStore: StoreOptions['objectStore'],
+  paths: StorePaths,
+  { clock }: StoreSettings,
+): ObjectStore | undefined {
+  if (typeof objectStore !== 'string') return objectStore
+  return openObjectStore(objectStore, { clock, dataDir: paths.root })
+}
+
+function exists(message: string): CellError {
+  return new CellError('store_exists', message)
+}
+
+function notFound(paths: StorePaths): CellError {
+  return new CellError('store_not_found', `There is no store in ${paths.root}. CellStore.create() makes one.`)
+}

@@ -1,0 +1,465 @@
+import fs from 'node:fs'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { ACCOUNTS_SCHEMA, Accounts } from './auth/accounts.ts'
+import { API_KEYS_SCHEMA, ApiKeys } from './auth/api-keys.ts'
+import { FirstKey } from './auth/first-key.ts'
+import { IDEMPOTENCY_SCHEMA, Idempotency, type IdempotencyKey } from './auth/idempotency.ts'
+import { BackupManager } from './backup/backup-manager.ts'
+import { CatalogBackup } from './backup/catalog-backup.ts'
+import type { ChangeTracker } from './backup/change-tracker.ts'
+import type { ObjectStore } from './backup/object-store.ts'
+import { BackupProgressTable } from './backup/progress-table.ts'
+import { finishRestore } from './backup/restore-install.ts'
+import { BackupSchedule } from './backup/schedule.ts'
+import type { BackupSubjects } from './backup/subjects.ts'
+import { Cell } from './cell.ts'
+import { Catalog } from './engine/catalog.ts'
+import type { CellDatabaseSettings, CellHooks, Durability } from './engine/cell-database.ts'
+import { newCellId, type StorePaths } from './engine/cell-path.ts'
+import { CellPool } from './engine/cell-pool.ts'
+import { CELLS_SCHEMA, type CellListOptions, type CellPage, type CellRecord, CellRegistry, cellNotFound } from './engine/cell-registry.ts'
+import type { Clock } from './engine/clock.ts'
+import type { DirectoryLock } from './engine/directory-lock.ts'
+import { fsyncDirectory, makeDirectory, writeNewFile } from './engine/durable-files.ts'
+import { HostSchema } from './engine/host-schema.ts'
+import { LocalState } from './engine/local-state.ts'
+import { CellError } from './errors.ts'
+import { ExpiryHints } from './kv/expiry-hints.ts'
+import { ExpirySweeper } from './kv/expiry-sweeper.ts'
+import { KV_SCHEMA, KV_VIEW } from './kv/queries.ts'
+import type { StoreOptions, StoreSettings } from './settings.ts'
+import { type StoreParts, startStore } from './start-store.ts'
+
+export interface CreateCellOptions {
+  /** For people; need not be unique. */
+  name?: string | undefined
+  /** Whose it is. Without one, only the library sees it. */
+  accountId?: string | undefined
+  /** In place of the store's. */
+  durability?: Durability | undefined
+  /** Makes a repeated call return the first one's cell. Only with an account. */
+  idempotency?: IdempotencyKey | undefined
+}
+
+export interface CloseOptions {
+  /** How long backups that are under way may take, in milliseconds; 10,000 by default. */
+  deadlineMs?: number | undefined
+}
+
+const CLOSE_DEADLINE_MS = 10_000
+/** Cells that are looked at in one turn of the event loop after the machine went down. */
+const LOOK_BATCH = 64
+/** Within this time after the machine went down every cell is looked at for expired entries. */
+const LOOK_WITHIN_MS = 60 * 60 * 1_000
+
+/** What a cell's file begins with. */
+const hostSchema = new HostSchema(KV_SCHEMA)
+
+/** What the catalog holds beside its own table. */
+const CATALOG_TABLES = [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA]
+
+/**
+ * A directory of cells, owned by this process (invariant 2). The composition root: it wires the parts together and holds
+ * no logic of theirs.
+ *
+ * ```ts
+ * const store = await CellStore.create('./data', { objectStore: 'file:///var/backups/cells' })
+ * const cell = store.createCell({ name: 'acme' })
+ * ```
+ */
+export class CellStore {
+  readonly settings: StoreSettings
+  readonly accounts: Accounts
+  readonly apiKeys: ApiKeys
+  readonly firstKey: FirstKey
+  readonly #paths: StorePaths
+  readonly #lock: DirectoryLock
+  readonly #objectStore: ObjectStore | undefined
+  readonly #state: LocalState
+  readonly #catalog: Catalog
+  readonly #registry: CellRegistry
+  readonly #idempotency: Idempotency
+  readonly #pool: CellPool
+  readonly #hints: ExpiryHints
+  readonly #sweeper: ExpirySweeper
+  readonly #backups: BackupManager | undefined
+  readonly #catalogBackup: CatalogBackup | undefined
+  readonly #schedule: BackupSchedule | undefined
+  #closing: Promise<void> | undefined
+
+  /** @internal Use {@link CellStore.create}, {@link CellStore.open} or {@link CellStore.openOrCreate}. */
+  constructor({ paths, settings, lock, objectStore }: StoreParts) {
+    this.settings = settings
+    this.#paths = paths
+    this.#lock = lock
+    this.#objectStore = objectStore
+    const { clock, log } = settings
+    fs.rmSync(paths.spool, { recursive: true, force: true })
+    this.#state = new LocalState(paths.localState)
+    let catalogTracker: ChangeTracker | undefined
+    this.#catalog = new Catalog(
+      paths.catalog,
+      { ...this.#cellSettings('full'), sqlPolicy: 'trusted' },
+      trackedBy(() => catalogTracker),
+      () => this.#catalogBackup?.changed(),
+    )
+    this.#registry = new CellRegistry(this.#catalog, settings.limits.pageMax)
+    this.accounts = new Accounts(this.#catalog, clock)
+    this.apiKeys = new ApiKeys(this.#catalog, clock)
+    this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
+    this.#idempotency = new Idempotency(this.#catalog, clock)
+    this.#pool = new CellPool(settings.openCellsMax, {
+      paths: (id) => paths.cell(id),
+      settings: (id) => this.#cellSettings(this.#registry.require(id).durability ?? settings.durability),
+      hooks: (id) => this.#cellHooks(id),
+      beforeOpen: (_id, cellPaths) => finishRestore(cellPaths),
+      missing: (id) => this.#missing(id),
+    })
+    this.#hints = new ExpiryHints(this.#state)
+    this.#sweeper = new ExpirySweeper(this.#hints, { borrow: (id) => this.#borrow(id) }, clock, log)
+    if (objectStore === undefined) return
+    this.#backups = new BackupManager({
+      objectStore,
+      storeId: this.id,
+      storeCreatedAt: Number(this.#catalog.meta('created_at') ?? 0),
+      subjects: this.#subjects(),
+      progress: new BackupProgressTable(this.#state),
+      clock,
+      spoolDirectory: paths.spool,
+      keep: settings.backups.keep,
+      catalogStored: () => this.catalogStored(),
+      onChange: (id) => {
+        if (id !== this.id) this.#schedule?.changed()
+      },
+    })
+    catalogTracker = this.#backups.tracker(this.id)
+    const backups = this.#backups
+    this.#catalogBackup = new CatalogBackup(this.#catalog, this.#state, (signal) => backups.backupCatalog(signal), clock, log)
+    this.#schedule = new BackupSchedule(settings.backups, backups, clock, settings.random, log)
+  }
+
+  /**
+   * Makes a new store in a directory that holds none; the directory is made if need be.
+   *
+   * @throws `store_exists` if there is one here or in the object store, `store_locked`, `object_store_unavailable`,
+   * `object_store_mismatch`, `invalid_setting`, `unsupported_runtime`; nothing is left then
+   */
+  static create(directory: string, options: StoreOptions = {}): Promise<CellStore> {
+    return startStore('create', directory, options, CATALOG_TABLES, (parts) => new CellStore(parts))
+  }
+
+  /**
+   * Opens a store. If the directory is empty and the object store has this store's backups, the catalog comes back from
+   * there, and each cell with its first use.
+   *
+   * @throws `store_not_found`, `store_locked`, `backup_corrupt`, and as {@link create}
+   */
+  static open(directory: string, options: StoreOptions = {}): Promise<CellStore> {
+    return startStore('open', directory, options, CATALOG_TABLES, (parts) => new CellStore(parts))
+  }
+
+  /**
+   * Opens the store that is here or in the object store; makes a new one only if both are proven empty (invariant 14).
+   *
+   * @throws as {@link open}
+   */
+  static openOrCreate(directory: string, options: StoreOptions = {}): Promise<CellStore> {
+    return startStore('open-or-create', directory, options, CATALOG_TABLES, (parts) => new CellStore(parts))
+  }
+
+  get id(): string {
+    return this.#catalog.storeId
+  }
+
+  get clock(): Clock {
+    return this.settings.clock
+  }
+
+  /** @throws `object_store_not_configured` if the store was opened without one */
+  get backups(): BackupManager {
+    if (this.#backups !== undefined) return this.#backups
+    throw new CellError('object_store_not_configured', 'The store has no object store. Open it with the objectStore option.')
+  }
+
+  /** True if backups can be made. */
+  get hasBackups(): boolean {
+    return this.#backups !== undefined
+  }
+
+  /**
+   * Makes a cell; it is on disk when this returns.
+   *
+   * @throws `idempotency_key_reused`, `invalid_request`, `disk_full`
+   */
+  createCell(options: CreateCellOptions = {}): Cell & { replayed?: true } {
+    const { name, accountId, durability, idempotency } = options
+    checkName(name)
+    if (accountId !== undefined && idempotency !== undefined) {
+      const first = this.#idempotency.find(accountId, idempotency)
+      if (first !== undefined) return Object.assign(this.#handle(first), { replayed: true as const })
+    }
+    const record: CellRecord = {
+      id: newCellId(),
+      accountId: accountId ?? null,
+      name: name ?? null,
+      createdAt: this.clock.now(),
+      deletedAt: null,
+      durability: durability ?? null,
+    }
+    // The file first: the catalog never names a cell that was not there.
+    this.#writeCell(record.id)
+    this.#catalog.change(() => {
+      this.#registry.insert(record)
+      if (accountId !== undefined && idempotency !== undefined) this.#idempotency.insert(accountId, idempotency, record.id)
+    })
+    return this.#handle(record.id)
+  }
+
+  /** @throws `cell_not_found` */
+  openCell(id: string): Cell {
+    this.#registry.require(id)
+    return this.#handle(id)
+  }
+
+  /**
+   * Deletes a cell and its local files. Its backups stay, and restoring one brings it back.
+   *
+   * @throws `cell_not_found`
+   */
+  deleteCell(id: string): void {
+    this.#registry.require(id)
+    this.#registry.setDeleted(id, this.clock.now())
+    this.#pool.close(id)
+    this.#removeLocal(id)
+  }
+
+  /** What the catalog says of a cell, also of a deleted one. */
+  findCell(id: string): CellRecord | undefined {
+    return this.#registry.find(id)
+  }
+
+  /** The cells that are there, in the order they were made, a page at a time. @throws `invalid_request` */
+  cells(options: CellListOptions = {}): CellPage {
+    return this.#registry.list(options)
+  }
+
+  /** Bytes of the cell's database and log on this machine; 0 while its data is not here. @throws `cell_not_found` */
+  cellSizeBytes(id: string): number {
+    this.#registry.require(id)
+    const { database, wal } = this.#paths.cell(id)
+    return [database, wal].reduce((sum, file) => sum + (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0), 0)
+  }
+
+  /**
+   * Brings a cell's data back from its newest backup if it is not on this machine.
+   *
+   * @throws `cell_not_found`, `no_backup`, and as `backups.restore()`
+   */
+  async ensureLocal(id: string): Promise<void> {
+    this.#registry.require(id)
+    if (this.#isLocal(id)) return
+    if (this.#backups === undefined) throw noBackup()
+    await this.#backups.ensureLocal(id)
+  }
+
+  /** Resolves once every change of the catalog so far is in the object store; at once if there is none. */
+  async catalogStored(): Promise<void> {
+    await this.#catalogBackup?.stored()
+  }
+
+  /** Tells commands on this machine where the node listens. */
+  publishSocket(path: string | null): void {
+    this.#lock.publishSocket(path)
+  }
+
+  /** Starts what runs by itself: expiry, the catalog's backup, the schedule. @internal */
+  start(): void {
+    this.#sweeper.start()
+    this.#catalogBackup?.start()
+    this.#schedule?.look()
+    if (this.#state.complete) return
+    this.#lookAtAllCells().catch((err) => this.settings.log.error({ err }, 'not all cells could be looked at after an unclean stop'))
+  }
+
+  /** Ends what is under way, checkpoints and closes every cell, and gives the directory free. A repeat is the same call. */
+  close(options: CloseOptions = {}): Promise<void> {
+    this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS)
+    return this.#closing
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
+    const deadline = new AbortController()
+    const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
+    try {
+      await this.#schedule?.stop()
+      await this.#sweeper.stop()
+      await this.#backups?.stop(deadline.signal)
+      this.apiKeys.flush()
+      await this.#catalogBackup?.stop(deadline.signal)
+      await this.#backups?.stop(deadline.signal)
+      this.#pool.closeAll()
+      this.#catalog.close()
+      this.#state.close()
+      await this.#objectStore?.close()
+    } finally {
+      timer.cancel()
+      this.#lock.release()
+    }
+  }
+
+  #handle(id: string): Cell {
+    return new Cell(id, () => this.#pool.open(id), {
+      clock: this.clock,
+      limits: this.settings.limits,
+      expiryNoted: (expiresAt) => this.#sweeper.note(id, expiresAt),
+    })
+  }
+
+  #cellSettings(durability: Durability): CellDatabaseSettings {
+    const { sqlPolicy, limits, pageCacheBytes, checkpointBytes } = this.settings
+    return { durability, sqlPolicy, limits, pageCacheBytes, checkpointBytes }
+  }
+
+  #cellHooks(id: string): CellHooks {
+    const tracked = trackedBy(() => this.#backups?.tracker(id))
+    return {
+      ...tracked,
+      opened: (database) => {
+        hostSchema.check(database)
+        database.defineFunction('_cell_now', () => this.clock.now())
+        database.exec(KV_VIEW)
+        tracked.opened?.(database)
+      },
+      closed: () => {
+        this.#hints.forget(id)
+        this.#backups?.closed(id)
+      },
+    }
+  }
+
+  #writeCell(id: string): void {
+    const { directory, database } = this.#paths.cell(id)
+    try {
+      makeDirectory(directory)
+      writeNewFile(database, hostSchema.image())
+      fsyncDirectory(directory)
+    } catch (error) {
+      fs.rmSync(directory, { recursive: true, force: true })
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+      throw new CellError('disk_full', 'The disk is full; no cell was made.', { cause: error })
+    }
+  }
+
+  #removeLocal(id: string): void {
+    this.#backups?.forgetLocal(id)
+    this.#hints.remove(id)
+    fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true })
+  }
+
+  #isLocal(id: string): boolean {
+    return this.#pool.peek(id) !== undefined || fs.existsSync(this.#paths.cell(id).database)
+  }
+
+  /** A cell that the catalog names has no file: lost, unless it was deleted. Its restore begins at once. */
+  #missing(id: string): CellError {
+    const record = this.#registry.find(id)
+    if (record === undefined || record.deletedAt !== null) return cellNotFound()
+    if (this.#backups === undefined) return noBackup()
+    this.#backups.ensureLocal(id).catch((err) => this.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'))
+    return new CellError('cell_restoring', "The cell's data is being restored from its newest backup. Try again, or await ensureLocal() first.", {
+      retryAfterMs: 1_000,
+    })
+  }
+
+  #borrow(id: string): ReturnType<ConstructorParameters<typeof ExpirySweeper>[1]['borrow']> {
+    const wasOpen = this.#pool.peek(id) !== undefined
+    const { database, unpin } = this.#pool.pin(id)
+    const done = () => {
+      unpin()
+      if (!wasOpen && !database.busy && database.usedAt === usedAt) this.#pool.close(id)
+    }
+    const usedAt = database.usedAt
+    return { database, done }
+  }
+
+  #subjects(): BackupSubjects {
+    const isCatalog = (id: string) => id === this.id
+    return {
+      record: (id) => this.#registry.find(id),
+      paths: (id) => (isCatalog(id) ? this.#paths.catalogCell : this.#paths.cell(id)),
+      pin: (id) => (isCatalog(id) ? { database: this.#catalog.database, unpin: () => {} } : this.#pool.pin(id)),
+      isOpen: (id) => isCatalog(id) || this.#pool.peek(id) !== undefined,
+      isLocal: (id) => this.#isLocal(id),
+      replace: (id, install) => {
+        this.#pool.close(id)
+        install()
+      },
+      restored: (id, manifest) => this.#restored(id, manifest),
+    }
+  }
+
+  #restored(id: string, manifest: Parameters<BackupSubjects['restored']>[1]): void {
+    const record = this.#registry.find(id)
+    if (record === undefined) {
+      this.#catalog.change(() =>
+        this.#registry.insert({
+          id,
+          accountId: manifest.account_id,
+          name: manifest.name,
+          createdAt: Date.parse(manifest.cell_created_at),
+          deletedAt: null,
+          durability: manifest.durability,
+        }),
+      )
+    } else if (record.deletedAt !== null) this.#registry.setDeleted(id, null)
+    this.#sweeper.lookAt(id)
+  }
+
+  /** After the machine went down, rows of the local state may be missing: look at every cell's files, a few at a time. */
+  async #lookAtAllCells(): Promise<void> {
+    const { random } = this.settings
+    let cursor: string | undefined
+    do {
+      const page = this.#registry.list({ cursor, limit: Math.min(LOOK_BATCH, this.settings.limits.pageMax) })
+      for (const { id } of page.cells) {
+        if (this.#closing !== undefined) return
+        this.#hints.setIfAbsent(id, this.clock.now() + Math.floor(random() * LOOK_WITHIN_MS))
+        const tracker = this.#backups?.tracker(id)
+        if (tracker?.differsFromFiles()) tracker.foundChanged()
+        if (this.#pool.peek(id) === undefined) this.#backups?.closed(id)
+      }
+      cursor = page.nextCursor ?? undefined
+      await turnOfTheLoop()
+    } while (cursor !== undefined)
+    this.#sweeper.start()
+  }
+}
+
+/** The backup part's share in a cell's life; none without an object store. */
+function trackedBy(tracker: () => ChangeTracker | undefined): CellHooks {
+  return {
+    opened: (database) => tracker()?.hooks.opened?.(database),
+    changed: (database) => tracker()?.hooks.changed?.(database),
+    beforeCheckpoint: (database, wal) => tracker()?.hooks.beforeCheckpoint?.(database, wal),
+    afterCheckpoint: (database) => tracker()?.hooks.afterCheckpoint?.(database),
+  }
+}
+
+const NAME_CHARACTERS_MAX = 255
+
+function checkName(name: string | undefined): void {
+  if (name === undefined) return
+  if (typeof name === 'string' && name.isWellFormed() && name.length <= NAME_CHARACTERS_MAX) return
+  throw new CellError('invalid_request', `name is a string of at most ${NAME_CHARACTERS_MAX} characters.`, {
+    field: 'name',
+    limit: NAME_CHARACTERS_MAX,
+  })
+}
+
+function noBackup(): CellError {
+  return new CellError('no_backup', "The cell's local data is lost, and there is no object store to restore it from.")
+}
