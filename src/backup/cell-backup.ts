@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { CellDatabase } from '../engine/cell-database.ts'
+import { cellNotFound } from '../engine/cell-registry.ts'
 import type { Clock } from '../engine/clock.ts'
 import { CellError } from '../errors.ts'
 import { type MemberSource, writeArchive } from './archive-writer.ts'
@@ -89,7 +90,13 @@ export class CellBackup {
     try {
       const file = database.readDescriptor()
       const size = fs.fstatSync(file).size
-      const member = { name: DATABASE_MEMBER, size, read: (offset: number, length: number) => readFrom(file, offset, length) }
+      const read = async (offset: number, length: number) => {
+        const bytes = await readFrom(file, offset, length)
+        // Deleted meanwhile: the descriptor is closed, and its number may be another file's by now.
+        if (!database.open) throw cellNotFound()
+        return bytes
+      }
+      const member = { name: DATABASE_MEMBER, size, read }
       const manifest = this.#manifest(version, kind, at, { database: { name: DATABASE_MEMBER, size }, chain: [], wals: [] })
       const result = await this.#store(manifest, [member], () => {
         hold.release()
