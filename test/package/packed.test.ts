@@ -86,7 +86,7 @@ describe('the README', () => {
 
 describe('the examples', () => {
   const folder = path.join(PROJECT, 'examples')
-  const examples = fs.readdirSync(folder).filter((file) => /\.(ts|mts|js|mjs)$/.test(file))
+  const examples = fs.globSync('*.{ts,mts,js,mjs}', { cwd: folder })
 
   beforeAll(() => project.addDevDependencies(FRAMEWORKS), INSTALL_TIMEOUT_MS)
 
