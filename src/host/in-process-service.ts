@@ -1,0 +1,120 @@
+import type { BackupList, BackupResult, RestoreResult } from '../backup/backup-manager.ts'
+import type { Cell } from '../cell.ts'
+import type { SqlPolicy } from '../engine/cell-database.ts'
+import { StatementCache } from '../engine/statement-cache.ts'
+import { CellError, isCellError } from '../errors.ts'
+import type { CellStore } from '../store.ts'
+import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
+import type { CellService } from './cell-service.ts'
+import type { CellOperation, OperationResults } from './operations.ts'
+
+export interface InProcessServiceOptions {
+  /** How long an operation waits for its cell's data to be restored, in milliseconds. */
+  restoreWaitMs: number
+  /** Bounds what one answer of several entries or results may hold, in bytes of values. */
+  answerBytesMax: number
+  /** What SQL may do; `tenant` unless all callers are trusted. */
+  sqlPolicy?: SqlPolicy | undefined
+}
+
+/** When to try again after a restore took longer than a request may wait. */
+const RESTORING_RETRY_MS = 2_000
+
+/**
+ * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and are
+ * answered when it is on disk. A statement holds up everything else for as long as it runs: hosts are the way out of
+ * that.
+ */
+export class InProcessService implements CellService {
+  readonly #store: CellStore
+  readonly #restoreWaitMs: number
+  readonly #context: ApplyContext
+  /** A handle keeps its prepared statements, which a new one would have to prepare again. */
+  readonly #cells: StatementCache<Cell>
+
+  constructor(
+    store: CellStore,
+    { restoreWaitMs, answerBytesMax, sqlPolicy = 'tenant' }: InProcessServiceOptions,
+  ) {
+    this.#store = store
+    this.#restoreWaitMs = restoreWaitMs
+    this.#context = { sqlPolicy, clock: store.clock, answerBytesMax }
+    this.#cells = new StatementCache(store.settings.openCellsMax)
+  }
+
+  async execute<O extends CellOperation>(cellId: string, operation: O): Promise<OperationResults[O['op']]> {
+    try {
+      return await this.#run(cellId, operation)
+    } catch (error) {
+      if (!isCellError(error, 'cell_restoring')) throw error
+    }
+    await this.#untilLocal(cellId)
+    return await this.#run(cellId, operation)
+  }
+
+  async sizeBytes(cellId: string): Promise<number> {
+    await this.#untilLocal(cellId)
+    return this.#store.cellSizeBytes(cellId)
+  }
+
+  async backup(
+    cellId: string,
+    kind: 'snapshot' | 'incremental',
+    signal?: AbortSignal,
+  ): Promise<BackupResult> {
+    return await this.#store.backups[kind](cellId, { signal })
+  }
+
+  async restore(
+    cellId: string,
+    accountId: string,
+    version?: string,
+    signal?: AbortSignal,
+  ): Promise<RestoreResult> {
+    return await this.#store.backups.restore(cellId, { accountId, version, signal })
+  }
+
+  async listBackups(
+    cellId: string,
+    page: { cursor?: string | undefined; limit: number },
+    signal?: AbortSignal,
+  ): Promise<BackupList> {
+    return await this.#store.backups.list(cellId, { ...page, signal })
+  }
+
+  #run<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+  ): OperationResults[O['op']] | Promise<OperationResults[O['op']]> {
+    const cell = this.#cell(cellId)
+    if (mayChange(operation)) return cell.commit(() => applyOperation(cell, operation, this.#context))
+    return applyOperation(cell, operation, this.#context)
+  }
+
+  #cell(cellId: string): Cell {
+    const known = this.#cells.get(cellId)
+    if (known !== undefined) return known
+    const cell = this.#store.openCell(cellId)
+    this.#cells.set(cellId, cell)
+    return cell
+  }
+
+  /** The restore goes on when the wait is over: the next request finds it done, or waits for the same one. */
+  #untilLocal(cellId: string): Promise<void> {
+    const local = this.#store.ensureLocal(cellId)
+    return new Promise((resolve, reject) => {
+      const timer = this.#store.clock.setTimer(() => reject(restoring()), this.#restoreWaitMs)
+      local.then(resolve, reject).finally(() => timer.cancel())
+    })
+  }
+}
+
+function restoring(): CellError {
+  return new CellError(
+    'cell_restoring',
+    "The cell's data is being restored from its newest backup. Try again.",
+    {
+      retryAfterMs: RESTORING_RETRY_MS,
+    },
+  )
+}

@@ -1,0 +1,121 @@
+import { silentLog } from '../engine/log.ts'
+import { CellError, isCellError } from '../errors.ts'
+import { InProcessService } from '../host/in-process-service.ts'
+import type { CellStore } from '../store.ts'
+import type { Answer, HttpContext } from './action.ts'
+import {
+  DEFAULT_HTTP_LIMITS,
+  type HandlerOptions,
+  type HttpLimits,
+  type HttpLogger,
+  REQUEST_DEADLINE_MS_DEFAULT,
+  warningLogger,
+} from './handler-options.ts'
+import type { HttpRequest, HttpResponse } from './http-message.ts'
+import { isBug, problemResponse, shuttingDown } from './problem.ts'
+import { type JsonBody, readJson } from './request-body.ts'
+import { requestIdOf } from './request-id.ts'
+import { type Match, Router } from './router.ts'
+import { ROUTES } from './routes.ts'
+
+const NO_BODY: JsonBody = { value: undefined, exact: true }
+const BEARER = /^Bearer +([^ ]+) *$/i
+
+/**
+ * The HTTP interface, whatever carries it. Its checks come in one order, which the contract fixes: key, route, method,
+ * media type, length, JSON, ownership, fields, and then what the operation itself finds.
+ */
+export class Application {
+  readonly #context: HttpContext
+  readonly #router = new Router(ROUTES)
+  readonly #logger: HttpLogger
+  readonly #shutdown: AbortSignal | undefined
+
+  constructor(store: CellStore, options: HandlerOptions) {
+    const limits = { ...DEFAULT_HTTP_LIMITS, ...options.limits }
+    this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
+    this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
+    this.#shutdown = options.shutdown
+  }
+
+  /** True from when no new request is taken; connections should end with the answers that are still under way. */
+  get shuttingDown(): boolean {
+    return this.#shutdown?.aborted ?? false
+  }
+
+  /** Answers a request; never rejects. */
+  async handle(request: HttpRequest): Promise<HttpResponse> {
+    const requestId = requestIdOf(request.header('x-request-id'))
+    const match = this.#router.match(request.path)
+    try {
+      return respond(await this.#answer(request, match), requestId)
+    } catch (error) {
+      if (isBug(error)) this.#report(error, requestId, request.method, match)
+      return finish(problemResponse(error, requestId), requestId)
+    }
+  }
+
+  async #answer(request: HttpRequest, match: Match | undefined): Promise<Answer> {
+    if (this.shuttingDown) throw shuttingDown()
+    const found = match?.resource.actions.get(request.method)
+    const accountId = found?.needsKey === false ? '' : this.#authenticate(request)
+    const action = found ?? refuseRoute(match)
+    const body = action.takesBody ? await readJson(request, this.#context.limits.bodyBytesMax) : NO_BODY
+    const segments = match?.segments ?? []
+    return await action.perform({ context: this.#context, request, segments, accountId }, body)
+  }
+
+  /** One answer to every key that is none: which part of it was wrong is nobody's business. */
+  #authenticate(request: HttpRequest): string {
+    try {
+      return this.#context.store.apiKeys.verify(keyOf(request) ?? '').accountId
+    } catch (error) {
+      throw isCellError(error, 'unauthorized') ? unauthorized() : error
+    }
+  }
+
+  #report(error: unknown, requestId: string, method: string, match: Match | undefined): void {
+    const fields = { request_id: requestId, method, route: match?.resource.path ?? null, err: error }
+    this.#logger.error(fields, 'A request failed with an internal error.')
+  }
+}
+
+function inProcess(store: CellStore, options: HandlerOptions, limits: HttpLimits): InProcessService {
+  return new InProcessService(store, {
+    restoreWaitMs: options.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT,
+    answerBytesMax: limits.result.bytesMax,
+    sqlPolicy: options.sqlPolicy,
+  })
+}
+
+/** @throws `not_found`, `method_not_allowed` */
+function refuseRoute(match: Match | undefined): never {
+  if (match === undefined) {
+    throw new CellError('not_found', 'There is no such route. In a path, a slash in a key is written %2F.')
+  }
+  const allowed = [...match.resource.actions.keys()]
+  throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
+}
+
+function keyOf(request: HttpRequest): string | undefined {
+  return request.header('x-api-key') ?? BEARER.exec(request.header('authorization') ?? '')?.[1]
+}
+
+function unauthorized(): CellError {
+  return new CellError('unauthorized', 'A valid API key is needed, in the header x-api-key.')
+}
+
+function respond({ status, json, headers }: Answer, requestId: string): HttpResponse {
+  return finish(
+    { status, headers: { 'Content-Type': 'application/json', ...headers }, body: json },
+    requestId,
+  )
+}
+
+/** What every response carries, good or bad. */
+function finish(response: HttpResponse, requestId: string): HttpResponse {
+  response.headers['Cache-Control'] = 'no-store'
+  response.headers['X-Content-Type-Options'] = 'nosniff'
+  response.headers['X-Request-Id'] = requestId
+  return response
+}

@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import type { BackupResult } from '../backup/backup-manager.ts'
+import { cellNotFound } from '../engine/cell-registry.ts'
+import { isCellError } from '../errors.ts'
+import { anyBody, archiveAction, archiveActionWith, cellActionWith, ok } from './action.ts'
+import { text } from './fields.ts'
+import { Query } from './query.ts'
+import { timeOf } from './time.ts'
+
+export const backUp = cellActionWith(anyBody, async ({ context, cellId }) =>
+  ok(encodeBackup(await context.service.backup(cellId, 'snapshot'))),
+)
+
+export const backUpIncrement = cellActionWith(anyBody, async ({ context, cellId }) => {
+  const result = await context.service.backup(cellId, 'incremental')
+  return ok({ ...encodeBackup(result), base_version: result.baseVersion })
+})
+
+export const restore = archiveActionWith(
+  z.object({ version: text.optional() }),
+  async (call, { version }) => {
+    const { context, accountId, cellId, cell } = call
+    try {
+      const result = await context.service.restore(cellId, accountId, version)
+      const { kind, sizeBytes, durationMs } = result
+      return ok({
+        restored: true,
+        version: result.version,
+        kind,
+        size_bytes: sizeBytes,
+        duration_ms: roundMs(durationMs),
+      })
+    } catch (error) {
+      throw cell === undefined ? hideUnknown(error) : error
+    }
+  },
+)
+
+export const listBackups = archiveAction(async ({ context, request, cellId, cell }) => {
+  const query = new Query(request.query)
+  const limit = query.limit(context.limits.pageDefault, context.store.settings.limits.pageMax)
+  if (cell === undefined) throw cellNotFound()
+  const { backups, nextCursor } = await context.service.listBackups(cellId, {
+    cursor: query.text('cursor'),
+    limit,
+  })
+  return ok({
+    backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
+      version,
+      kind,
+      size_bytes: sizeBytes,
+      created_at: timeOf(createdAt),
+      base_version: baseVersion,
+    })),
+    next_cursor: nextCursor,
+  })
+})
+
+/** Nobody may learn from the kind of refusal whether a cell that is not theirs exists. */
+function hideUnknown(error: unknown): unknown {
+  const telling = isCellError(error, 'backup_not_found') || isCellError(error, 'invalid_version')
+  return telling ? cellNotFound() : error
+}
+
+function encodeBackup({ version, kind, sizeBytes, sha256, createdAt, durationMs }: BackupResult) {
+  return {
+    version,
+    kind,
+    size_bytes: sizeBytes,
+    sha256,
+    created_at: timeOf(createdAt),
+    duration_ms: roundMs(durationMs),
+  }
+}
+
+function roundMs(durationMs: number): number {
+  return Math.round(durationMs * 1_000) / 1_000
+}

@@ -1,0 +1,124 @@
+import type { Clock } from '../engine/clock.ts'
+import type { CellStore } from '../store.ts'
+import { Application } from './application.ts'
+import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from './discard.ts'
+import type { HandlerOptions } from './handler-options.ts'
+import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
+import { bodyTooLarge } from './request-body.ts'
+import { checkBasePath, splitTarget } from './request-target.ts'
+
+/**
+ * The HTTP interface as a Fetch handler: for Hono, and for whatever else speaks Request and Response.
+ *
+ * @param store whose cells, accounts and keys are served
+ * @throws `TypeError` for a malformed base path
+ */
+export function createHandler(
+  store: CellStore,
+  options: HandlerOptions = {},
+): (request: Request) => Promise<Response> {
+  const application = new Application(store, options)
+  const basePath = checkBasePath(options.basePath ?? '')
+  return async (request) => {
+    const incoming = new FetchRequest(request, basePath)
+    const { status, headers, body } = await application.handle(incoming)
+    await incoming.discardBody(store.clock)
+    return new Response(body, { status, headers })
+  }
+}
+
+class FetchRequest implements HttpRequest {
+  readonly method: string
+  readonly path: string
+  readonly query: string
+  readonly mount: string
+  readonly contentLength: number | undefined
+  readonly #request: Request
+  #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
+  #bodyEnded = false
+
+  constructor(request: Request, basePath: string) {
+    const { path, query } = splitTarget(withoutFragment(request.url), basePath)
+    this.#request = request
+    this.method = request.method
+    this.path = path
+    this.query = query
+    this.mount = basePath
+    this.contentLength = request.body === null ? 0 : lengthOf(request.headers.get('content-length'))
+  }
+
+  header(name: string): string | undefined {
+    return this.#request.headers.get(name) ?? undefined
+  }
+
+  async readBody(bytesMax: number): Promise<RequestBody> {
+    const chunks: Uint8Array[] = []
+    let size = 0
+    for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
+      size += chunk.byteLength
+      if (size > bytesMax) throw bodyTooLarge(bytesMax)
+      chunks.push(chunk)
+    }
+    const [first] = chunks
+    return {
+      kind: 'bytes',
+      bytes: chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size),
+    }
+  }
+
+  /**
+   * Reads what an early answer left unread: whoever carries the response may close the connection with it, and a client
+   * that is still sending would see a reset in place of the answer.
+   */
+  async discardBody(clock: Clock): Promise<void> {
+    if (this.#bodyEnded || this.contentLength === 0 || (this.#reader === undefined && this.#request.bodyUsed))
+      return
+    let expired = false
+    const timer = clock.setTimer(() => {
+      expired = true
+      this.#reader?.cancel().catch(() => {})
+    }, DISCARD_MS_MAX)
+    try {
+      for (let size = 0; size <= DISCARD_BYTES_MAX && !expired; ) {
+        const chunk = await this.#readChunk()
+        if (chunk === undefined) return
+        size += chunk.byteLength
+      }
+      await this.#reader?.cancel()
+    } catch {
+      // The client is gone: nothing is left to read.
+    } finally {
+      timer.cancel()
+    }
+  }
+
+  async #readChunk(): Promise<Uint8Array | undefined> {
+    this.#reader ??= this.#openBody()
+    try {
+      const { done, value } = await this.#reader.read()
+      if (done) this.#bodyEnded = true
+      return value
+    } catch (error) {
+      throw new RequestAborted('The body ended early.', { cause: error })
+    }
+  }
+
+  #openBody(): ReadableStreamDefaultReader<Uint8Array> {
+    const { body, bodyUsed } = this.#request
+    if (body === null || bodyUsed) {
+      throw new Error(
+        'The request’s body was read before the handler got it. Hand over the request as it came.',
+      )
+    }
+    return body.getReader()
+  }
+}
+
+function withoutFragment(url: string): string {
+  const hash = url.indexOf('#')
+  return hash === -1 ? url : url.slice(0, hash)
+}
+
+function lengthOf(header: string | null): number | undefined {
+  return header !== null && /^\d+$/.test(header) ? Number(header) : undefined
+}

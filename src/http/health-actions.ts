@@ -1,0 +1,13 @@
+import { ok, openAction } from './action.ts'
+
+/** The process serves. */
+export const healthz = openAction(() => ok({ status: 'ok' }))
+
+/** Any id will do: what is asked is whether the catalog answers. */
+const NO_CELL = '00000000-0000-0000-0000-000000000000'
+
+/** The catalog is open. The object store plays no part: without it, cells are still read and written. */
+export const readyz = openAction(({ context }) => {
+  context.store.findCell(NO_CELL)
+  return ok({ status: 'ready' })
+})

@@ -1,0 +1,36 @@
+/** A request as the core sees it, whatever carried it here: a Fetch Request or node:http. */
+export interface HttpRequest {
+  readonly method: string
+  /** As it was sent: percent-encoded, without the query, below the handler's base path. */
+  readonly path: string
+  /** Without its `?`; empty if there is none. */
+  readonly query: string
+  /** What precedes {@link path} in the address that clients use: empty, or `/api`. For links. */
+  readonly mount: string
+  /** Bytes of the body: 0 if there is none, undefined if that is not known before it was read. */
+  readonly contentLength: number | undefined
+
+  /** @param name in lower case */
+  header(name: string): string | undefined
+
+  /**
+   * Reads the body, once. Leaves the rest unread when it is too large.
+   *
+   * @throws `body_too_large`; {@link RequestAborted} when the client went away
+   */
+  readBody(bytesMax: number): Promise<RequestBody>
+}
+
+/** What a framework has parsed before us went through doubles, so that its large integers are not what was sent. */
+export type RequestBody = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'parsed'; value: unknown }
+
+export interface HttpResponse {
+  status: number
+  headers: Record<string, string>
+  body: string
+}
+
+/** The client went away before its request was complete: there is no one to answer, and nothing to report. */
+export class RequestAborted extends Error {
+  override readonly name = 'RequestAborted'
+}

@@ -1,0 +1,75 @@
+import { CellError } from '../errors.ts'
+import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
+import {
+  decodeExpire,
+  decodeIncr,
+  decodeMset,
+  decodePut,
+  encodeEntry,
+  encodeExpire,
+  encodeIncr,
+  encodePage,
+  encodePut,
+  expireSchema,
+  incrSchema,
+  keysSchema,
+  msetSchema,
+  putSchema,
+} from './kv-codec.ts'
+import { Query } from './query.ts'
+
+export const putEntry = cellActionWith(putSchema, async ({ context, cellId, segments }, body) => {
+  const key = decodeKey(segments[1] ?? '')
+  return ok(encodePut(key, await context.service.execute(cellId, decodePut(key, body))))
+})
+
+export const getEntry = cellAction(async ({ context, cellId, segments }) => {
+  const entry = await context.service.execute(cellId, { op: 'kv.get', key: decodeKey(segments[1] ?? '') })
+  if (entry === undefined) throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
+  return ok(encodeEntry(entry))
+})
+
+export const deleteEntry = cellAction(async ({ context, cellId, segments }) => {
+  const key = decodeKey(segments[1] ?? '')
+  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key })
+  return ok({ key, deleted })
+})
+
+export const listEntries = cellAction(async ({ context, request, cellId }) => {
+  const query = new Query(request.query)
+  const options = {
+    prefix: query.text('prefix'),
+    cursor: query.text('cursor'),
+    limit: query.limit(context.limits.pageDefault, context.store.settings.limits.pageMax),
+    reverse: query.flag('reverse'),
+    values: query.flag('values'),
+  }
+  return ok(encodePage(await context.service.execute(cellId, { op: 'kv.list', options })))
+})
+
+export const incr = cellActionWith(incrSchema, async ({ context, cellId }, body, exact) =>
+  ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact)))),
+)
+
+export const ttl = cellActionWith(keysSchema, async ({ context, cellId }, { keys }) =>
+  ok(await context.service.execute(cellId, { op: 'kv.ttl', keys })),
+)
+
+export const expire = cellActionWith(expireSchema, async ({ context, cellId }, body) =>
+  ok(encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body)))),
+)
+
+export const mget = cellActionWith(keysSchema, async ({ context, cellId }, { keys }) => {
+  const entries = await context.service.execute(cellId, { op: 'kv.mget', keys })
+  return ok({ entries: entries.map((entry) => (entry === undefined ? null : encodeEntry(entry))) })
+})
+
+export const mset = cellActionWith(msetSchema, async ({ context, cellId }, body) => {
+  const { count } = await context.service.execute(cellId, decodeMset(body))
+  return ok({ count })
+})
+
+export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId }, { keys }) => {
+  const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys })
+  return ok({ deleted })
+})

@@ -1,0 +1,78 @@
+import { z } from 'zod'
+import type { BatchableOperation, OperationResults } from '../host/operations.ts'
+import type { KvEntry } from '../kv/entry.ts'
+import { flag, integer, listOf, text } from './fields.ts'
+import { decodeInteger } from './sql-codec.ts'
+import { timeOf } from './time.ts'
+
+export const putSchema = z.object({ value: text, ttl_seconds: integer.optional(), keep_ttl: flag.optional() })
+export const incrSchema = z.object({
+  key: text,
+  delta: z.unknown().optional(),
+  ttl_seconds: integer.optional(),
+})
+export const expireSchema = z.object({ key: text, ttl_seconds: integer.nullish() })
+export const keySchema = z.object({ key: text })
+export const keysSchema = z.object({ keys: listOf(text, 'keys') })
+export const msetSchema = z.object({
+  entries: listOf(
+    z.object({ key: text, value: text, ttl_seconds: integer.optional() }, { error: 'takes a JSON object' }),
+    'entries',
+  ),
+})
+
+type Operation<Name extends BatchableOperation['op']> = Extract<BatchableOperation, { op: Name }>
+
+export function decodePut(key: string, body: z.infer<typeof putSchema>): Operation<'kv.put'> {
+  return { op: 'kv.put', key, value: body.value, ttlSeconds: body.ttl_seconds, keepTtl: body.keep_ttl }
+}
+
+/** @throws `invalid_request` */
+export function decodeIncr(
+  body: z.infer<typeof incrSchema>,
+  exact: boolean,
+  at = 'delta',
+): Operation<'kv.incr'> {
+  const delta = body.delta === undefined ? undefined : decodeInteger(body.delta, exact, at)
+  return { op: 'kv.incr', key: body.key, delta, ttlSeconds: body.ttl_seconds }
+}
+
+export function decodeExpire({ key, ttl_seconds }: z.infer<typeof expireSchema>): Operation<'kv.expire'> {
+  return { op: 'kv.expire', key, ttlSeconds: ttl_seconds ?? null }
+}
+
+export function decodeMset({ entries }: z.infer<typeof msetSchema>): Operation<'kv.mset'> {
+  return {
+    op: 'kv.mset',
+    entries: entries.map(({ key, value, ttl_seconds }) => ({ key, value, ttlSeconds: ttl_seconds })),
+  }
+}
+
+export function encodeEntry({ key, value, ttlSeconds, expiresAt }: KvEntry) {
+  return { key, value, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+}
+
+export function encodePut(key: string, { created, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
+  return { key, created, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+}
+
+/** The value is a number while that is exact, and a decimal string beyond. */
+export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']) {
+  return { key, value: typeof value === 'bigint' ? value.toString() : value, ttl_seconds: ttlSeconds }
+}
+
+export function encodeExpire(key: string, { updated, ttlSeconds }: OperationResults['kv.expire']) {
+  return { key, updated, ttl_seconds: ttlSeconds }
+}
+
+export function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
+  return {
+    entries: entries.map(({ key, ttlSeconds, expiresAt, value }) => ({
+      key,
+      ttl_seconds: ttlSeconds,
+      expires_at: timeOf(expiresAt),
+      value,
+    })),
+    next_cursor: nextCursor,
+  }
+}

@@ -1,0 +1,127 @@
+import { STATUS_CODES } from 'node:http'
+import { CellError, type CellErrorCode } from '../errors.ts'
+import { type HttpResponse, RequestAborted } from './http-message.ts'
+
+/**
+ * The one place where an error's code becomes a status. Codes that only opening a store can throw, and those that the
+ * layers below take care of themselves, are bugs of ours when they get here: 500, and shown as `internal`.
+ */
+export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
+  cell_not_found: 404,
+  cell_full: 507,
+  cell_quarantined: 503,
+  cell_restoring: 503,
+  disk_full: 507,
+  no_backup: 409,
+  store_exists: 500,
+  store_not_found: 500,
+  store_locked: 500,
+  store_closed: 503,
+  invalid_setting: 500,
+  unsupported_runtime: 500,
+  sql_error: 400,
+  sql_too_long: 413,
+  multiple_statements: 400,
+  param_count_mismatch: 400,
+  invalid_parameter: 400,
+  statement_not_allowed: 403,
+  statement_timeout: 408,
+  constraint_violation: 409,
+  result_too_large: 400,
+  result_memory_exceeded: 400,
+  invalid_key: 400,
+  invalid_ttl: 400,
+  value_too_large: 413,
+  not_an_integer: 400,
+  integer_overflow: 400,
+  key_not_found: 404,
+  backup_not_found: 404,
+  backup_corrupt: 422,
+  invalid_version: 400,
+  restore_in_progress: 409,
+  object_store_not_configured: 501,
+  object_store_mismatch: 500,
+  object_store_unavailable: 503,
+  object_store_error: 502,
+  object_exists: 500,
+  unauthorized: 401,
+  api_key_not_found: 404,
+  not_found: 404,
+  method_not_allowed: 405,
+  unsupported_media_type: 415,
+  body_too_large: 413,
+  invalid_json: 400,
+  invalid_request: 400,
+  idempotency_not_supported: 400,
+  idempotency_in_progress: 409,
+  idempotency_key_reused: 422,
+  rate_limited: 429,
+  busy: 503,
+  shutting_down: 503,
+  internal: 500,
+}
+
+/** Seconds, where the error itself names none. Every 429 and 503 carries a `Retry-After`. */
+const RETRY_AFTER_DEFAULT = 1
+const RETRY_AFTER: Partial<Record<CellErrorCode, number>> = {
+  cell_quarantined: 60,
+  cell_restoring: 2,
+  object_store_unavailable: 5,
+  shutting_down: 2,
+}
+
+/**
+ * Any error as an RFC 9457 problem document. What is not foreseen is shown as `internal` and nothing else: its message
+ * may name paths or hold a tenant's data.
+ *
+ * @returns the response without the headers that every response has
+ */
+export function problemResponse(error: unknown, requestId: string): HttpResponse {
+  const { code, message, details } = shown(error)
+  const status = STATUS_OF_CODE[code]
+  const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }
+  if (status === 429 || status === 503)
+    headers['Retry-After'] = String(retryAfterSeconds(code, details.retryAfterMs))
+  if (details.allowed !== undefined) headers['Allow'] = details.allowed.join(', ')
+  if (code === 'unauthorized') headers['WWW-Authenticate'] = 'Bearer'
+  const { field, limit, sqliteCode, member, allowed, index } = details
+  const body = JSON.stringify({
+    type: 'about:blank',
+    title: STATUS_CODES[status],
+    status,
+    detail: message,
+    code,
+    request_id: requestId,
+    field,
+    limit,
+    sqlite_code: sqliteCode,
+    member,
+    allowed,
+    index,
+  })
+  return { status, headers, body }
+}
+
+/** True for what has to be looked at: a bug, or an error that should have been caught below. */
+export function isBug(error: unknown): boolean {
+  return !(error instanceof RequestAborted) && shown(error).code === 'internal'
+}
+
+function shown(error: unknown): CellError {
+  if (error instanceof RequestAborted)
+    return new CellError('invalid_request', 'The request ended before its body did.')
+  if (!(error instanceof CellError) || STATUS_OF_CODE[error.code] === 500) {
+    return new CellError('internal', 'An unexpected error occurred. It was logged with the request id.')
+  }
+  if (error.code === 'store_closed') return shuttingDown()
+  return error
+}
+
+export function shuttingDown(): CellError {
+  return new CellError('shutting_down', 'The service is shutting down. Try again: another one takes over.')
+}
+
+function retryAfterSeconds(code: CellErrorCode, retryAfterMs: number | undefined): number {
+  if (retryAfterMs !== undefined) return Math.max(1, Math.ceil(retryAfterMs / 1_000))
+  return RETRY_AFTER[code] ?? RETRY_AFTER_DEFAULT
+}

@@ -1,0 +1,50 @@
+import { CellError } from '../errors.ts'
+
+/** The parameters of a query string, each decoded once. The first of a name counts. */
+export class Query {
+  readonly #values = new Map<string, string>()
+
+  /** @throws `invalid_request` for percent-encoding that is not UTF-8 */
+  constructor(query: string) {
+    if (query === '') return
+    for (const pair of query.split('&')) {
+      const equals = pair.indexOf('=')
+      const name = decode(equals === -1 ? pair : pair.slice(0, equals), 'query')
+      if (!this.#values.has(name))
+        this.#values.set(name, equals === -1 ? '' : decode(pair.slice(equals + 1), name))
+    }
+  }
+
+  text(name: string): string | undefined {
+    return this.#values.get(name)
+  }
+
+  /** `?reverse`, `?reverse=true` and `?reverse=1` switch on. @throws `invalid_request` */
+  flag(name: string): boolean {
+    const value = this.#values.get(name)
+    if (value === undefined || value === 'false' || value === '0') return false
+    if (value === '' || value === 'true' || value === '1') return true
+    throw new CellError('invalid_request', `${name} is true or false.`, { field: name })
+  }
+
+  /** How many entries a page may have. @throws `invalid_request` */
+  limit(defaultValue: number, max: number): number {
+    const value = this.#values.get('limit')
+    if (value === undefined) return defaultValue
+    const limit = /^\d{1,9}$/.test(value) ? Number(value) : 0
+    if (limit >= 1 && limit <= max) return limit
+    throw new CellError('invalid_request', `limit is a whole number from 1 to ${max}.`, {
+      field: 'limit',
+      limit: max,
+    })
+  }
+}
+
+/** As HTML forms and URLSearchParams encode; but what is not UTF-8 is refused, where those would put U+FFFD in its place. */
+function decode(text: string, name: string): string {
+  try {
+    return decodeURIComponent(text.replaceAll('+', ' '))
+  } catch {
+    throw new CellError('invalid_request', `${name} is not percent-encoded UTF-8.`, { field: name })
+  }
+}

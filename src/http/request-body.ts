@@ -1,0 +1,52 @@
+import { CellError } from '../errors.ts'
+import { parseJson } from './exact-json.ts'
+import type { HttpRequest } from './http-message.ts'
+
+/** `application/json`, and the types that say they are JSON by their suffix. JSON is UTF-8. */
+const JSON_TYPE = /^application\/(?:[\w!#$&^.+-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i
+
+export interface JsonBody {
+  value: unknown
+  /** False if a framework parsed the body, so that integers beyond ±(2^53−1) may have been rounded. */
+  exact: boolean
+}
+
+const EMPTY: JsonBody = { value: {}, exact: true }
+
+/**
+ * Reads a JSON body. An empty one counts as `{}` and needs no Content-Type.
+ *
+ * @throws `unsupported_media_type`, `body_too_large`, `invalid_json`, in this order
+ */
+export async function readJson(request: HttpRequest, bytesMax: number): Promise<JsonBody> {
+  const { contentLength } = request
+  if (contentLength === 0) return EMPTY
+  const isJson = JSON_TYPE.test(request.header('content-type') ?? '')
+  if (!isJson && contentLength !== undefined) throw notJson()
+  if (contentLength !== undefined && contentLength > bytesMax) throw bodyTooLarge(bytesMax)
+  const body = await (isJson ? request.readBody(bytesMax) : readNothing(request))
+  if (body.kind === 'parsed') return { value: body.value, exact: false }
+  return body.bytes.length === 0 ? EMPTY : { value: parseJson(body.bytes), exact: true }
+}
+
+export function bodyTooLarge(bytesMax: number): CellError {
+  return new CellError('body_too_large', `The body is at most ${bytesMax} bytes long.`, { limit: bytesMax })
+}
+
+/** A body of unknown length that is not declared as JSON is fine if it turns out to be empty. */
+async function readNothing(request: HttpRequest): Promise<Awaited<ReturnType<HttpRequest['readBody']>>> {
+  try {
+    const body = await request.readBody(0)
+    if (body.kind === 'parsed') throw notJson()
+    return body
+  } catch (error) {
+    throw error instanceof CellError && error.code === 'body_too_large' ? notJson() : error
+  }
+}
+
+function notJson(): CellError {
+  return new CellError(
+    'unsupported_media_type',
+    'The body is JSON in UTF-8: send Content-Type: application/json.',
+  )
+}

@@ -1,0 +1,46 @@
+import type { Action } from './action.ts'
+import type { Route } from './routes.ts'
+
+/** A path that exists, whatever the method. */
+export interface Resource {
+  /** The route's path, with its `{…}`: for logs, where a real path could show a tenant's key. */
+  readonly path: string
+  readonly parts: readonly Part[]
+  readonly actions: ReadonlyMap<string, Action>
+}
+
+export interface Match {
+  resource: Resource
+  /** The segments that stand for `{…}`, undecoded, in order. */
+  segments: string[]
+}
+
+/** A fixed segment, or undefined where any one may stand. */
+type Part = string | undefined
+
+/** Finds a path's resource. Paths are compared as they were sent: nothing is decoded, and nothing normalised. */
+export class Router {
+  /** By the number of segments, so that a request is compared with few routes. */
+  readonly #byLength = new Map<number, Resource[]>()
+
+  constructor(routes: readonly Route[]) {
+    for (const path of new Set(routes.map((route) => route[1]))) {
+      const parts = path.split('/').map((part) => (part.startsWith('{') ? undefined : part))
+      const actions = new Map(
+        routes.filter((route) => route[1] === path).map(([method, , action]) => [method, action]),
+      )
+      const sameLength = this.#byLength.get(parts.length) ?? []
+      this.#byLength.set(parts.length, [...sameLength, { path, parts, actions }])
+    }
+  }
+
+  match(path: string): Match | undefined {
+    const found = path.split('/')
+    for (const resource of this.#byLength.get(found.length) ?? []) {
+      if (resource.parts.every((part, i) => part === undefined || part === found[i])) {
+        return { resource, segments: found.filter((_, i) => resource.parts[i] === undefined) }
+      }
+    }
+    return undefined
+  }
+}

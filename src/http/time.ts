@@ -1,0 +1,6 @@
+/** RFC 3339 UTC with milliseconds, from epoch milliseconds; null stays null. */
+export function timeOf(epochMs: number): string
+export function timeOf(epochMs: number | null): string | null
+export function timeOf(epochMs: number | null): string | null {
+  return epochMs === null ? null : new Date(epochMs).toISOString()
+}
