@@ -59,6 +59,18 @@ describe('the package', () => {
     }
   })
 
+  test('exports in its types the values that it has', async () => {
+    const types = project.read('node_modules/cellstore/dist/index.d.ts')
+    const declared = [...types.matchAll(/^export \{([^}]*)\}/gm)]
+      .flatMap(([, names = '']) => names.split(',').map((name) => name.trim().replace(/^.* as /, '')))
+      .filter((name) => name !== '' && !name.startsWith('type '))
+    const program = "console.log(JSON.stringify(Object.keys(await import('cellstore'))))"
+    const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], {
+      cwd: project.folder,
+    })
+    expect(declared.sort()).toEqual((JSON.parse(stdout) as string[]).sort())
+  })
+
   test('brings the command', async () => {
     const command = path.join(project.folder, 'node_modules', '.bin', 'cellstore')
     const env = { PATH: `${path.dirname(process.execPath)}${path.delimiter}${process.env['PATH']}` }
