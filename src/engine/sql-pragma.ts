@@ -25,6 +25,8 @@ const PRAGMAS: ReadonlyMap<string, PragmaArgument> = new Map([
 /** `pragma_optimize` would write from inside a SELECT, which nothing else does. */
 const WITHOUT_FUNCTION: ReadonlySet<string> = new Set(['optimize'])
 const WHOLE_NUMBER = /^(?:\d+|0x[0-9a-f]+)$/i
+/** SQLite takes a larger number for 0, without a word. */
+const NUMBER_MAX = 2 ** 31 - 1
 
 /** True for the part behind `pragma_` of a table-valued function that is allowed. */
 export function isAllowedPragmaFunction(name: string): boolean {
@@ -59,8 +61,8 @@ export function checkPragma(tokens: SqlTokens, index: number): void {
 const ARGUMENT_HELP: Record<PragmaArgument, string> = {
   none: 'no argument',
   name: 'one name in parentheses',
-  number: 'no argument or one whole number',
-  'name or number': 'no argument, one name or one whole number',
+  number: `no argument or one whole number up to ${NUMBER_MAX}`,
+  'name or number': 'no argument, one name, or one whole number',
 }
 
 /** The index behind `= argument` or `(argument)`, or this index where there is none; undefined for any other shape. */
@@ -70,7 +72,8 @@ function skipArgument(tokens: SqlTokens, index: number, argument: PragmaArgument
   const hasSign = tokens.is(index + 1, '-') || tokens.is(index + 1, '+')
   const valueIndex = hasSign ? index + 2 : index + 1
   const value = tokens.at(valueIndex)
-  const isNumber = value?.kind === 'number' && WHOLE_NUMBER.test(value.text)
+  const isNumber =
+    value?.kind === 'number' && WHOLE_NUMBER.test(value.text) && Number(value.text) <= NUMBER_MAX
   const isName = !hasSign && nameOf(value) !== undefined
   const fits = (isNumber && argument.includes('number')) || (isName && argument.includes('name'))
   if (!fits || (inParentheses && !tokens.is(valueIndex + 1, ')'))) return undefined

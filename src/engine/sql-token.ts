@@ -40,12 +40,22 @@ export function nameOf(token: SqlToken | undefined): string | undefined {
 /** Longer than any name that is compared with: a long literal is not folded as a whole. */
 const NAME_LENGTH_MAX = 64
 
-/** Letter case as SQLite folds it: ASCII only. JavaScript's own folding would make a `k` of `K`, the Kelvin sign. */
+/**
+ * Letter case as SQLite folds it: ASCII only. JavaScript's own folding would make a `k` of the Kelvin sign; it is left to
+ * texts that are all ASCII, where it is several times as fast as replacing letters.
+ */
 export function asciiLower(text: string): string {
-  return text.replace(/[A-Z]+/g, (run) => run.toLowerCase())
+  return isAscii(text) ? text.toLowerCase() : text.replace(/[A-Z]+/g, (run) => run.toLowerCase())
 }
 
 /** As {@link asciiLower}, the other way. */
 export function asciiUpper(text: string): string {
-  return text.replace(/[a-z]+/g, (run) => run.toUpperCase())
+  return isAscii(text) ? text.toUpperCase() : text.replace(/[a-z]+/g, (run) => run.toUpperCase())
+}
+
+function isAscii(text: string): boolean {
+  for (let i = 0; i < text.length; i++) {
+    if (text.charCodeAt(i) >= 128) return false
+  }
+  return true
 }

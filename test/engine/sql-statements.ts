@@ -43,6 +43,7 @@ export const FORBIDDEN: readonly string[] = [
   'PRAGMA hard_heap_limit = 1000000000',
   'PRAGMA temp . user_version = 3',
   'PRAGMA user_version = x',
+  'PRAGMA user_version = 99999999999',
   'PRAGMA function_list ( 1 )',
   'PRAGMA table_info ( _cell_kv )',
   'EXPLAIN PRAGMA cache_size = 7',
