@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { crc32 } from 'node:zlib'
+import zlib from 'node:zlib'
 
 /**
  * An API key is `cell_sk_` + 43 characters of secret + 6 of checksum, both base62. The prefix lets a scanner find a
@@ -53,7 +53,7 @@ export function hintOf(key: string): string {
 
 /** CRC32 changes with every single typo: it catches any error that lies within 32 bits in a row. */
 function checksumOf(text: string): string {
-  return encodeBase62(BigInt(crc32(text)), CHECKSUM_CHARS)
+  return encodeBase62(BigInt(zlib.crc32(text)), CHECKSUM_CHARS)
 }
 
 /** Fixed width: leading zeros are kept, or keys would differ in length. */
