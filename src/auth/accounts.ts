@@ -22,6 +22,7 @@ export class Accounts {
   readonly #find: Statement
   readonly #all: Statement
 
+  /** @internal Comes with a store, as `store.accounts`. */
   constructor(catalog: Catalog, clock: Clock) {
     this.#catalog = catalog
     this.#clock = clock

@@ -58,6 +58,7 @@ export class ApiKeys {
   readonly #lastUsed = new Map<string, number>()
   #timer: Timer | undefined
 
+  /** @internal Comes with a store, as `store.apiKeys`. */
   constructor(catalog: Catalog, clock: Clock) {
     this.#catalog = catalog
     this.#clock = clock
@@ -72,7 +73,9 @@ export class ApiKeys {
       .raw()
     this.#find = catalog.prepare('SELECT revoked_at FROM api_keys WHERE account_id = ? AND id = ?').raw()
     this.#revoke = catalog.prepare('UPDATE api_keys SET revoked_at = ? WHERE id = ?')
-    this.#verify = catalog.prepare('SELECT id, account_id FROM api_keys WHERE hash = ? AND revoked_at IS NULL').raw()
+    this.#verify = catalog
+      .prepare('SELECT id, account_id FROM api_keys WHERE hash = ? AND revoked_at IS NULL')
+      .raw()
     this.#removeAll = catalog.prepare('DELETE FROM api_keys WHERE account_id = ?')
     this.#setLastUsed = catalog.prepare('UPDATE api_keys SET last_used_at = ? WHERE id = ?')
   }
@@ -81,10 +84,17 @@ export class ApiKeys {
    * @param options.key a key to take instead of a new one, such as a node's root key
    * @throws `invalid_request` if that key is malformed
    */
-  create(accountId: string, options: { name?: string | undefined; key?: string | undefined } = {}): CreatedApiKey {
+  create(
+    accountId: string,
+    options: { name?: string | undefined; key?: string | undefined } = {},
+  ): CreatedApiKey {
     const key = options.key === undefined ? makeApiKey(randomBytes) : parseApiKey(options.key)
     if (key === undefined) {
-      throw new CellError('invalid_request', 'The key is malformed. `cellstore keys generate` makes one with a valid checksum.', { field: 'key' })
+      throw new CellError(
+        'invalid_request',
+        'The key is malformed. `cellstore keys generate` makes one with a valid checksum.',
+        { field: 'key' },
+      )
     }
     const record = {
       id: randomUUID(),
@@ -134,7 +144,10 @@ export class ApiKeys {
     const wellFormed = parseApiKey(key)
     const row = wellFormed && (this.#verify.get(hashApiKey(wellFormed)) as [string, string] | undefined)
     if (!row) {
-      throw new CellError('unauthorized', 'A valid API key is needed in the header x-api-key, or as a bearer token.')
+      throw new CellError(
+        'unauthorized',
+        'A valid API key is needed in the header x-api-key, or as a bearer token.',
+      )
     }
     this.#used(row[0])
     return { keyId: row[0], accountId: row[1] }

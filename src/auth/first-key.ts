@@ -13,6 +13,7 @@ export class FirstKey {
   readonly #accounts: Accounts
   readonly #keys: ApiKeys
 
+  /** @internal Comes with a store, as `store.firstKey`. */
   constructor(catalog: Catalog, accounts: Accounts, keys: ApiKeys) {
     this.#catalog = catalog
     this.#accounts = accounts

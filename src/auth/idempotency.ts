@@ -53,10 +53,15 @@ export class Idempotency {
    * @throws `idempotency_key_reused` if that had another body
    */
   find(accountId: string, { method, path, key, fingerprint }: IdempotencyKey): string | undefined {
-    const row = this.#find.get(accountId, method, path, key, this.#clock.now() - KEPT_MS) as [string, string] | undefined
+    const row = this.#find.get(accountId, method, path, key, this.#clock.now() - KEPT_MS) as
+      | [string, string]
+      | undefined
     if (row === undefined) return undefined
     if (row[0] === fingerprint) return row[1]
-    throw new CellError('idempotency_key_reused', 'This Idempotency-Key was used with another body. Use a new key for a new request.')
+    throw new CellError(
+      'idempotency_key_reused',
+      'This Idempotency-Key was used with another body. Use a new key for a new request.',
+    )
   }
 
   /** Call in the transaction that makes the result. */

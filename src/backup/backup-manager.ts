@@ -79,6 +79,7 @@ export class BackupManager {
   readonly #abort = new AbortController()
   #claimed: Promise<void> | undefined
 
+  /** @internal Comes with a store, as `store.backups`. */
   constructor(components: BackupComponents) {
     this.#c = components
     this.#catalogue = new BackupCatalogue(components.objectStore, components.storeId)

@@ -45,6 +45,7 @@ export class Kv {
   readonly #host: KvHost
   #bound: KvStatements | undefined
 
+  /** @internal Comes with a cell, as `cell.kv`. */
   constructor(host: KvHost) {
     this.#host = host
   }
@@ -75,7 +76,10 @@ export class Kv {
     if (options.keepTtl) return this.#putKeepingTtl(key, value, options, now)
     const expiresAt = expiryOf(options, now, limits)
     const statements = this.#statements()
-    const created = statements.database.write(() => this.#putRow(statements, key, value, expiresAt, now), weigh(value))
+    const created = statements.database.write(
+      () => this.#putRow(statements, key, value, expiresAt, now),
+      weigh(value),
+    )
     return { created, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
   }
 
@@ -137,7 +141,9 @@ export class Kv {
     const now = clock.now()
     const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
     const statements = this.#statements()
-    const updated = statements.database.write(() => statements.updateExpiry.run(expiresAt, key, now).changes > 0)
+    const updated = statements.database.write(
+      () => statements.updateExpiry.run(expiresAt, key, now).changes > 0,
+    )
     if (updated && expiresAt !== null) this.#host.expiryNoted(expiresAt)
     return { updated, ttlSeconds: updated ? secondsLeft(expiresAt, now) : null }
   }
@@ -147,17 +153,30 @@ export class Kv {
    *
    * @throws `invalid_request` for a bad limit or cursor
    */
-  list({ prefix = '', cursor, limit = LIST_LIMIT_DEFAULT, reverse = false, values = true }: KvListOptions = {}): KvPage {
+  list({
+    prefix = '',
+    cursor,
+    limit = LIST_LIMIT_DEFAULT,
+    reverse = false,
+    values = true,
+  }: KvListOptions = {}): KvPage {
     const { pageMax } = this.#host.limits
     if (!Number.isInteger(limit) || limit < 1 || limit > pageMax) {
-      throw new CellError('invalid_request', `limit is a whole number from 1 to ${pageMax}.`, { field: 'limit', limit: pageMax })
+      throw new CellError('invalid_request', `limit is a whole number from 1 to ${pageMax}.`, {
+        field: 'limit',
+        limit: pageMax,
+      })
     }
     if (prefix !== '') checkKey(prefix, this.#host.limits, 'prefix')
     const now = this.#host.clock.now()
     const after = cursor === undefined ? null : decodeCursor(cursor)
     const rows = this.#statements()
       .list(values, reverse)
-      .all({ from: prefix, to: prefixEnd(prefix), after, now, limit: limit + 1 }) as [string, number | null, string | null][]
+      .all({ from: prefix, to: prefixEnd(prefix), after, now, limit: limit + 1 }) as [
+      string,
+      number | null,
+      string | null,
+    ][]
     const page = rows.slice(0, limit)
     return {
       entries: page.map(([key, expiresAt, value]) => ({
@@ -208,7 +227,9 @@ export class Kv {
     this.#checkKeys(keys)
     const now = this.#host.clock.now()
     const { database, deleteLive } = this.#statements()
-    return database.transaction(() => keys.reduce((count, key) => count + deleteLive.run(key, now).changes, 0))
+    return database.transaction(() =>
+      keys.reduce((count, key) => count + deleteLive.run(key, now).changes, 0),
+    )
   }
 
   /** The value parsed as JSON. @throws `SyntaxError` if it is not JSON */
@@ -220,7 +241,8 @@ export class Kv {
   /** Puts `value` as JSON text. @throws `invalid_request` for what JSON can't hold; as {@link put} */
   putJson(key: string, value: unknown, options: KvPutOptions = {}): KvPutResult {
     const text = JSON.stringify(value) as string | undefined
-    if (text === undefined) throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
+    if (text === undefined)
+      throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
     return this.put(key, text, options)
   }
 
@@ -237,7 +259,13 @@ export class Kv {
   }
 
   /** @returns true if no live entry was there */
-  #putRow(statements: KvStatements, key: string, value: string, expiresAt: number | null, now: number): boolean {
+  #putRow(
+    statements: KvStatements,
+    key: string,
+    value: string,
+    expiresAt: number | null,
+    now: number,
+  ): boolean {
     const updated = statements.updateLive.run(value, expiresAt, key, now).changes > 0
     if (!updated) statements.upsert.run(key, value, expiresAt)
     if (expiresAt !== null) this.#host.expiryNoted(expiresAt)
@@ -266,7 +294,10 @@ export class Kv {
   #checkCount(count: number, field: string): void {
     const { kvKeysMax } = this.#host.limits
     if (count <= kvKeysMax) return
-    throw new CellError('invalid_request', `At most ${kvKeysMax} ${field} an operation.`, { field, limit: kvKeysMax })
+    throw new CellError('invalid_request', `At most ${kvKeysMax} ${field} an operation.`, {
+      field,
+      limit: kvKeysMax,
+    })
   }
 }
 
@@ -278,7 +309,9 @@ function weigh(value: string): number {
 function checkDelta(delta: number | bigint): bigint {
   const step = typeof delta === 'bigint' || Number.isSafeInteger(delta) ? BigInt(delta) : undefined
   if (step !== undefined && step >= INT64_MIN && step <= INT64_MAX) return step
-  throw new CellError('invalid_request', 'delta is a whole number of 64 bits; beyond ±(2^53−1) a bigint.', { field: 'delta' })
+  throw new CellError('invalid_request', 'delta is a whole number of 64 bits; beyond ±(2^53−1) a bigint.', {
+    field: 'delta',
+  })
 }
 
 function parseInteger(text: string): bigint {
@@ -286,11 +319,17 @@ function parseInteger(text: string): bigint {
     const value = BigInt(text)
     if (value >= INT64_MIN && value <= INT64_MAX) return value
   }
-  throw new CellError('not_an_integer', 'The value is not a whole number of 64 bits in decimal; it is unchanged.', { field: 'key' })
+  throw new CellError(
+    'not_an_integer',
+    'The value is not a whole number of 64 bits in decimal; it is unchanged.',
+    { field: 'key' },
+  )
 }
 
 function add(value: bigint, step: bigint): bigint {
   const sum = value + step
   if (sum >= INT64_MIN && sum <= INT64_MAX) return sum
-  throw new CellError('integer_overflow', 'The sum does not fit in 64 bits; the value is unchanged.', { field: 'delta' })
+  throw new CellError('integer_overflow', 'The sum does not fit in 64 bits; the value is unchanged.', {
+    field: 'delta',
+  })
 }
