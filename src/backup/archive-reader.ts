@@ -55,10 +55,12 @@ export async function readArchive(source: AsyncIterable<Uint8Array>, sink: Archi
   } catch (error) {
     extract.destroy()
     await feeding.catch(() => {})
-    throw error instanceof CellError ? error : await feeding.then(
-      () => corrupt('archive', 'it is not a tar', error),
-      (cause) => cause,
-    )
+    throw error instanceof CellError
+      ? error
+      : await feeding.then(
+          () => corrupt('archive', 'it is not a tar', error),
+          (cause) => cause,
+        )
   }
   if (checksums === undefined) throw corrupt(CHECKSUMS_MEMBER, 'it is missing')
   compareChecksums(seen, checksums.members)

@@ -1,6 +1,12 @@
 import { createHash } from 'node:crypto'
-import { type Pack, pack as openPack } from 'tar-stream'
-import { CHECKSUMS_MEMBER, type Checksums, encodeJsonMember, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
+import { pack as openPack, type Pack } from 'tar-stream'
+import {
+  CHECKSUMS_MEMBER,
+  type Checksums,
+  encodeJsonMember,
+  MANIFEST_MEMBER,
+  type Manifest,
+} from './manifest.ts'
 import { SeekableCompressor } from './seekable-zstd.ts'
 import type { Spool } from './spool.ts'
 

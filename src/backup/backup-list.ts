@@ -55,7 +55,11 @@ export class BackupCatalogue {
   }
 
   /** Reads what a listing shows of each version; one whose manifest is damaged is left out. */
-  async describe(cellId: string, versions: readonly StoredVersion[], options: CallOptions = {}): Promise<BackupInfo[]> {
+  async describe(
+    cellId: string,
+    versions: readonly StoredVersion[],
+    options: CallOptions = {},
+  ): Promise<BackupInfo[]> {
     const infos: (BackupInfo | undefined)[] = []
     for (let i = 0; i < versions.length; i += PARALLEL_READS) {
       const some = versions.slice(i, i + PARALLEL_READS)

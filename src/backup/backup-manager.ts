@@ -1,8 +1,14 @@
-import type { Clock } from '../engine/clock.ts'
 import { cellNotFound } from '../engine/cell-registry.ts'
+import type { Clock } from '../engine/clock.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { BackupCatalogue, type BackupInfo } from './backup-list.ts'
-import { type BackupKind, type BackupOptions, type BackupResult, CellBackup, type CellIdentity } from './cell-backup.ts'
+import {
+  type BackupKind,
+  type BackupOptions,
+  type BackupResult,
+  CellBackup,
+  type CellIdentity,
+} from './cell-backup.ts'
 import { ChangeTracker } from './change-tracker.ts'
 import type { Manifest } from './manifest.ts'
 import { backupNotFound, checkVersion, parseVersion, versionOf } from './object-keys.ts'
@@ -118,7 +124,9 @@ export class BackupManager {
     }
     this.#restoring.add(cellId)
     try {
-      const result = await this.#inTurn(cellId, () => this.#restoreNow(cellId, { ...options, signal: this.#signal(options.signal) }))
+      const result = await this.#inTurn(cellId, () =>
+        this.#restoreNow(cellId, { ...options, signal: this.#signal(options.signal) }),
+      )
       await this.#c.catalogStored()
       return result
     } finally {
@@ -134,21 +142,33 @@ export class BackupManager {
    */
   async list(
     cellId: string,
-    options: { cursor?: string | undefined; limit?: number | undefined; accountId?: string | undefined; signal?: AbortSignal | undefined } = {},
+    options: {
+      cursor?: string | undefined
+      limit?: number | undefined
+      accountId?: string | undefined
+      signal?: AbortSignal | undefined
+    } = {},
   ): Promise<BackupList> {
     const { cursor, limit = PAGE_DEFAULT, accountId, signal } = options
     if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX) {
-      throw new CellError('invalid_request', `limit is a whole number from 1 to ${PAGE_MAX}.`, { field: 'limit', limit: PAGE_MAX })
+      throw new CellError('invalid_request', `limit is a whole number from 1 to ${PAGE_MAX}.`, {
+        field: 'limit',
+        limit: PAGE_MAX,
+      })
     }
     if (cellId === this.#c.storeId) throw cellNotFound()
     const known = this.#c.subjects.record(cellId)
     const all = await this.#catalogue.versions(cellId, { signal })
-    const first = cursor === undefined ? 0 : all.findIndex(({ version }) => version < decodeCursor(cursor, cellId))
+    const first =
+      cursor === undefined ? 0 : all.findIndex(({ version }) => version < decodeCursor(cursor, cellId))
     const from = first === -1 ? all.length : first
     const page = await this.#catalogue.describe(cellId, all.slice(from, from + limit), { signal })
     if (known === undefined) await this.#checkOwner(cellId, all[0]?.version, accountId, signal)
     const last = all[from + limit - 1]?.version
-    return { backups: page, nextCursor: last !== undefined && from + limit < all.length ? encodeCursor(last) : null }
+    return {
+      backups: page,
+      nextCursor: last !== undefined && from + limit < all.length ? encodeCursor(last) : null,
+    }
   }
 
   /** The newest backup, or undefined. One listing, and at most one read. */
@@ -183,7 +203,9 @@ export class BackupManager {
    * @internal
    */
   changed(): BackupProgress[] {
-    return this.#c.progress.changed().filter(({ cellId }) => this.#c.subjects.record(cellId)?.deletedAt === null)
+    return this.#c.progress
+      .changed()
+      .filter(({ cellId }) => this.#c.subjects.record(cellId)?.deletedAt === null)
   }
 
   /**
@@ -266,7 +288,9 @@ export class BackupManager {
       durability: record.durability,
     }
     await this.ensureLocal(cellId)
-    const result = await this.#inTurn(cellId, () => this.#backupNow(identity, kind, { ...options, signal: this.#signal(options.signal) }))
+    const result = await this.#inTurn(cellId, () =>
+      this.#backupNow(identity, kind, { ...options, signal: this.#signal(options.signal) }),
+    )
     // Whoever restores it from nothing needs the account and the key: they are in the catalog.
     await this.#c.catalogStored()
     await this.#prune(cellId, this.#c.keep, options.signal)
@@ -283,7 +307,13 @@ export class BackupManager {
     const { database, unpin } = subjects.pin(identity.cell_id)
     try {
       const tracker = this.tracker(identity.cell_id)
-      const backup = new CellBackup({ store: objectStore, clock, spoolDirectory }, identity, database, tracker, options)
+      const backup = new CellBackup(
+        { store: objectStore, clock, spoolDirectory },
+        identity,
+        database,
+        tracker,
+        options,
+      )
       for (let attempt = 1; ; attempt++) {
         const { version, time } = await this.#nextVersion(identity.cell_id, tracker, options.signal)
         try {
@@ -309,7 +339,10 @@ export class BackupManager {
       await this.#restoreNow(cellId, { signal: this.#abort.signal })
     }).catch((error) => {
       if (!isCellError(error, 'backup_not_found')) throw error
-      throw new CellError('no_backup', "The cell's local data is lost, and it has no backup to come back from.")
+      throw new CellError(
+        'no_backup',
+        "The cell's local data is lost, and it has no backup to come back from.",
+      )
     })
   }
 
@@ -320,8 +353,13 @@ export class BackupManager {
   }
 
   /** Later than every version there is, also when the clock has stepped back. */
-  async #nextVersion(cellId: string, tracker: ChangeTracker, signal?: AbortSignal): Promise<{ version: string; time: number }> {
-    const newest = tracker.progress.lastVersion ?? (await this.#catalogue.versions(cellId, { signal }))[0]?.version
+  async #nextVersion(
+    cellId: string,
+    tracker: ChangeTracker,
+    signal?: AbortSignal,
+  ): Promise<{ version: string; time: number }> {
+    const newest =
+      tracker.progress.lastVersion ?? (await this.#catalogue.versions(cellId, { signal }))[0]?.version
     const after = newest === undefined ? 0 : (parseVersion(newest)?.time ?? 0)
     const time = Math.max(this.#c.clock.now(), after + 1)
     return { version: versionOf(cellId, time), time }
@@ -373,7 +411,12 @@ export class BackupManager {
     if (changed) this.#c.onChange(cellId)
   }
 
-  async #checkOwner(cellId: string, newest: string | undefined, accountId: string | undefined, signal?: AbortSignal): Promise<void> {
+  async #checkOwner(
+    cellId: string,
+    newest: string | undefined,
+    accountId: string | undefined,
+    signal?: AbortSignal,
+  ): Promise<void> {
     if (newest === undefined) throw cellNotFound()
     const manifest: Manifest = await this.#catalogue.manifest(newest, cellId, { signal })
     if (accountId !== undefined && manifest.account_id !== accountId) throw cellNotFound()
@@ -415,7 +458,9 @@ export class BackupManager {
 function toBackupError(error: unknown): unknown {
   if (error instanceof CellError || !(error instanceof Error) || error.name === 'AbortError') return error
   if ('code' in error && error.code === 'ENOSPC') {
-    return new CellError('disk_full', 'The disk is full; the backup or restore was given up.', { cause: error })
+    return new CellError('disk_full', 'The disk is full; the backup or restore was given up.', {
+      cause: error,
+    })
   }
   return new CellError('internal', 'The backup or restore failed unexpectedly.', { cause: error })
 }

@@ -24,7 +24,13 @@ export class CatalogBackup {
   /** Changes of the catalog that are in the object store. */
   #stored: number
 
-  constructor(catalog: Catalog, state: LocalState, backup: (signal: AbortSignal) => Promise<void>, clock: Clock, log: Log) {
+  constructor(
+    catalog: Catalog,
+    state: LocalState,
+    backup: (signal: AbortSignal) => Promise<void>,
+    clock: Clock,
+    log: Log,
+  ) {
     this.#catalog = catalog
     this.#state = state
     this.#backup = backup
@@ -64,7 +70,10 @@ export class CatalogBackup {
     try {
       await this.stored()
     } catch (error) {
-      this.#log.warn({ err: error }, 'the newest changes of the catalog are not in the object store; they will be after the next start')
+      this.#log.warn(
+        { err: error },
+        'the newest changes of the catalog are not in the object store; they will be after the next start',
+      )
     } finally {
       this.#timer?.cancel()
       deadline.removeEventListener('abort', abort)
@@ -82,7 +91,10 @@ export class CatalogBackup {
     this.#timer = this.#clock.setTimer(() => {
       this.#timer = undefined
       this.#run().catch((error) => {
-        this.#log.warn({ err: error, retryMs: this.#retryMs }, 'the catalog could not be backed up; trying again')
+        this.#log.warn(
+          { err: error, retryMs: this.#retryMs },
+          'the catalog could not be backed up; trying again',
+        )
         this.#schedule(this.#retryMs)
         this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
       })

@@ -13,13 +13,22 @@ import { finishRestore, installRestored } from './restore-install.ts'
  * @returns false if the store was claimed but nothing was ever kept in it: a first start that did not get further
  * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`
  */
-export async function recoverCatalog(store: ObjectStore, storeId: string, paths: CellPaths, options: CallOptions = {}): Promise<boolean> {
+export async function recoverCatalog(
+  store: ObjectStore,
+  storeId: string,
+  paths: CellPaths,
+  options: CallOptions = {},
+): Promise<boolean> {
   finishRestore(paths)
   const catalogue = new BackupCatalogue(store, storeId)
   const [newest] = await catalogue.versions(storeId, options)
   if (newest === undefined) {
     for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
-      throw new CellError('backup_corrupt', `${store.url} holds backups of cells, but none of the catalog that names their accounts and keys.`, { member: key })
+      throw new CellError(
+        'backup_corrupt',
+        `${store.url} holds backups of cells, but none of the catalog that names their accounts and keys.`,
+        { member: key },
+      )
     }
     return false
   }

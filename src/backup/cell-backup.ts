@@ -83,7 +83,10 @@ export class CellBackup {
     database.checkpoint('TRUNCATE')
     const { frames, checkpointed } = database.walState()
     if (frames !== checkpointed) {
-      throw new CellError('busy', 'Another program reads the cell, so that its log cannot be checkpointed. Try again.')
+      throw new CellError(
+        'busy',
+        'Another program reads the cell, so that its log cannot be checkpointed. Try again.',
+      )
     }
     this.#tracker.beginBase(database)
     const hold = database.holdCheckpoints()
@@ -97,7 +100,11 @@ export class CellBackup {
         return bytes
       }
       const member = { name: DATABASE_MEMBER, size, read }
-      const manifest = this.#manifest(version, kind, at, { database: { name: DATABASE_MEMBER, size }, chain: [], wals: [] })
+      const manifest = this.#manifest(version, kind, at, {
+        database: { name: DATABASE_MEMBER, size },
+        chain: [],
+        wals: [],
+      })
       const result = await this.#store(manifest, [member], () => {
         hold.release()
         if (hold.broken) throw outgrown(database)
@@ -118,7 +125,8 @@ export class CellBackup {
     try {
       // Keeps the log as a segment, and begins a new one.
       this.#database.checkpoint('TRUNCATE')
-      if (this.#tracker.progress.chain !== chain) throw new CellError('disk_full', 'The log could not be kept for the backup.')
+      if (this.#tracker.progress.chain !== chain)
+        throw new CellError('disk_full', 'The log could not be kept for the backup.')
       const segments = this.#tracker.segments.list().filter(({ sequence }) => sequence > chain.through)
       const wals = segments.map(({ size, frames, pageSize, salts }, i) => ({
         name: walMember(i),
@@ -127,7 +135,11 @@ export class CellBackup {
         page_size: pageSize,
         salts,
       }))
-      const manifest = this.#manifest(version, 'incremental', at, { database: null, chain: [...chain.versions], wals })
+      const manifest = this.#manifest(version, 'incremental', at, {
+        database: null,
+        chain: [...chain.versions],
+        wals,
+      })
       const result = await this.#storeSegments(manifest, segments)
       const bytes = segments.reduce((sum, { size }) => sum + size, 0)
       this.#tracker.incrementalStored(chain, version, segments.at(-1)?.sequence ?? chain.through, bytes, at)
@@ -157,7 +169,11 @@ export class CellBackup {
   }
 
   /** @param afterRead called once the members have been read, before the upload; may refuse */
-  async #store(manifest: Manifest, members: readonly MemberSource[], afterRead: () => void): Promise<BackupResult> {
+  async #store(
+    manifest: Manifest,
+    members: readonly MemberSource[],
+    afterRead: () => void,
+  ): Promise<BackupResult> {
     const { store, spoolDirectory, clock } = this.#target
     const { signal, onProgress } = this.#options
     const started = clock.monotonic()

@@ -36,7 +36,13 @@ export class ChangeTracker {
   #base: BaseInProgress | undefined
   #newest: number
 
-  constructor(cellId: string, paths: CellPaths, table: BackupProgressTable, clock: Clock, onChange: () => void) {
+  constructor(
+    cellId: string,
+    paths: CellPaths,
+    table: BackupProgressTable,
+    clock: Clock,
+    onChange: () => void,
+  ) {
     this.#paths = paths
     this.#table = table
     this.#clock = clock
@@ -69,7 +75,8 @@ export class ChangeTracker {
     const { chain } = this.progress
     if (chain === null || chain.versions.length >= versionsMax) return null
     const now = stampOf(this.#paths.database)
-    if (now === undefined || now.size !== chain.database.size || now.modified !== chain.database.modified) return null
+    if (now === undefined || now.size !== chain.database.size || now.modified !== chain.database.modified)
+      return null
     const pending = this.segments.list().filter(({ sequence }) => sequence > chain.through)
     // None may be missing: they were given out one by one.
     const complete = pending.every(({ sequence }, i) => sequence === chain.through + 1 + i)
@@ -110,7 +117,13 @@ export class ChangeTracker {
   }
 
   /** An incremental is stored: the chain reaches as far as the segments that it holds. */
-  incrementalStored(chain: BackupChain, version: string, through: number, walBytes: number, at: number): void {
+  incrementalStored(
+    chain: BackupChain,
+    version: string,
+    through: number,
+    walBytes: number,
+    at: number,
+  ): void {
     // The chain may have been dropped, or replaced, while the upload ran; then this version stands at its old place.
     if (this.progress.chain === chain) {
       chain.versions.push(version)

@@ -49,7 +49,9 @@ export type Manifest = z.infer<typeof manifestSchema>
 export type WalManifest = z.infer<typeof walSchema>
 
 const checksumsSchema = z.object({
-  members: z.array(z.object({ name: z.string(), size: z.int().nonnegative(), sha256: z.string().regex(/^[0-9a-f]{64}$/) })),
+  members: z.array(
+    z.object({ name: z.string(), size: z.int().nonnegative(), sha256: z.string().regex(/^[0-9a-f]{64}$/) }),
+  ),
 })
 
 export type Checksums = z.infer<typeof checksumsSchema>
@@ -65,7 +67,10 @@ export function decodeManifest(bytes: Buffer): Manifest {
   if (parsed.success) return parsed.data
   const format = (value as { format?: unknown } | null)?.format
   if (typeof format === 'number' && format > FORMAT) {
-    throw corrupt(MANIFEST_MEMBER, `it is of format ${format}, and this version reads up to ${FORMAT}; update cellstore`)
+    throw corrupt(
+      MANIFEST_MEMBER,
+      `it is of format ${format}, and this version reads up to ${FORMAT}; update cellstore`,
+    )
   }
   throw corrupt(MANIFEST_MEMBER, 'it is not a manifest')
 }
@@ -86,5 +91,8 @@ function parseJson(bytes: Buffer, member: string): unknown {
 }
 
 export function corrupt(member: string, why: string, cause?: unknown): CellError {
-  return new CellError('backup_corrupt', `The backup object is damaged: ${member}: ${why}.`, { member, cause })
+  return new CellError('backup_corrupt', `The backup object is damaged: ${member}: ${why}.`, {
+    member,
+    cause,
+  })
 }

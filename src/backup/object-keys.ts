@@ -19,7 +19,8 @@ export interface ParsedVersion {
 
 /** Where a cell's backups lie. An id that is no UUID must never get here: it would share another cell's prefix. */
 export function cellPrefix(cellId: string): string {
-  if (!isCellId(cellId)) throw new CellError('internal', 'A backup was asked of something that is no cell id.')
+  if (!isCellId(cellId))
+    throw new CellError('internal', 'A backup was asked of something that is no cell id.')
   return `${BACKUPS_PREFIX}${cellId}/`
 }
 

@@ -60,9 +60,12 @@ export class BackupProgressTable {
 
   constructor(state: LocalState) {
     state.define(SCHEMA)
-    const columns = 'cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at'
+    const columns =
+      'cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at'
     this.#find = state.prepare(`SELECT ${columns} FROM backup_progress WHERE cell_id = ?`).raw()
-    this.#put = state.prepare(`INSERT OR REPLACE INTO backup_progress (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`)
+    this.#put = state.prepare(
+      `INSERT OR REPLACE INTO backup_progress (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    )
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
     this.#due = state
       .prepare(`SELECT ${columns} FROM backup_progress WHERE (dirty OR dirty_since_snapshot)`)
@@ -108,7 +111,15 @@ function untouched(cellId: string): BackupProgress {
   }
 }
 
-function fromRow([cellId, chain, lastVersion, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt]: Row): BackupProgress {
+function fromRow([
+  cellId,
+  chain,
+  lastVersion,
+  dirty,
+  dirtySinceSnapshot,
+  lastBackupAt,
+  lastSnapshotAt,
+]: Row): BackupProgress {
   return {
     cellId,
     chain: chain === null ? null : (JSON.parse(chain) as BackupChain),

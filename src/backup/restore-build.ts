@@ -84,7 +84,10 @@ function missingLink(version: string): CellError {
   return corrupt(version, 'this backup is needed by the one asked for, and it is missing')
 }
 
-async function* count(body: AsyncIterable<Uint8Array>, onBytes: (bytes: number) => void): AsyncGenerator<Uint8Array> {
+async function* count(
+  body: AsyncIterable<Uint8Array>,
+  onBytes: (bytes: number) => void,
+): AsyncGenerator<Uint8Array> {
   for await (const chunk of body) {
     onBytes(chunk.length)
     yield chunk
@@ -175,7 +178,8 @@ class IncomingBuilder {
         connection.pragma('wal_autocheckpoint = 0')
         connection.prepare('SELECT count(*) FROM sqlite_schema').get()
         const [state] = connection.pragma('wal_checkpoint(NOOP)') as { log: number }[]
-        if (state?.log !== frames) throw corrupt(name, `SQLite took ${state?.log ?? 0} of its ${frames} frames`)
+        if (state?.log !== frames)
+          throw corrupt(name, `SQLite took ${state?.log ?? 0} of its ${frames} frames`)
         const [done] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[]
         if (done?.busy !== 0) throw corrupt(name, 'it could not be applied')
       } finally {

@@ -38,7 +38,13 @@ export class BackupSchedule {
   readonly #abort = new AbortController()
   #timer: Timer | undefined
 
-  constructor(settings: ScheduleSettings, backups: BackupManager, clock: Clock, random: () => number, log: Log) {
+  constructor(
+    settings: ScheduleSettings,
+    backups: BackupManager,
+    clock: Clock,
+    random: () => number,
+    log: Log,
+  ) {
     this.#settings = settings
     this.#backups = backups
     this.#clock = clock
@@ -94,7 +100,11 @@ export class BackupSchedule {
       candidates.push({ cellId, kind: 'snapshot', at: this.#after(cellId, lastSnapshotAt, snapshotEveryMs) })
     }
     if (incrementalEveryMs !== undefined && dirty) {
-      candidates.push({ cellId, kind: 'incremental', at: this.#after(cellId, lastBackupAt, incrementalEveryMs) })
+      candidates.push({
+        cellId,
+        kind: 'incremental',
+        at: this.#after(cellId, lastBackupAt, incrementalEveryMs),
+      })
     }
     // First the earlier; of those that are due by now, the snapshot.
     const now = this.#clock.now()
@@ -114,7 +124,10 @@ export class BackupSchedule {
 
   #start({ cellId, kind }: Due): void {
     const signal = this.#abort.signal
-    const run = kind === 'snapshot' ? this.#backups.snapshot(cellId, { signal }) : this.#backups.incremental(cellId, { signal })
+    const run =
+      kind === 'snapshot'
+        ? this.#backups.snapshot(cellId, { signal })
+        : this.#backups.incremental(cellId, { signal })
     const running = run.then(
       () => {
         this.#jitter.delete(cellId)
@@ -122,7 +135,8 @@ export class BackupSchedule {
       },
       (error) => {
         this.#notBefore.set(cellId, this.#clock.now() + RETRY_MS)
-        if (!signal.aborted) this.#log.warn({ cellId, kind, err: error }, 'a scheduled backup failed; it will be tried again')
+        if (!signal.aborted)
+          this.#log.warn({ cellId, kind, err: error }, 'a scheduled backup failed; it will be tried again')
       },
     )
     this.#running.set(cellId, running)

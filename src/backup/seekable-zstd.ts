@@ -55,7 +55,8 @@ export class SeekableCompressor {
   /** Closes the frame here, so that what comes next can be read without what came before. */
   async endFrame(): Promise<void> {
     if (this.#length === 0) return
-    const plain = this.#chunks.length === 1 ? (this.#chunks[0] as Uint8Array) : Buffer.concat(this.#chunks, this.#length)
+    const plain =
+      this.#chunks.length === 1 ? (this.#chunks[0] as Uint8Array) : Buffer.concat(this.#chunks, this.#length)
     this.#chunks = []
     this.#length = 0
     if (this.#inFlight.length >= PARALLEL_FRAMES) await this.#drainOne()
@@ -195,7 +196,7 @@ async function* splitFrames(source: AsyncIterable<Uint8Array>): AsyncGenerator<B
 function frameEnd(bytes: Buffer): number | undefined {
   if (bytes.length < 8) return undefined
   const magic = bytes.readUInt32LE(0)
-  if (((magic & 0xfffffff0) >>> 0) === SKIPPABLE_MAGIC) return 8 + bytes.readUInt32LE(4)
+  if ((magic & 0xfffffff0) >>> 0 === SKIPPABLE_MAGIC) return 8 + bytes.readUInt32LE(4)
   if (magic !== FRAME_MAGIC) throw corrupt('what should be a zstd frame is none')
   const descriptor = bytes.readUInt8(4)
   let at = 5 + headerBytes(descriptor)
@@ -220,5 +221,8 @@ function headerBytes(descriptor: number): number {
 }
 
 function corrupt(why: string, cause?: unknown): CellError {
-  return new CellError('backup_corrupt', `The backup object is damaged: ${why}.`, { member: 'archive', cause })
+  return new CellError('backup_corrupt', `The backup object is damaged: ${why}.`, {
+    member: 'archive',
+    cause,
+  })
 }

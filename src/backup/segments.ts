@@ -47,18 +47,21 @@ export class Segments {
     const temporary = path.join(this.#directory, 'incoming')
     const { pageSize, salts } = copyWal(wal, temporary, frames)
     const newest = this.list().at(-1)
-    const grown = newest !== undefined && newest.salts === salts && newest.sequence === last ? newest : undefined
+    const grown =
+      newest !== undefined && newest.salts === salts && newest.sequence === last ? newest : undefined
     const sequence = grown?.sequence ?? last + 1
     const name = `${String(sequence).padStart(12, '0')}-${salts}-${frames}-${pageSize}.wal`
     fs.renameSync(temporary, path.join(this.#directory, name))
-    if (grown !== undefined && grown.path !== path.join(this.#directory, name)) fs.rmSync(grown.path, { force: true })
+    if (grown !== undefined && grown.path !== path.join(this.#directory, name))
+      fs.rmSync(grown.path, { force: true })
     fsyncDirectory(this.#directory)
     return sequence
   }
 
   /** Removes the segments up to a sequence. */
   removeThrough(sequence: number): void {
-    for (const segment of this.list()) if (segment.sequence <= sequence) fs.rmSync(segment.path, { force: true })
+    for (const segment of this.list())
+      if (segment.sequence <= sequence) fs.rmSync(segment.path, { force: true })
   }
 
   clear(): void {

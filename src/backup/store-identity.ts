@@ -13,15 +13,26 @@ const IDENTITY_BYTES_MAX = 4_096
  * @returns the store's id, or undefined if the prefix holds no store
  * @throws `object_store_mismatch` if the prefix holds backups but no `store.json`, or one that can't be read
  */
-export async function readStoreId(store: ObjectStore, options: CallOptions = {}): Promise<string | undefined> {
+export async function readStoreId(
+  store: ObjectStore,
+  options: CallOptions = {},
+): Promise<string | undefined> {
   const content = await store.get(STORE_OBJECT, options)
   if (content === undefined) {
     if (await isEmpty(store, options)) return undefined
-    throw new CellError('object_store_mismatch', `${store.url} holds backups but no ${STORE_OBJECT} that says whose they are.`)
+    throw new CellError(
+      'object_store_mismatch',
+      `${store.url} holds backups but no ${STORE_OBJECT} that says whose they are.`,
+    )
   }
-  const parsed = identitySchema.safeParse(content.size > IDENTITY_BYTES_MAX ? undefined : await readJson(content.body))
+  const parsed = identitySchema.safeParse(
+    content.size > IDENTITY_BYTES_MAX ? undefined : await readJson(content.body),
+  )
   if (parsed.success) return parsed.data.store_id
-  throw new CellError('object_store_mismatch', `${store.url} has a ${STORE_OBJECT} that this version cannot read.`)
+  throw new CellError(
+    'object_store_mismatch',
+    `${store.url} has a ${STORE_OBJECT} that this version cannot read.`,
+  )
 }
 
 /**
@@ -29,7 +40,12 @@ export async function readStoreId(store: ObjectStore, options: CallOptions = {})
  *
  * @throws `object_store_mismatch` if it is another's
  */
-export async function claimPrefix(store: ObjectStore, storeId: string, now: number, options: CallOptions = {}): Promise<void> {
+export async function claimPrefix(
+  store: ObjectStore,
+  storeId: string,
+  now: number,
+  options: CallOptions = {},
+): Promise<void> {
   let owner = await readStoreId(store, options)
   if (owner === undefined) {
     const identity = { format: 1, store_id: storeId, created_at: new Date(now).toISOString() }

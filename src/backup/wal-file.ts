@@ -17,7 +17,7 @@ export interface WalHeader {
 
 /** @returns undefined for what is not the head of a log */
 export function parseWalHeader(head: Buffer): WalHeader | undefined {
-  if (head.length < WAL_HEADER_BYTES || ((head.readUInt32BE(0) & MAGIC_MASK) >>> 0) !== MAGIC) return undefined
+  if (head.length < WAL_HEADER_BYTES || (head.readUInt32BE(0) & MAGIC_MASK) >>> 0 !== MAGIC) return undefined
   return { pageSize: head.readUInt32BE(8), salts: head.toString('hex', 16, 24) }
 }
 
