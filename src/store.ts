@@ -17,7 +17,14 @@ import { Catalog } from './engine/catalog.ts'
 import type { CellDatabaseSettings, CellHooks, Durability } from './engine/cell-database.ts'
 import { newCellId, type StorePaths } from './engine/cell-path.ts'
 import { CellPool } from './engine/cell-pool.ts'
-import { CELLS_SCHEMA, type CellListOptions, type CellPage, type CellRecord, CellRegistry, cellNotFound } from './engine/cell-registry.ts'
+import {
+  CELLS_SCHEMA,
+  type CellListOptions,
+  type CellPage,
+  type CellRecord,
+  CellRegistry,
+  cellNotFound,
+} from './engine/cell-registry.ts'
 import type { Clock } from './engine/clock.ts'
 import type { DirectoryLock } from './engine/directory-lock.ts'
 import { fsyncDirectory, makeDirectory, writeNewFile } from './engine/durable-files.ts'
@@ -26,7 +33,7 @@ import { LocalState } from './engine/local-state.ts'
 import { CellError } from './errors.ts'
 import { ExpiryHints } from './kv/expiry-hints.ts'
 import { ExpirySweeper } from './kv/expiry-sweeper.ts'
-import { KV_SCHEMA, KV_VIEW } from './kv/queries.ts'
+import { KV_SCHEMA, KV_VIEW, KV_VIEW_NAME } from './kv/queries.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
@@ -134,7 +141,13 @@ export class CellStore {
     })
     catalogTracker = this.#backups.tracker(this.id)
     const backups = this.#backups
-    this.#catalogBackup = new CatalogBackup(this.#catalog, this.#state, (signal) => backups.backupCatalog(signal), clock, log)
+    this.#catalogBackup = new CatalogBackup(
+      this.#catalog,
+      this.#state,
+      (signal) => backups.backupCatalog(signal),
+      clock,
+      log,
+    )
     this.#schedule = new BackupSchedule(settings.backups, backups, clock, settings.random, log)
   }
 
@@ -178,7 +191,10 @@ export class CellStore {
   /** @throws `object_store_not_configured` if the store was opened without one */
   get backups(): BackupManager {
     if (this.#backups !== undefined) return this.#backups
-    throw new CellError('object_store_not_configured', 'The store has no object store. Open it with the objectStore option.')
+    throw new CellError(
+      'object_store_not_configured',
+      'The store has no object store. Open it with the objectStore option.',
+    )
   }
 
   /** True if backups can be made. */
@@ -210,7 +226,8 @@ export class CellStore {
     this.#writeCell(record.id)
     this.#catalog.change(() => {
       this.#registry.insert(record)
-      if (accountId !== undefined && idempotency !== undefined) this.#idempotency.insert(accountId, idempotency, record.id)
+      if (accountId !== undefined && idempotency !== undefined)
+        this.#idempotency.insert(accountId, idempotency, record.id)
     })
     return this.#handle(record.id)
   }
@@ -247,7 +264,10 @@ export class CellStore {
   cellSizeBytes(id: string): number {
     this.#registry.require(id)
     const { database, wal } = this.#paths.cell(id)
-    return [database, wal].reduce((sum, file) => sum + (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0), 0)
+    return [database, wal].reduce(
+      (sum, file) => sum + (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0),
+      0,
+    )
   }
 
   /**
@@ -278,7 +298,9 @@ export class CellStore {
     this.#catalogBackup?.start()
     this.#schedule?.look()
     if (this.#state.complete) return
-    this.#lookAtAllCells().catch((err) => this.settings.log.error({ err }, 'not all cells could be looked at after an unclean stop'))
+    this.#lookAtAllCells().catch((err) =>
+      this.settings.log.error({ err }, 'not all cells could be looked at after an unclean stop'),
+    )
   }
 
   /** Ends what is under way, checkpoints and closes every cell, and gives the directory free. A repeat is the same call. */
@@ -326,13 +348,18 @@ export class CellStore {
 
   #cellHooks(id: string): CellHooks {
     const tracked = trackedBy(() => this.#backups?.tracker(id))
+    let hasView = false
     return {
       ...tracked,
       opened: (database) => {
         hostSchema.check(database)
+        tracked.opened?.(database)
+      },
+      beforePrepare: (database, sql) => {
+        if (hasView || !KV_VIEW_NAME.test(sql)) return
         database.defineFunction('_cell_now', () => this.clock.now())
         database.exec(KV_VIEW)
-        tracked.opened?.(database)
+        hasView = true
       },
       closed: () => {
         this.#hints.forget(id)
@@ -369,10 +396,16 @@ export class CellStore {
     const record = this.#registry.find(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
     if (this.#backups === undefined) return noBackup()
-    this.#backups.ensureLocal(id).catch((err) => this.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'))
-    return new CellError('cell_restoring', "The cell's data is being restored from its newest backup. Try again, or await ensureLocal() first.", {
-      retryAfterMs: 1_000,
-    })
+    this.#backups
+      .ensureLocal(id)
+      .catch((err) => this.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'))
+    return new CellError(
+      'cell_restoring',
+      "The cell's data is being restored from its newest backup. Try again, or await ensureLocal() first.",
+      {
+        retryAfterMs: 1_000,
+      },
+    )
   }
 
   #borrow(id: string): ReturnType<ConstructorParameters<typeof ExpirySweeper>[1]['borrow']> {
@@ -391,7 +424,8 @@ export class CellStore {
     return {
       record: (id) => this.#registry.find(id),
       paths: (id) => (isCatalog(id) ? this.#paths.catalogCell : this.#paths.cell(id)),
-      pin: (id) => (isCatalog(id) ? { database: this.#catalog.database, unpin: () => {} } : this.#pool.pin(id)),
+      pin: (id) =>
+        isCatalog(id) ? { database: this.#catalog.database, unpin: () => {} } : this.#pool.pin(id),
       isOpen: (id) => isCatalog(id) || this.#pool.peek(id) !== undefined,
       isLocal: (id) => this.#isLocal(id),
       replace: (id, install) => {
@@ -461,5 +495,8 @@ function checkName(name: string | undefined): void {
 }
 
 function noBackup(): CellError {
-  return new CellError('no_backup', "The cell's local data is lost, and there is no object store to restore it from.")
+  return new CellError(
+    'no_backup',
+    "The cell's local data is lost, and there is no object store to restore it from.",
+  )
 }

@@ -4,12 +4,12 @@ import { GroupCommit } from './group-commit.ts'
 import type { Limits, ResultLimits } from './limits.ts'
 import { encodeParams } from './parameters.ts'
 import { collectRows, decodeInteger, decodeRow, distinctColumns, type RawRow, rowObject } from './rows.ts'
+import { checkStatement, type StatementShape } from './sql-policy.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
 import { toCellError } from './sqlite-errors.ts'
 import { StatementCache } from './statement-cache.ts'
 import { checkTrustedStatement } from './trusted-sql.ts'
-import { checkStatement, type StatementShape } from './sql-policy.ts'
 
 /** `full`: a commit is fsynced before it is answered. `relaxed`: a power loss may drop the newest commits, never tear one. */
 export type Durability = 'full' | 'relaxed'
@@ -29,8 +29,10 @@ export interface CellDatabaseSettings {
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
 export interface CellHooks {
-  /** Once, when the file was opened: schema steps, TEMP objects. */
+  /** Once, when the file was opened. */
   opened?(database: CellDatabase): void
+  /** Before SQL of a caller's is prepared, and after it has passed the policy. */
+  beforePrepare?(database: CellDatabase, sql: string): void
   /** After the first commit since {@link CellDatabase.markClean}. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. Must not throw. */
@@ -274,7 +276,11 @@ export class CellDatabase {
     const wal = this.walState()
     if (wal.frames > wal.checkpointed) this.#hooks.beforeCheckpoint?.(this, wal)
     else if (mode === 'PASSIVE' || wal.frames === 0) return true
-    const [row] = this.#connection.pragma(`wal_checkpoint(${mode})`) as { busy: number; log: number; checkpointed: number }[]
+    const [row] = this.#connection.pragma(`wal_checkpoint(${mode})`) as {
+      busy: number
+      log: number
+      checkpointed: number
+    }[]
     this.#hooks.afterCheckpoint?.(this)
     return row !== undefined && row.busy === 0 && row.checkpointed >= row.log
   }
@@ -337,15 +343,17 @@ export class CellDatabase {
     }
   }
 
+  /** Set at every open: none of these is kept in the file, save for the journal mode. One call: each costs a statement. */
   #configure(): void {
-    const connection = this.#connection
-    // Set at every open: none of these is kept in the file, save for the journal mode.
-    if (connection.pragma('journal_mode', { simple: true }) !== 'wal') connection.pragma('journal_mode = WAL')
-    connection.pragma(`synchronous = ${this.settings.durability === 'full' ? 'FULL' : 'NORMAL'}`)
-    connection.pragma('wal_autocheckpoint = 0')
-    connection.pragma(`cache_size = -${Math.ceil(this.settings.pageCacheBytes / 1_024)}`)
-    connection.pragma('trusted_schema = OFF')
-    connection.pragma(`max_page_count = ${Math.ceil(this.settings.limits.cellBytesMax / PAGE_BYTES)}`)
+    const { durability, pageCacheBytes, limits } = this.settings
+    this.#connection.exec(`
+      PRAGMA journal_mode = WAL;
+      PRAGMA synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'};
+      PRAGMA wal_autocheckpoint = 0;
+      PRAGMA cache_size = -${Math.ceil(pageCacheBytes / 1_024)};
+      PRAGMA trusted_schema = OFF;
+      PRAGMA max_page_count = ${Math.ceil(limits.cellBytesMax / PAGE_BYTES)};
+    `)
   }
 
   #prepareSql(sql: string, policy: SqlPolicy): PreparedSql {
@@ -359,6 +367,7 @@ export class CellDatabase {
     }
     checkText(sql, this.settings.limits)
     const shape = policy === 'tenant' ? checkStatement(sql) : checkTrustedStatement(sql)
+    this.#hooks.beforePrepare?.(this, sql)
     const statement = this.#connection.prepare(sql) as Statement
     if (statement.reader) statement.raw().safeIntegers()
     const prepared = { statement, shape, columns: columnsOf(statement), tenantSafe: policy === 'tenant' }
@@ -374,11 +383,17 @@ export class CellDatabase {
       this.#committed(isSchema ? CHANGES_BETWEEN_WAL_CHECKS : 1 + changes)
     }
     const inserted = changes > 0 && isInsert(shape)
-    return { columns: [], rows: [], changes, lastInsertRowid: inserted ? decodeInteger(lastInsertRowid) : null }
+    return {
+      columns: [],
+      rows: [],
+      changes,
+      lastInsertRowid: inserted ? decodeInteger(lastInsertRowid) : null,
+    }
   }
 
   #runReader(prepared: PreparedSql, bound: unknown[], options: SqlOptions): SqlResult<SqlRow | SqlValue[]> {
-    if (prepared.statement.readonly) return { ...this.#take(prepared, bound, options), changes: 0, lastInsertRowid: null }
+    if (prepared.statement.readonly)
+      return { ...this.#take(prepared, bound, options), changes: 0, lastInsertRowid: null }
     // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.
     return this.transaction(() => {
       const taken = this.#take(prepared, bound, options)
@@ -388,16 +403,24 @@ export class CellDatabase {
     })
   }
 
-  #take(prepared: PreparedSql, bound: unknown[], { rowMode, limits }: SqlOptions): { columns: string[]; rows: (SqlRow | SqlValue[])[] } {
+  #take(
+    prepared: PreparedSql,
+    bound: unknown[],
+    { rowMode, limits }: SqlOptions,
+  ): { columns: string[]; rows: (SqlRow | SqlValue[])[] } {
     const { statement } = prepared
     const values = limits
       ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits)
       : (statement.all(...bound) as RawRow[]).map(decodeRow)
     const first = values[0]
     // Another program changed the schema under a cached `SELECT *`.
-    if (first !== undefined && first.length !== prepared.columns.length) prepared.columns = columnsOf(statement)
+    if (first !== undefined && first.length !== prepared.columns.length)
+      prepared.columns = columnsOf(statement)
     const { columns } = prepared
-    return { columns: [...columns], rows: rowMode === 'array' ? values : values.map((row) => rowObject(columns, row)) }
+    return {
+      columns: [...columns],
+      rows: rowMode === 'array' ? values : values.map((row) => rowObject(columns, row)),
+    }
   }
 
   /** After every statement the connection is as it was (invariant 6). */
@@ -494,10 +517,14 @@ export interface CheckpointHold {
 function checkText(sql: string, { sqlBytesMax }: Limits): void {
   if (typeof sql !== 'string') throw new CellError('invalid_request', 'sql is a string.', { field: 'sql' })
   if (sql.length > sqlBytesMax || Buffer.byteLength(sql) > sqlBytesMax) {
-    throw new CellError('sql_too_long', `A statement is at most ${sqlBytesMax} bytes long.`, { limit: sqlBytesMax })
+    throw new CellError('sql_too_long', `A statement is at most ${sqlBytesMax} bytes long.`, {
+      limit: sqlBytesMax,
+    })
   }
   if (sql.isWellFormed()) return
-  throw new CellError('invalid_request', 'The SQL text holds a lone surrogate, which is not valid Unicode.', { field: 'sql' })
+  throw new CellError('invalid_request', 'The SQL text holds a lone surrogate, which is not valid Unicode.', {
+    field: 'sql',
+  })
 }
 
 function columnsOf(statement: Statement): string[] {
@@ -513,12 +540,22 @@ function isSchemaChange({ verb, explain }: StatementShape): boolean {
 }
 
 function transactionEnded(): CellError {
-  return new CellError('sql_error', 'A statement ended the whole transaction (OR ROLLBACK or RAISE(ROLLBACK)); nothing of it remains.')
+  return new CellError(
+    'sql_error',
+    'A statement ended the whole transaction (OR ROLLBACK or RAISE(ROLLBACK)); nothing of it remains.',
+  )
 }
 
 function refusePromise<T>(value: T): T {
-  if (value !== null && typeof value === 'object' && typeof (value as { then?: unknown }).then === 'function') {
-    throw new CellError('invalid_request', 'A transaction ends when its function returns, so the function must not be async.')
+  if (
+    value !== null &&
+    typeof value === 'object' &&
+    typeof (value as { then?: unknown }).then === 'function'
+  ) {
+    throw new CellError(
+      'invalid_request',
+      'A transaction ends when its function returns, so the function must not be async.',
+    )
   }
   return value
 }

@@ -13,7 +13,10 @@ export const KV_SCHEMA = `
   CREATE INDEX _cell_kv_expiry ON _cell_kv (expires_at) WHERE expires_at IS NOT NULL;
 `
 
-/** The tenant's view. TEMP, made on every connection: a stored one would fail in other programs, and could be dropped. */
+/** What SQL has to mention before the view is made: a TEMP schema takes 100 KB of a connection's memory. */
+export const KV_VIEW_NAME = /cell_kv/i
+
+/** The tenant's view. TEMP, made on each connection: a stored one would fail in other programs, and could be dropped. */
 export const KV_VIEW = `
   CREATE TEMP VIEW cell_kv (key, value, expires_at) AS
   SELECT key, value, expires_at FROM main._cell_kv WHERE expires_at IS NULL OR expires_at > _cell_now()
@@ -21,12 +24,14 @@ export const KV_VIEW = `
 
 const LIVE = '(expires_at IS NULL OR expires_at > @now)'
 
-export const GET_VALUE = 'SELECT value FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+export const GET_VALUE =
+  'SELECT value FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
 export const GET_ENTRY =
   'SELECT value, expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-export const GET_EXPIRY = 'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+export const GET_EXPIRY =
+  'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
 /** First half of a put: most puts find a live entry, and one statement is all they need. */
 export const UPDATE_LIVE =
@@ -41,7 +46,8 @@ export const UPSERT = 'INSERT OR REPLACE INTO main._cell_kv (key, value, expires
 export const UPDATE_EXPIRY =
   'UPDATE main._cell_kv SET expires_at = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-export const DELETE_LIVE = 'DELETE FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+export const DELETE_LIVE =
+  'DELETE FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
 /** @param columns what to read beside key and expiry @param reverse descending key order */
 export function listQuery(values: boolean, reverse: boolean): string {

@@ -2,32 +2,68 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import * as queries from './queries.ts'
 
-/** The KV statements, prepared on one open database; they die with it. */
+/**
+ * The KV statements of one open database; they die with it. Each is prepared with its first use: of thousands of open
+ * cells, most need two or three.
+ */
 export class KvStatements {
   readonly database: CellDatabase
-  readonly getValue: Statement
-  readonly getEntry: Statement
-  readonly getExpiry: Statement
-  readonly updateLive: Statement
-  readonly updateLiveValue: Statement
-  readonly upsert: Statement
-  readonly updateExpiry: Statement
-  readonly deleteLive: Statement
-  readonly #lists = new Map<string, Statement>()
+  #getValue: Statement | undefined
+  #getEntry: Statement | undefined
+  #getExpiry: Statement | undefined
+  #updateLive: Statement | undefined
+  #updateLiveValue: Statement | undefined
+  #upsert: Statement | undefined
+  #updateExpiry: Statement | undefined
+  #deleteLive: Statement | undefined
+  #lists: Map<string, Statement> | undefined
 
   constructor(database: CellDatabase) {
     this.database = database
-    this.getValue = database.prepare(queries.GET_VALUE).pluck()
-    this.getEntry = database.prepare(queries.GET_ENTRY).raw()
-    this.getExpiry = database.prepare(queries.GET_EXPIRY).raw()
-    this.updateLive = database.prepare(queries.UPDATE_LIVE)
-    this.updateLiveValue = database.prepare(queries.UPDATE_LIVE_VALUE)
-    this.upsert = database.prepare(queries.UPSERT)
-    this.updateExpiry = database.prepare(queries.UPDATE_EXPIRY)
-    this.deleteLive = database.prepare(queries.DELETE_LIVE)
+  }
+
+  get getValue(): Statement {
+    this.#getValue ??= this.database.prepare(queries.GET_VALUE).pluck()
+    return this.#getValue
+  }
+
+  get getEntry(): Statement {
+    this.#getEntry ??= this.database.prepare(queries.GET_ENTRY).raw()
+    return this.#getEntry
+  }
+
+  get getExpiry(): Statement {
+    this.#getExpiry ??= this.database.prepare(queries.GET_EXPIRY).raw()
+    return this.#getExpiry
+  }
+
+  get updateLive(): Statement {
+    this.#updateLive ??= this.database.prepare(queries.UPDATE_LIVE)
+    return this.#updateLive
+  }
+
+  get updateLiveValue(): Statement {
+    this.#updateLiveValue ??= this.database.prepare(queries.UPDATE_LIVE_VALUE)
+    return this.#updateLiveValue
+  }
+
+  get upsert(): Statement {
+    this.#upsert ??= this.database.prepare(queries.UPSERT)
+    return this.#upsert
+  }
+
+  get updateExpiry(): Statement {
+    this.#updateExpiry ??= this.database.prepare(queries.UPDATE_EXPIRY)
+    return this.#updateExpiry
+  }
+
+  get deleteLive(): Statement {
+    this.#deleteLive ??= this.database.prepare(queries.DELETE_LIVE)
+    return this.#deleteLive
   }
 
   list(values: boolean, reverse: boolean): Statement {
+    this.#lists ??= new Map()
     const sql = queries.listQuery(values, reverse)
     let statement = this.#lists.get(sql)
     if (statement === undefined) {
