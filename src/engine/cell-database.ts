@@ -261,6 +261,11 @@ export class CellDatabase {
     return this.prepare('SELECT sqlite_version()').pluck().get() as string
   }
 
+  /** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
+  dataVersion(): number {
+    return this.prepare('PRAGMA data_version').pluck().get() as number
+  }
+
   walState(): WalState {
     const [, frames, checkpointed] = this.#walState.get() as [number, number, number]
     return { frames: Math.max(frames, 0), checkpointed: Math.max(checkpointed, 0) }
