@@ -1,5 +1,32 @@
-/** Runs one command. @returns its exit code. */
-export async function main(_argv: string[]): Promise<number> {
-  process.stderr.write('cellstore: no command is there yet.\n')
-  return 1
+import { dropEmptyVariables } from './environment.ts'
+import { EXIT_OK } from './exit-code.ts'
+import { buildProgram } from './program.ts'
+import { reportError } from './report-error.ts'
+
+/**
+ * Runs one command.
+ *
+ * @param argv the arguments, without the program's name
+ * @returns its exit code
+ */
+export async function main(argv: string[]): Promise<number> {
+  ignoreClosedPipes()
+  dropEmptyVariables(process.env)
+  try {
+    await buildProgram().parseAsync(argv, { from: 'user' })
+    return EXIT_OK
+  } catch (error) {
+    const { exitCode, text } = reportError(error, argv.includes('--json'))
+    process.stderr.write(text)
+    return exitCode
+  }
+}
+
+/** Whoever reads our output may stop before we are done: `cellstore keys list | head -1` is no failure. */
+function ignoreClosedPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on('error', (error: NodeJS.ErrnoException) => {
+      if (error.code !== 'EPIPE') throw error
+    })
+  }
 }

@@ -37,6 +37,11 @@ export class StorePaths {
     return path.join(this.root, 'owner.json')
   }
 
+  /** Where a running node takes its owner's commands. */
+  get socket(): string {
+    return path.join(this.root, 'admin.sock')
+  }
+
   /** Finished objects on their way to the object store. Emptied at every start. */
   get spool(): string {
     return path.join(this.root, 'spool')

@@ -1,0 +1,65 @@
+import { Command } from 'commander'
+import packageJson from '../../package.json' with { type: 'json' }
+import { addBackupCommands } from './commands/backup-commands.ts'
+import { addCellsCommands } from './commands/cells-commands.ts'
+import { addKeysCommands } from './commands/keys-commands.ts'
+import { addServeCommand } from './commands/serve-command.ts'
+import { addSqlCommand } from './commands/sql-command.ts'
+
+const MORE = `
+Commands work on the store in --data-dir (CELLSTORE_DATA_DIR, ./data by
+default). While a node serves it they go through the node's socket, which only
+its owner can use; otherwise they open the store themselves.
+
+Exit codes: 0 done; 1 failed, with a sentence on standard error; 2 the command
+line or a setting is wrong. With --json, standard output holds one JSON document
+with the names of the HTTP interface, and an error is {"code", "message"} on
+standard error.
+
+Examples:
+  $ cellstore serve
+  $ cellstore keys create --name laptop
+  $ CELL=$(cellstore cells create --name acme)
+  $ cellstore sql "$CELL" 'CREATE TABLE notes (text TEXT)'
+  $ cellstore sql "$CELL" 'INSERT INTO notes VALUES (?)' 'remember me'
+  $ cellstore backup "$CELL"
+  $ cellstore backups list "$CELL"
+  $ cellstore restore "$CELL"
+  $ cellstore help serve`
+
+/** The command line as a whole. Errors are thrown, and told by whoever runs it. */
+export function buildProgram(): Command {
+  const program = new Command('cellstore')
+    .description(
+      'A SQLite database for every tenant, user or agent: served over HTTP, backed up to a folder or to S3.',
+    )
+    .version(packageJson.version, '-V, --version', 'print the version')
+    .exitOverride()
+    // Else `restore --version` would print cellstore's own.
+    .enablePositionalOptions()
+    .configureOutput({ outputError: () => {} })
+    .configureHelp({ visibleCommands: commandsBelow, subcommandTerm: termOf })
+    .addHelpText('after', MORE)
+  addServeCommand(program)
+  addKeysCommands(program)
+  addCellsCommands(program)
+  addSqlCommand(program)
+  addBackupCommands(program)
+  return program
+}
+
+/** All of them, where commander would show the groups alone: whoever looks for a command finds it in the first help. */
+function commandsBelow(command: Command): Command[] {
+  return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : commandsBelow(child)))
+}
+
+function termOf(command: Command): string {
+  const words = command.registeredArguments.map((argument) =>
+    argument.required ? `<${argument.name()}>` : `[${argument.name()}…]`,
+  )
+  return [...groupsOf(command), command.name(), ...words].join(' ')
+}
+
+function groupsOf({ parent }: Command): string[] {
+  return parent === null || parent.parent === null ? [] : [...groupsOf(parent), parent.name()]
+}

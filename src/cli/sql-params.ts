@@ -1,0 +1,39 @@
+import { CellError } from '../errors.ts'
+import { parseJson } from '../http/exact-json.ts'
+
+/** As an integer is written, and nothing else: 007 and +7 are text. */
+const INTEGER = /^(0|-?[1-9]\d{0,18})$/
+const INT64_MIN = -(2n ** 63n)
+const INT64_MAX = 2n ** 63n - 1n
+
+/** A statement's parameter as a word of the command line means it, in the JSON of the HTTP interface. */
+export function typedParam(word: string): unknown {
+  if (word === 'null') return null
+  if (!INTEGER.test(word)) return word
+  const integer = BigInt(word)
+  return integer >= INT64_MIN && integer <= INT64_MAX ? exactInteger(integer) : word
+}
+
+/**
+ * Parameters in JSON. Integers keep all their digits.
+ *
+ * @throws `invalid_json`
+ */
+export function parseJsonParams(text: string): unknown {
+  const params = parseJson(Buffer.from(text))
+  if (Array.isArray(params)) return params.map(exact)
+  if (typeof params === 'object' && params !== null) {
+    return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, exact(value)]))
+  }
+  throw new CellError('invalid_json', 'The parameters are no list and no object.')
+}
+
+function exact(value: unknown): unknown {
+  return typeof value === 'bigint' ? exactInteger(value) : value
+}
+
+/** A number where JSON keeps it exactly, else the typed form. */
+function exactInteger(integer: bigint): unknown {
+  const number = Number(integer)
+  return Number.isSafeInteger(number) ? number : { type: 'integer', value: integer.toString() }
+}

@@ -1,0 +1,66 @@
+import cliProgress from 'cli-progress'
+import type { BackupProgressEvent } from '../backup/backup-manager.ts'
+import { systemClock } from '../engine/clock.ts'
+import { CellError } from '../errors.ts'
+import type { Transfer } from './admin/admin-service.ts'
+import { formatBytes } from './byte-size.ts'
+import { EXIT_FAILED } from './exit-code.ts'
+import { StopSignals } from './stop-signals.ts'
+
+const PHASES: Readonly<Record<BackupProgressEvent['phase'], string>> = {
+  read: 'reading ',
+  upload: 'storing ',
+  download: 'fetching',
+}
+const FORMAT = '{phase} [{bar}] {percentage}%  {done} of {all}  {rate}/s'
+
+/**
+ * Runs what takes its time: with progress bars where a person looks on, and an end at Ctrl-C that leaves nothing behind.
+ *
+ * @throws `shutting_down` after a signal
+ */
+export async function runTransfer<T>(
+  json: boolean | undefined,
+  run: (transfer: Transfer) => Promise<T>,
+): Promise<T> {
+  const bars = process.stderr.isTTY && json !== true ? new ProgressBars() : undefined
+  const stop = new StopSignals(systemClock, () => process.exit(EXIT_FAILED))
+  try {
+    return await run({ signal: stop.signal, onProgress: (event) => bars?.show(event) })
+  } catch (error) {
+    throw stop.signal.aborted ? new CellError('shutting_down', 'Interrupted.', { cause: error }) : error
+  } finally {
+    bars?.end()
+    stop.dispose()
+  }
+}
+
+/** A bar for each phase, one below the other, on standard error. */
+class ProgressBars {
+  #bar: cliProgress.SingleBar | undefined
+  #phase: string | undefined
+  #startedAt = 0
+
+  show({ phase, bytes, total }: BackupProgressEvent): void {
+    if (phase !== this.#phase) this.#begin(phase, total)
+    const seconds = (systemClock.monotonic() - this.#startedAt) / 1_000
+    const rate = formatBytes(Math.round(seconds === 0 ? 0 : bytes / seconds))
+    this.#bar?.update(bytes, { done: formatBytes(bytes), rate })
+  }
+
+  end(): void {
+    this.#bar?.stop()
+  }
+
+  #begin(phase: BackupProgressEvent['phase'], total: number): void {
+    this.end()
+    this.#phase = phase
+    this.#startedAt = systemClock.monotonic()
+    this.#bar = new cliProgress.SingleBar(
+      { format: FORMAT, stream: process.stderr, hideCursor: true },
+      cliProgress.Presets.rect,
+    )
+    const all = formatBytes(total)
+    this.#bar.start(total, 0, { phase: PHASES[phase], done: formatBytes(0), all, rate: formatBytes(0) })
+  }
+}
