@@ -90,7 +90,21 @@ function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead
   }
   const objects = SCHEMA_OBJECTS[verb] ?? []
   if (!objects.includes(object)) throw notAllowed(`Behind ${verb} stands ${objects.join(', ')}.`)
-  if (object === 'VIRTUAL') checkVirtualTable(tokens, verbIndex)
+  if (verb !== 'CREATE') return
+  const nameIndex = createdNameIndex(
+    tokens,
+    object === 'UNIQUE' || object === 'VIRTUAL' ? verbIndex + 2 : verbIndex + 1,
+  )
+  // SQLite takes this, stores it without IF NOT EXISTS and the schema, and can't read it back: the transaction is lost.
+  if (tokens.is(nameIndex, 'IF')) throw notAllowed('The name IF has to be quoted here: "if".')
+  if (object === 'VIRTUAL') checkVirtualTable(tokens, nameIndex)
+}
+
+/** Where the new object's name stands, in `TABLE [IF NOT EXISTS] [schema.]name`, whose first word is at the index. */
+function createdNameIndex(tokens: SqlTokens, kindIndex: number): number {
+  // A bare IF here is the keyword, never a name: SQLite's grammar decides the same way.
+  const index = tokens.is(kindIndex + 1, 'IF') ? kindIndex + 4 : kindIndex + 1
+  return tokens.is(index + 1, '.') ? index + 2 : index
 }
 
 function refusedVerb({ shape, verb }: StatementHead): CellError {

@@ -21,12 +21,12 @@ const MODULES: ReadonlySet<string> = new Set([
 const FORBIDDEN_TEXT = /_cell|cell_kv|pragma_|sqlite_temp|load_extension|fts3_tokenizer|sqlite_log/i
 
 /**
- * Checks a CREATE VIRTUAL TABLE statement, whose CREATE stands at the index.
+ * Checks a CREATE VIRTUAL TABLE statement, whose table's name stands at the index.
  *
  * @throws `statement_not_allowed` for a module that is not on the list and for a text with a name that is not for tenants.
  */
-export function checkVirtualTable(tokens: SqlTokens, index: number): void {
-  const module = nameOf(tokens.at(moduleIndex(tokens, index)))
+export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
+  const module = tokens.is(nameIndex + 1, 'USING') ? nameOf(tokens.at(nameIndex + 2)) : undefined
   if (module === undefined || !MODULES.has(module)) {
     throw new CellError(
       'statement_not_allowed',
@@ -40,13 +40,4 @@ export function checkVirtualTable(tokens: SqlTokens, index: number): void {
       `The text of a virtual table must not hold ${forbidden[0]} anywhere, not even inside another word. Choose other names.`,
     )
   }
-}
-
-/** Where the module's name stands in `CREATE VIRTUAL TABLE [IF NOT EXISTS] [schema.]name USING module`; -1 for another shape. */
-function moduleIndex(tokens: SqlTokens, index: number): number {
-  if (!tokens.is(index + 2, 'TABLE')) return -1
-  // A bare IF here is the keyword, never a name: SQLite's grammar decides the same way.
-  const nameIndex = tokens.is(index + 3, 'IF') ? index + 6 : index + 3
-  const usingIndex = tokens.is(nameIndex + 1, '.') ? nameIndex + 3 : nameIndex + 1
-  return tokens.is(usingIndex, 'USING') ? usingIndex + 1 : -1
 }

@@ -96,6 +96,8 @@ describe('invariant 5: what is refused', () => {
     ['TEMP objects by the longer word', 'create temporary view x as select 1', /ordinary table/],
     ['the temp schema', "CREATE TABLE 'Temp' /**/ . x(a)", /ordinary table/],
     ['its alias', 'SELECT temp.a FROM t AS temp', /alias/],
+    ['IF as the bare name of an object', 'CREATE TABLE IF NOT EXISTS if(a)', /quoted/],
+    ['IF behind a schema', 'CREATE UNIQUE INDEX main.If ON t(a)', /quoted/],
     ['a misspelt object', 'CREATE TABEL x(a)', /CREATE stands TABLE/],
     ['a misspelt DROP', 'DROP DATABASE x', /DROP stands TABLE/],
     ['a module that is not on the list', 'CREATE VIRTUAL TABLE x USING dbstat', /fts5/],
@@ -155,6 +157,7 @@ describe('what is allowed', () => {
     ['a column of a table called temp', 'SELECT x.a FROM main.temp AS x'],
     ['reserved words as quoted names', 'SELECT "rollback", [rollback], `rollback` FROM t'],
     ['the view under another name', 'WITH cell_kv AS (SELECT 1) SELECT * FROM cell_kv'],
+    ['IF as a quoted name and as a function', 'CREATE VIEW IF NOT EXISTS "if" AS SELECT if(a, 1, 2) FROM t'],
     ['a column that is called like a function', 'SELECT load_extension FROM t'],
     ['a text that holds the prefix elsewhere', "SELECT 'my_cell', '__cell', 'x pragma_x'"],
     ['nonsense, which is for SQLite to explain', 'SELECT FROM WHERE'],
@@ -218,6 +221,22 @@ describe('why: without the policy, SQLite does all of this', () => {
     database.run('BEGIN')
     expect(database.run(sql)).toBe('failed')
     expect(database.violations(true)).toEqual(['inTransaction is false'])
+  })
+
+  test.each([
+    'CREATE TABLE IF NOT EXISTS if(a)',
+    'CREATE VIEW main.if AS SELECT 1',
+    'CREATE TRIGGER main.if AFTER INSERT ON t BEGIN SELECT 1; END',
+    'CREATE INDEX main.if ON t(a)',
+    'CREATE VIRTUAL TABLE IF NOT EXISTS if USING fts5(a)',
+  ])('%s spoils the transaction for all others', (sql) => {
+    const database = openTenantDatabase()
+    const { connection } = database
+    connection.exec('BEGIN; SAVEPOINT work')
+    expect(database.run(sql)).toBe('failed')
+    connection.exec('ROLLBACK TO work; RELEASE work')
+    expect(() => connection.exec('COMMIT')).toThrow(/malformed/)
+    expect(refusal(sql)).toMatch(/quoted/)
   })
 
   test('a known limit: SQLITE_FULL ends a transaction from within allowed SQL', () => {

@@ -110,6 +110,8 @@ export const FORBIDDEN: readonly string[] = [
   'UPDATE OR ROLLBACK u SET a = 1',
   'CREATE TABLE r ( a UNIQUE ON CONFLICT ROLLBACK )',
   "CREATE TRIGGER tr AFTER INSERT ON t BEGIN SELECT RAISE ( ROLLBACK , 'x' ) ; END",
+  'CREATE TABLE IF NOT EXISTS IF ( a )',
+  'CREATE VIEW main . IF AS SELECT 1',
   "UPDATE sqlite_schema SET sql = ''",
   'DELETE FROM sqlite_master',
   "INSERT INTO sqlite_stat1 VALUES ( 't' , NULL , '1' )",
