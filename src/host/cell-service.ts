@@ -23,5 +23,12 @@ export interface CellService {
 
   restore(cellId: string, accountId: string, version?: string, signal?: AbortSignal): Promise<RestoreResult>
 
-  listBackups(cellId: string, page: { cursor?: string | undefined; limit: number }, signal?: AbortSignal): Promise<BackupList>
+  /** @param page.accountId only if the cell is this account's: asked where the catalog does not know the cell */
+  listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
+}
+
+export interface BackupPageOptions {
+  cursor?: string | undefined
+  limit: number
+  accountId?: string | undefined
 }

@@ -5,7 +5,7 @@ import { StatementCache } from '../engine/statement-cache.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellStore } from '../store.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
-import type { CellService } from './cell-service.ts'
+import type { BackupPageOptions, CellService } from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 
 export interface InProcessServiceOptions {
@@ -74,11 +74,7 @@ export class InProcessService implements CellService {
     return await this.#store.backups.restore(cellId, { accountId, version, signal })
   }
 
-  async listBackups(
-    cellId: string,
-    page: { cursor?: string | undefined; limit: number },
-    signal?: AbortSignal,
-  ): Promise<BackupList> {
+  async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
     return await this.#store.backups.list(cellId, { ...page, signal })
   }
 

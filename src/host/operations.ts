@@ -25,7 +25,13 @@ export type BatchableOperation =
       rowMode?: 'object' | 'array' | undefined
       limits?: ResultLimits | undefined
     }
-  | { op: 'kv.put'; key: string; value: string; ttlSeconds?: number | undefined; keepTtl?: boolean | undefined }
+  | {
+      op: 'kv.put'
+      key: string
+      value: string
+      ttlSeconds?: number | undefined
+      keepTtl?: boolean | undefined
+    }
   | { op: 'kv.incr'; key: string; delta?: number | bigint | undefined; ttlSeconds?: number | undefined }
   | { op: 'kv.expire'; key: string; ttlSeconds: number | null }
   | { op: 'kv.delete'; key: string }

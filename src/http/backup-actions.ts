@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { BackupResult } from '../backup/backup-manager.ts'
 import { cellNotFound } from '../engine/cell-registry.ts'
-import { isCellError } from '../errors.ts'
+import { type CellErrorCode, isCellError } from '../errors.ts'
 import { anyBody, archiveAction, archiveActionWith, cellActionWith, ok } from './action.ts'
 import { text } from './fields.ts'
 import { Query } from './query.ts'
@@ -36,13 +36,13 @@ export const restore = archiveActionWith(
   },
 )
 
-export const listBackups = archiveAction(async ({ context, request, cellId, cell }) => {
+export const listBackups = archiveAction(async ({ context, request, accountId, cellId, cell }) => {
+  const { service, store, limits } = context
   const query = new Query(request.query)
-  const limit = query.limit(context.limits.pageDefault, context.store.settings.limits.pageMax)
-  if (cell === undefined) throw cellNotFound()
-  const { backups, nextCursor } = await context.service.listBackups(cellId, {
-    cursor: query.text('cursor'),
-    limit,
+  const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+  const page = { cursor: query.text('cursor'), limit, accountId }
+  const { backups, nextCursor } = await service.listBackups(cellId, page).catch((error) => {
+    throw cell === undefined ? hideUnknown(error) : error
   })
   return ok({
     backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
@@ -56,10 +56,11 @@ export const listBackups = archiveAction(async ({ context, request, cellId, cell
   })
 })
 
+const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
+
 /** Nobody may learn from the kind of refusal whether a cell that is not theirs exists. */
 function hideUnknown(error: unknown): unknown {
-  const telling = isCellError(error, 'backup_not_found') || isCellError(error, 'invalid_version')
-  return telling ? cellNotFound() : error
+  return TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }
 
 function encodeBackup({ version, kind, sizeBytes, sha256, createdAt, durationMs }: BackupResult) {

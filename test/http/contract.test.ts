@@ -1,0 +1,58 @@
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ROUTES } from '../../src/http/routes.ts'
+import { AREAS } from './rows/areas.ts'
+import { checkEveryReply, checkReply, type Row } from './rows/row.ts'
+import { type Ask, Bench } from './support/bench.ts'
+import { TRANSPORTS, type TransportFactory } from './support/transports.ts'
+
+describe.each(TRANSPORTS)('the contract, through %s', (_name, transport) => {
+  let shared: Bench
+  beforeAll(async () => {
+    shared = await Bench.open(transport)
+  })
+  afterAll(() => shared.close())
+
+  describe.each(AREAS)('%s', (_area, rows) => {
+    test.each(rows)('$ask.method: $title', async (row) => {
+      if (row.bench === undefined) {
+        shared.newCell()
+        await play(row, shared)
+      } else await playAlone(row, transport)
+    })
+  })
+})
+
+test('every route has a row that succeeds', () => {
+  const succeeded = AREAS.flatMap(([, rows]) => rows).filter(({ status }) => status < 400)
+  const missing = ROUTES.filter(([method, path]) => {
+    const shape = new RegExp(`^${path.replaceAll(/\{\w+\}/g, '[^/]+')}(\\?|$)`)
+    return !succeeded.some(({ ask }) => ask.method === method && shape.test(ask.path))
+  })
+  expect(missing.map(([method, path]) => `${method} ${path}`)).toEqual([
+    'GET /healthz',
+    'DELETE /v1/api-keys/{key_id}',
+  ])
+})
+
+async function playAlone(row: Row, transport: TransportFactory): Promise<void> {
+  const bench = await Bench.open(transport, row.bench)
+  try {
+    await play(row, bench)
+  } finally {
+    await bench.close()
+  }
+}
+
+async function play(row: Row, bench: Bench): Promise<void> {
+  if (typeof row.before === 'function') await row.before(bench)
+  else for (const ask of row.before ?? []) await prepare(ask, bench)
+  const reply = await bench.send(row.ask)
+  checkEveryReply(reply, bench, row.ask)
+  checkReply(reply, row)
+  expect(bench.logged).toEqual([])
+}
+
+async function prepare(ask: Ask, bench: Bench): Promise<void> {
+  const { status, text } = await bench.send(ask)
+  if (status >= 300) throw new Error(`Setting the stage failed: ${ask.method} ${ask.path}: ${text}`)
+}

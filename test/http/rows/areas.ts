@@ -1,0 +1,17 @@
+import { API_KEY_ROWS } from './api-key-rows.ts'
+import { BACKUP_ROWS } from './backup-rows.ts'
+import { BATCH_ROWS } from './batch-rows.ts'
+import { CELL_ROWS } from './cell-rows.ts'
+import { KV_ROWS } from './kv-rows.ts'
+import type { Row } from './row.ts'
+import { SQL_ROWS } from './sql-rows.ts'
+
+/** Every row of the contract, by what it is about. */
+export const AREAS: [name: string, rows: Row[]][] = [
+  ['API keys', API_KEY_ROWS],
+  ['cells', CELL_ROWS],
+  ['SQL', SQL_ROWS],
+  ['batches', BATCH_ROWS],
+  ['KV', KV_ROWS],
+  ['backups', BACKUP_ROWS],
+]
