@@ -102,7 +102,10 @@ export class CellStore {
     this.#objectStore = objectStore
     const { clock, log } = settings
     fs.rmSync(paths.spool, { recursive: true, force: true })
-    this.#state = new LocalState(paths.localState)
+    this.#state = new LocalState(paths.localState, objectStore?.url)
+    if (this.#state.movedFrom !== undefined) {
+      log.warn({ from: this.#state.movedFrom }, 'backups go to another object store than before: there they begin anew')
+    }
     let catalogTracker: ChangeTracker | undefined
     this.#catalog = new Catalog(
       paths.catalog,

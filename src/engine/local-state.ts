@@ -14,15 +14,29 @@ const SCHEMA = `
  */
 export class LocalState {
   readonly #connection: Connection
+  /** The object store that was used before, if this is another: how far backups have come is true of one only. */
+  readonly movedFrom: string | undefined
   /**
    * True if every row is up to date: the store was closed properly, or the machine has not gone down since. Commits here
    * are not fsynced, but a killed process loses none.
    */
   readonly complete: boolean
 
-  constructor(path: string) {
-    this.#connection = openOrReplace(path)
-    this.#connection.exec(SCHEMA)
+  /** @param objectStore the URL of the one that backups go to; what was known of another one is dropped */
+  constructor(path: string, objectStore?: string) {
+    const connection = openOrReplace(path)
+    connection.exec(SCHEMA)
+    this.#connection = connection
+    if (objectStore !== undefined) {
+      const before = this.get('object_store') ?? objectStore
+      if (before !== objectStore) {
+        this.movedFrom = before
+        connection.close()
+        this.#connection = replace(path)
+        this.#connection.exec(SCHEMA)
+      }
+      this.set('object_store', objectStore)
+    }
     this.complete = this.get('clean') === 'yes' || this.get('boot') === bootId()
     this.set('clean', 'no')
     this.set('boot', bootId())
@@ -66,9 +80,13 @@ function openOrReplace(path: string): Connection {
   try {
     return openConfigured(path)
   } catch {
-    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(path + suffix, { force: true })
-    return openConfigured(path)
+    return replace(path)
   }
+}
+
+function replace(path: string): Connection {
+  for (const suffix of ['', '-wal', '-shm']) fs.rmSync(path + suffix, { force: true })
+  return openConfigured(path)
 }
 
 function openConfigured(path: string): Connection {
