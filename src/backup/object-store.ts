@@ -2,14 +2,17 @@
  * Where backups live. Two implementations: a folder and S3. test/contracts/object-store.contract.ts is this contract
  * as tests; every implementation passes it.
  *
- * Keys are `/`-separated, relative to the store's own prefix, made only by object-keys.ts. Objects are immutable: there
- * is no way to overwrite one (invariant 9).
+ * Keys are `/`-separated, relative to the store's own prefix, made only by object-keys.ts, and such that every store can
+ * hold them (object-key-rules.ts). A key must not go on where another one ends: a folder can't hold both `a` and `a/b`.
+ * Objects are immutable: there is no way to overwrite one (invariant 9).
  *
- * Every method rejects with a `CellError`:
- * - `object_store_unavailable`: no answer, not now, or no permission yet; trying again may help. After the store's own
- *   bounded retries.
- * - `object_store_error`: it answered, and the answer is wrong or final.
- * Every method honours `signal` and gives up at its own deadline even without one (invariant 13).
+ * Every method rejects with a `CellError`, whose message holds no path and no credential:
+ * - `object_store_unavailable`: no answer, or not now; trying again may help. After the store's own bounded retries.
+ * - `object_store_error`: it answered, and the answer is wrong or final, with what to look at (permissions, credentials,
+ *   bucket, space); or the call was wrong: a key or range that is none, a body that is not as long as it says.
+ * - `store_closed`: after `close`.
+ * Every method honours `signal`, and gives up at its own deadline even without one (invariant 13). It then rejects with
+ * the signal's reason where that is a `CellError`, with `object_store_unavailable` else.
  */
 export interface ObjectStore {
   /** For messages and logs: the URL it was made from, without credentials. */
@@ -18,6 +21,8 @@ export interface ObjectStore {
   /**
    * Stores an object, and resolves once its last byte is proven stored. After a rejection nothing is left at the key
    * and no part of an upload stays behind, as far as the store can be reached; a half-written object is never visible.
+   * Of several puts of one key through one store exactly one wins, the others get `object_exists`. Between stores that
+   * holds for folders, and for S3 as far as the endpoint honours conditional writes.
    *
    * @throws `object_exists` if the key holds an object already, which stays as it was.
    */
@@ -25,7 +30,8 @@ export interface ObjectStore {
 
   /**
    * Reads an object, or a byte range of it. The body is checked against its length: a short one ends in an error, never
-   * in a normal end. Rejects, rather than hangs, when bytes stop coming.
+   * in a normal end. Rejects, rather than hangs, when bytes stop coming. A body can be iterated once; one that nobody
+   * iterates is let go of at the call's deadline.
    *
    * @returns undefined if there is no such object.
    */
@@ -34,16 +40,24 @@ export interface ObjectStore {
   /** @returns the object's size, or undefined if there is no such object. */
   head(key: string, options?: CallOptions): Promise<{ size: number } | undefined>
 
-  /** Keys that start with `prefix`, in ascending UTF-8 byte order, page by page as they are asked for. */
+  /**
+   * Objects whose keys start with `prefix`, in ascending UTF-8 byte order of the keys, page by page as they are asked
+   * for. What is there under a name that is no key is left out.
+   */
   list(prefix: string, options?: ListOptions): AsyncIterable<ObjectEntry>
 
   /** Removes an object; one that is absent is no error. */
   delete(key: string, options?: CallOptions): Promise<void>
 
-  /** Ends uploads under `prefix` that were begun before `olderThanMs` (epoch milliseconds) and never finished. */
+  /**
+   * Ends uploads under `prefix` that were begun before `olderThanMs` (epoch milliseconds) and never finished.
+   *
+   * @returns how many.
+   * @throws `object_store_error` where the store can not list them.
+   */
   sweepUploads(prefix: string, olderThanMs: number, options?: CallOptions): Promise<number>
 
-  /** Lets go of sockets and the like. The store can't be used afterwards. */
+  /** Ends the calls that are under way and lets go of sockets and the like. The store can't be used afterwards. */
   close(): Promise<void>
 }
 
@@ -52,7 +66,10 @@ export interface ObjectBody {
   readonly size: number
   /** `length` bytes from `offset`; always exactly that many. */
   read(offset: number, length: number): Promise<Buffer>
-  /** The finished, fsynced file that holds exactly these bytes, where there is one: a folder store links it instead of copying. */
+  /**
+   * The finished, fsynced file that holds exactly these bytes, where there is one: a folder store links it instead of
+   * copying, so it may be removed afterwards, and must not be written to.
+   */
   readonly path?: string
 }
 
@@ -77,7 +94,7 @@ export interface TransferOptions extends CallOptions {
 }
 
 export interface GetOptions extends CallOptions {
-  /** First byte and byte count. `last: n` in its place asks for the last n bytes. */
+  /** First byte and byte count, or `last: n` for the last n bytes. Cut at the object's ends; the content's size tells. */
   range?: { offset: number; length: number } | { last: number } | undefined
 }
 

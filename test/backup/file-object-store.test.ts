@@ -17,8 +17,8 @@ import {
 
 /** Errnos that the next calls of these functions fail with, in order. */
 const faults = vi.hoisted(() => ({ link: [] as string[], rename: [] as string[] }))
-/** The folders that were listed. */
-const listed = vi.hoisted((): unknown[] => [])
+/** The folders that were listed, and the files and folders that were fsynced. */
+const seen = vi.hoisted(() => ({ listed: [] as string[], synced: [] as string[] }))
 
 vi.mock('node:fs/promises', async (importActual) => {
   const actual = await importActual<typeof import('node:fs/promises')>()
@@ -29,15 +29,25 @@ vi.mock('node:fs/promises', async (importActual) => {
       if (code !== undefined) throw Object.assign(new Error(`${code}: injected`), { code, syscall: name })
       return call(...args)
     }
-  const recorded = (...args: unknown[]) => {
-    listed.push(args[0])
+  const readdir = (...args: unknown[]) => {
+    seen.listed.push(String(args[0]))
     return Reflect.apply(actual.readdir, actual, args)
+  }
+  const open = async (...args: Parameters<typeof actual.open>) => {
+    const handle = await actual.open(...args)
+    const sync = handle.sync.bind(handle)
+    handle.sync = () => {
+      seen.synced.push(String(args[0]))
+      return sync()
+    }
+    return handle
   }
   return {
     ...actual,
     link: failing('link', actual.link),
     rename: failing('rename', actual.rename),
-    readdir: recorded,
+    readdir,
+    open,
   }
 })
 
@@ -136,6 +146,22 @@ describe('A folder store', () => {
     for (const name of ['.', 'deep', 'deep/er', '.cellstore', '.cellstore/uploads'])
       expect(mode(name)).toBe(0o700)
     for (const name of ['deep/er/copied', 'deep/er/linked']) expect(mode(name)).toBe(0o600)
+  })
+
+  it('makes what it stores survive a power loss: the bytes, their folder, and the folders above that are new', async () => {
+    await store.put('first', bufferBody(Buffer.from('x')))
+    seen.synced.length = 0
+    await store.put('a/b/linked', finishedFile(Buffer.from('x')))
+    expect(seen.synced).toEqual([root, path.join(root, 'a'), path.join(root, 'a/b')])
+    seen.synced.length = 0
+    await store.put('a/b/copied', bufferBody(Buffer.from('x')))
+    const uploads = path.join(root, '.cellstore/uploads')
+    const bytes = seen.synced.findIndex((file) => path.dirname(file) === path.join(uploads, 'a/b/copied'))
+    expect(bytes).toBeGreaterThanOrEqual(0)
+    expect(seen.synced.lastIndexOf(path.join(root, 'a/b'))).toBeGreaterThan(bytes)
+    seen.synced.length = 0
+    await store.delete('a/b/copied')
+    expect(seen.synced).toEqual([path.join(root, 'a/b')])
   })
 
   describe('on a file system without hard links', () => {
@@ -247,9 +273,9 @@ describe('A folder store', () => {
   it('lists a prefix that names a folder without looking into others', async () => {
     for (const key of ['cells/a/1', 'cells/b/1', 'other/1'])
       await store.put(key, bufferBody(Buffer.from('x')))
-    listed.length = 0
+    seen.listed.length = 0
     expect(await keysOf(store, 'cells/a/')).toEqual(['cells/a/1'])
-    expect(listed).toEqual([path.join(root, 'cells/a/')])
+    expect(seen.listed).toEqual([path.join(root, 'cells/a/')])
   })
 
   it('ends a read of a file that shrank with an error, never with a normal end', async () => {

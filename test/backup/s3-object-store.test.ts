@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe } from 'vitest'
 import { objectStoreContract } from '../contracts/object-store.contract.ts'
 import { S3Place } from '../support/s3-place.ts'
 import { type LocalS3, startS3rver } from '../support/s3rver.ts'
+import { ScriptedS3 } from '../support/scripted-s3.ts'
 
 describe('With s3rver', () => {
   let s3rver: LocalS3
@@ -18,5 +19,23 @@ describe('With s3rver', () => {
 
   // It takes no notice of conditions, and can neither list nor end uploads.
   const abilities = { conditionalPuts: false, conditionalCompletion: false, listsUploads: false }
+  objectStoreContract('the S3 store', async () => place.subject(abilities))
+})
+
+describe('With an S3 that honours conditions', () => {
+  let scripted: ScriptedS3
+  let place: S3Place
+
+  beforeAll(async () => {
+    scripted = await ScriptedS3.start()
+    const { bucket, endpoint, credentials } = scripted
+    place = new S3Place({ bucket, endpoint, credentials })
+  })
+  afterAll(async () => {
+    place.close()
+    await scripted.stop()
+  })
+
+  const abilities = { conditionalPuts: true, conditionalCompletion: true, listsUploads: true }
   objectStoreContract('the S3 store', async () => place.subject(abilities))
 })
