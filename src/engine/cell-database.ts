@@ -93,11 +93,10 @@ export class CellDatabase {
   readonly #hooks: CellHooks
   readonly #statements = new StatementCache<PreparedSql>(STATEMENTS_MAX)
   readonly #group: GroupCommit
-  readonly #begin: Statement
-  readonly #commit: Statement
-  readonly #rollback: Statement
-  readonly #changesOf: Statement
-  readonly #walState: Statement
+  #begin: Statement | undefined
+  #commit: Statement | undefined
+  #changesOf: Statement | undefined
+  #walState: Statement | undefined
   #depth = 0
   #lost = false
   #open = true
@@ -117,11 +116,6 @@ export class CellDatabase {
     } catch (error) {
       throw toCellError(error, settings.limits)
     }
-    this.#begin = this.prepare('BEGIN IMMEDIATE')
-    this.#commit = this.prepare('COMMIT')
-    this.#rollback = this.prepare('ROLLBACK')
-    this.#changesOf = this.prepare('SELECT changes(), last_insert_rowid()').raw().safeIntegers()
-    this.#walState = this.prepare('PRAGMA wal_checkpoint(NOOP)').raw()
     this.#group = new GroupCommit({
       exec: (sql) => this.#connection.exec(sql),
       rollback: () => this.#rollbackIfOpen(),
@@ -192,6 +186,7 @@ export class CellDatabase {
     this.assertUsable()
     if (this.#depth > 0 || this.#connection.inTransaction) return this.#nested(work)
     try {
+      this.#begin ??= this.prepare('BEGIN IMMEDIATE')
       this.#begin.run()
     } catch (error) {
       throw toCellError(error, this.settings.limits)
@@ -200,6 +195,7 @@ export class CellDatabase {
     try {
       const value = refusePromise(work())
       if (!this.#connection.inTransaction) throw transactionEnded()
+      this.#commit ??= this.prepare('COMMIT')
       this.#commit.run()
       this.#committed(CHANGES_BETWEEN_WAL_CHECKS)
       return value
@@ -267,6 +263,7 @@ export class CellDatabase {
   }
 
   walState(): WalState {
+    this.#walState ??= this.prepare('PRAGMA wal_checkpoint(NOOP)').raw()
     const [, frames, checkpointed] = this.#walState.get() as [number, number, number]
     return { frames: Math.max(frames, 0), checkpointed: Math.max(checkpointed, 0) }
   }
@@ -351,7 +348,9 @@ export class CellDatabase {
   /** Set at every open: none of these is kept in the file, save for the journal mode. One call: each costs a statement. */
   #configure(): void {
     const { durability, pageCacheBytes, limits } = this.settings
+    // The first page is read with a small cache: SQLite reserves memory for up to 20 pages at once, or for as many as fit.
     this.#connection.exec(`
+      PRAGMA cache_size = 4;
       PRAGMA journal_mode = WAL;
       PRAGMA synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'};
       PRAGMA wal_autocheckpoint = 0;
@@ -402,6 +401,7 @@ export class CellDatabase {
     // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.
     return this.transaction(() => {
       const taken = this.#take(prepared, bound, options)
+      this.#changesOf ??= this.prepare('SELECT changes(), last_insert_rowid()').raw().safeIntegers()
       const [changes, rowid] = this.#changesOf.get() as [bigint, bigint]
       const inserted = changes > 0n && isInsert(prepared.shape)
       return { ...taken, changes: Number(changes), lastInsertRowid: inserted ? decodeInteger(rowid) : null }
@@ -474,7 +474,7 @@ export class CellDatabase {
   }
 
   #rollbackIfOpen(): void {
-    if (this.#connection.inTransaction) this.#rollback.run()
+    if (this.#connection.inTransaction) this.#connection.exec('ROLLBACK')
     this.#afterRollback()
   }
 

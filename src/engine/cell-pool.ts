@@ -113,10 +113,14 @@ export class CellPool {
 
   /** A scan, not a list kept in order: opening a file costs a hundred times as much, and every use stays free of it. */
   #closeLeastRecentlyUsed(): void {
-    let oldest: [string, CellDatabase] | undefined
-    for (const entry of this.#open) {
-      if (!entry[1].busy && (oldest === undefined || entry[1].usedAt < oldest[1].usedAt)) oldest = entry
-    }
-    if (oldest !== undefined) this.close(oldest[0])
+    let oldestId: string | undefined
+    let oldestUse = Number.POSITIVE_INFINITY
+    // forEach, since the entries of a for loop would be garbage: one array a cell, at every open.
+    this.#open.forEach((database, id) => {
+      if (database.usedAt >= oldestUse || database.busy) return
+      oldestUse = database.usedAt
+      oldestId = id
+    })
+    if (oldestId !== undefined) this.close(oldestId)
   }
 }
