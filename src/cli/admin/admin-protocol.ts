@@ -59,7 +59,7 @@ export const OPERATIONS: Readonly<Record<Exclude<keyof AdminService, 'close'>, P
   ),
   listCells: operation(z.object({ account, cursor }), (service, input) => service.listCells(input)),
   deleteCell: operation(z.object({ cell }), (service, input) => service.deleteCell(input)),
-  sql: operation(z.object({ cell, sql: z.string(), params: z.unknown() }), (service, input) =>
+  sql: operation(z.object({ cell, sql: z.string(), params: z.unknown().optional() }), (service, input) =>
     service.sql(input),
   ),
   backup: operation(
