@@ -1,3 +1,4 @@
+import { inspect } from 'node:util'
 import type { SqlPolicy } from '../engine/cell-database.ts'
 import type { ResultLimits } from '../engine/limits.ts'
 import type { Log } from '../engine/log.ts'
@@ -46,11 +47,10 @@ export const REQUEST_DEADLINE_MS_DEFAULT = 20_000
 export const warningLogger: HttpLogger = {
   error(fields, message) {
     const { err, ...rest } = fields as { err?: unknown }
-    const detail = err instanceof Error ? (err.stack ?? err.message) : String(err)
     process.emitWarning(`${message} ${JSON.stringify(rest)}`, {
       type: 'CellstoreWarning',
       code: 'CELLSTORE_INTERNAL',
-      detail,
+      detail: inspect(err),
     })
   },
 }
