@@ -50,9 +50,15 @@ export class Application {
     try {
       return respond(await this.#answer(request, match), requestId)
     } catch (error) {
-      if (isBug(error)) this.#report(error, requestId, request.method, match)
+      const route = match?.resource.path ?? null
+      if (isBug(error)) this.reportBug(error, { request_id: requestId, method: request.method, route })
       return finish(problemResponse(error, requestId), requestId)
     }
+  }
+
+  /** @param fields never a path, which could hold a tenant's key */
+  reportBug(error: unknown, fields: Record<string, unknown>): void {
+    this.#logger.error({ ...fields, err: error }, 'A request failed with an internal error.')
   }
 
   async #answer(request: HttpRequest, match: Match | undefined): Promise<Answer> {
@@ -72,11 +78,6 @@ export class Application {
     } catch (error) {
       throw isCellError(error, 'unauthorized') ? unauthorized() : error
     }
-  }
-
-  #report(error: unknown, requestId: string, method: string, match: Match | undefined): void {
-    const fields = { request_id: requestId, method, route: match?.resource.path ?? null, err: error }
-    this.#logger.error(fields, 'A request failed with an internal error.')
   }
 }
 

@@ -44,7 +44,9 @@ class FetchRequest implements HttpRequest {
     this.path = path
     this.query = query
     this.mount = basePath
-    this.contentLength = request.body === null ? 0 : lengthOf(request.headers.get('content-length'))
+    // Asking for the body makes some servers build the whole request, and a GET can have none.
+    const hasBody = request.method !== 'GET' && request.body !== null
+    this.contentLength = hasBody ? lengthOf(request.headers.get('content-length')) : 0
   }
 
   header(name: string): string | undefined {

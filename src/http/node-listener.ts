@@ -29,11 +29,17 @@ export function createListener(
   const basePath = checkBasePath(options.basePath ?? '')
   return (incoming, outgoing) => {
     const request = new NodeRequest(incoming, basePath)
-    application.handle(request).then(async (response) => {
-      if (application.shuttingDown) response.headers['Connection'] = 'close'
-      if (request.contentLength === 0 || incoming.complete) send(outgoing, response)
-      else await sendEarly(incoming, outgoing, response, store.clock)
-    })
+    application
+      .handle(request)
+      .then(async (response) => {
+        if (application.shuttingDown) response.headers['Connection'] = 'close'
+        if (request.contentLength === 0 || incoming.complete) send(outgoing, response)
+        else await sendEarly(incoming, outgoing, response, store.clock)
+      })
+      .catch((error) => {
+        application.reportBug(error, { method: request.method })
+        outgoing.destroy()
+      })
   }
 }
 
@@ -73,11 +79,11 @@ class NodeRequest implements HttpRequest {
   }
 }
 
-/** 0 where the headers announce no body. */
-function lengthOf({ headers }: IncomingMessage): number | undefined {
+/** 0 where the headers announce no body. HTTP/2 announces none: there, only reading tells. */
+function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | undefined {
   const length = headers['content-length']
   if (length !== undefined) return Number(length)
-  return headers['transfer-encoding'] === undefined ? 0 : undefined
+  return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
 function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
@@ -111,7 +117,7 @@ function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
 }
 
 function send(outgoing: ServerResponse, response: HttpResponse): void {
-  if (outgoing.destroyed) return
+  if (isAnswered(outgoing)) return
   writeHead(outgoing, response)
   outgoing.end(response.body)
 }
@@ -123,12 +129,17 @@ async function sendEarly(
   response: HttpResponse,
   clock: Clock,
 ): Promise<void> {
-  if (outgoing.destroyed) return
+  if (isAnswered(outgoing)) return
   writeHead(outgoing, response)
   outgoing.write(response.body)
   const drained = await discardRest(incoming, clock)
   outgoing.end()
   if (!drained) incoming.destroy()
+}
+
+/** The client is gone, or something around us, such as a time limit, has answered in our place. */
+function isAnswered(outgoing: ServerResponse): boolean {
+  return outgoing.destroyed || outgoing.headersSent
 }
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {

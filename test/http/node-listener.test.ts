@@ -1,4 +1,5 @@
 import http from 'node:http'
+import http2 from 'node:http2'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Timer } from '../../src/engine/clock.ts'
@@ -272,4 +273,50 @@ describe('a path, as it was sent', () => {
     await wire.end()
     expect(await wire.take(/$/)).toMatch(/^HTTP\/1\.1 400 /)
   })
+})
+
+test('HTTP/2, which announces no body, is served too', async () => {
+  const listener = createListener(bench.store) as unknown as Parameters<typeof http2.createServer>[1]
+  const server2 = http2.createServer({}, listener)
+  await new Promise<void>((resolve) => server2.listen(0, '127.0.0.1', resolve))
+  const client = http2.connect(`http://127.0.0.1:${(server2.address() as AddressInfo).port}`)
+  const ask = async (method: string, target: string, body?: string) => {
+    const stream = client.request({
+      ':method': method,
+      ':path': bench.fill(target),
+      'x-api-key': bench.key,
+      ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+    })
+    stream.end(body)
+    let text = ''
+    for await (const chunk of stream.setEncoding('utf8')) text += chunk
+    return JSON.parse(text)
+  }
+  expect(await ask('PUT', kvPath, '{"value":"v"}')).toMatchObject({ created: true })
+  expect(await ask('GET', kvPath)).toMatchObject({ value: 'v' })
+  expect(await ask('POST', '/v1/databases')).toMatchObject({ id: expect.any(String) })
+  expect(await ask('POST', '/v1/nothing', '{}')).toMatchObject({ status: 404 })
+  client.close()
+  await new Promise((resolve) => server2.close(resolve))
+})
+
+test('an answer that something around the listener gave in its place is left alone', async () => {
+  bench.objectStore.hold()
+  const listener = createListener(bench.store, {
+    logger: { error: (fields) => void bench.logged.push({ ...fields }) },
+  })
+  const impatient = http.createServer((request, response) => {
+    listener(request, response)
+    setTimeout(() => response.writeHead(504).end('too late'), 20)
+  })
+  await new Promise<void>((resolve) => impatient.listen(0, '127.0.0.1', resolve))
+  const { port: other } = impatient.address() as AddressInfo
+  const headers = { 'x-api-key': bench.key }
+  const path = bench.fill('/v1/databases/{cell}/backup')
+  const reply = await sendOverSocket({ method: 'POST', path, headers }, { port: other })
+  expect(reply).toMatchObject({ status: 504, text: 'too late' })
+  bench.objectStore.release()
+  await new Promise((resolve) => setTimeout(resolve, 100))
+  expect(bench.logged).toEqual([])
+  await new Promise((resolve) => impatient.close(resolve))
 })
