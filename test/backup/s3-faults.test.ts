@@ -190,6 +190,42 @@ describe('A body that is being read', () => {
     expect(Buffer.concat(chunks).equals(bytes.subarray(1000, 501_000))).toBe(true)
   })
 
+  it('of which an endpoint sends less than was asked for is asked for again', async () => {
+    let gets = 0
+    interfere(isGet, (request, exchange) => {
+      if (gets++ === 0) return afterBytes(300_000, ({ drop }) => drop())(request, exchange)
+      if (gets > 2) return proceed(request, exchange)
+      const { body = Buffer.alloc(0), headers = {} } = exchange.carryOut()
+      const from = bytes.length - body.length
+      const part = body.subarray(0, 1000)
+      const range = `bytes ${from}-${from + 999}/${bytes.length}`
+      exchange.send({
+        status: 206,
+        headers: { ...headers, 'content-range': range, 'content-length': 1000 },
+        body: part,
+      })
+    })
+    await expectBytes(store, 'object', bytes)
+    expect(gets).toBe(3)
+  })
+
+  it('and breaks off before anybody reads it does the process no harm', async () => {
+    const { promise: isCut, resolve } = Promise.withResolvers<void>()
+    interfere(
+      isGet,
+      afterBytes(300_000, ({ drop, response }) => {
+        response.once('close', resolve)
+        drop()
+      }),
+      1,
+    )
+    const content = await store.get('object')
+    await isCut
+    // A round trip later the client has seen the cut, too.
+    await store.head('object')
+    expect(Buffer.concat(await collectAll(content?.body ?? nobody())).equals(bytes)).toBe(true)
+  })
+
   it('and stalls is asked for again', async () => {
     store = open(HASTY)
     interfere(
