@@ -18,7 +18,7 @@ export interface ConnectionLimits {
   connectionsMax: number
 }
 
-export const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
+const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
   headersMs: 10_000,
   requestMs: 30_000,
   keepAliveMs: 5_000,

@@ -45,7 +45,7 @@ export const viaFetch: TransportFactory = async (store, options) => {
 }
 
 /** The node:http listener, over a socket of 127.0.0.1; paths go out as they are written. */
-export const viaSocket: TransportFactory = async (store, options) => {
+const viaSocket: TransportFactory = async (store, options) => {
   const server = http.createServer(createListener(store, options))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo

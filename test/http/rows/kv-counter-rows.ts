@@ -1,0 +1,186 @@
+import { badKeyLists, badTtls, get, kv, op, persistent, put } from './kv-asks.ts'
+import type { Row } from './row.ts'
+
+export const KV_COUNTER_ROWS: Row[] = [
+  {
+    title: 'incr of a missing key',
+    ask: op('incr', { key: 'n' }),
+    status: 200,
+    body: { key: 'n', value: 1, ttl_seconds: -1 },
+  },
+  {
+    title: 'incr with a TTL for a new key',
+    ask: op('incr', { key: 'n', ttl_seconds: 60 }),
+    status: 200,
+    body: { key: 'n', value: 1, ttl_seconds: 60 },
+  },
+  {
+    title: 'incr of a live key, which keeps its TTL',
+    before: [put('n', { value: '41', ttl_seconds: 60 })],
+    ask: op('incr', { key: 'n', ttl_seconds: 5 }),
+    status: 200,
+    body: { key: 'n', value: 42, ttl_seconds: 60 },
+  },
+  {
+    title: 'a negative delta',
+    ask: op('incr', { key: 'n', delta: -7 }),
+    status: 200,
+    body: { key: 'n', value: -7, ttl_seconds: -1 },
+  },
+  {
+    title: 'a delta of 0',
+    ask: op('incr', { key: 'n', delta: 0 }),
+    status: 200,
+    body: { key: 'n', value: 0, ttl_seconds: -1 },
+  },
+  {
+    title: 'a delta beyond 2^53, exactly',
+    ask: { method: 'POST', path: `${kv}/ops/incr`, raw: '{"key":"n","delta":9007199254740993}' },
+    status: 200,
+    body: { key: 'n', value: '9007199254740993', ttl_seconds: -1 },
+  },
+  {
+    title: 'a delta in the typed form',
+    ask: op('incr', { key: 'n', delta: { type: 'integer', value: '9223372036854775807' } }),
+    status: 200,
+    body: { key: 'n', value: '9223372036854775807', ttl_seconds: -1 },
+  },
+  {
+    title: 'a value beyond 2^53, read back as its digits',
+    before: [op('incr', { key: 'n', delta: { type: 'integer', value: '9007199254740993' } })],
+    ask: get('n'),
+    status: 200,
+    body: { key: 'n', value: '9007199254740993', ...persistent },
+  },
+  {
+    title: 'an overflow',
+    before: [op('mset', { entries: [{ key: 'n', value: '9223372036854775807' }] })],
+    ask: op('incr', { key: 'n' }),
+    status: 400,
+    problem: { code: 'integer_overflow', field: 'delta' },
+  },
+  ...['x', '', '1.5', ' 1', '01', '+1', '9223372036854775808', '1e3'].map(
+    (value): Row => ({
+      title: `incr of the value ${JSON.stringify(value)}`,
+      before: [op('mset', { entries: [{ key: 'n', value }] })],
+      ask: op('incr', { key: 'n' }),
+      status: 400,
+      problem: { code: 'not_an_integer', field: 'key' },
+    }),
+  ),
+  ...['1.5', '"1"', 'null', 'true', '1e300', '9223372036854775808', '{"type":"integer","value":"x"}'].map(
+    (delta): Row => ({
+      title: `a delta of ${delta}`,
+      ask: { method: 'POST', path: `${kv}/ops/incr`, raw: `{"key":"n","delta":${delta}}` },
+      status: 400,
+      problem: { code: 'invalid_request', field: 'delta' },
+    }),
+  ),
+  {
+    title: 'incr without a key',
+    ask: op('incr', {}),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'key' },
+  },
+  {
+    title: 'incr of a key that is no string',
+    ask: op('incr', { key: 1 }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'key' },
+  },
+  {
+    title: 'incr of an empty key',
+    ask: op('incr', { key: '' }),
+    status: 400,
+    problem: { code: 'invalid_key', field: 'key' },
+  },
+  {
+    title: 'incr of a key of 1,024 bytes',
+    ask: op('incr', { key: 'k'.repeat(1_024) }),
+    status: 200,
+    body: { key: 'k'.repeat(1_024), value: 1, ttl_seconds: -1 },
+  },
+  {
+    title: 'incr of a key of 1,025 bytes',
+    ask: op('incr', { key: 'k'.repeat(1_025) }),
+    status: 400,
+    problem: { code: 'invalid_key', field: 'key', limit: 1_024 },
+  },
+  {
+    title: 'incr of a key with a lone surrogate',
+    ask: { method: 'POST', path: `${kv}/ops/incr`, raw: '{"key":"\\udc00"}' },
+    status: 400,
+    problem: { code: 'invalid_key', field: 'key' },
+  },
+  ...badTtls('incr', 'ttl_seconds', (ttl) => ({
+    method: 'POST',
+    path: `${kv}/ops/incr`,
+    raw: `{"key":"n","ttl_seconds":${ttl}}`,
+  })),
+
+  {
+    title: 'TTLs, in the order of the keys, with repeats',
+    before: [put('a', { value: '', ttl_seconds: 60 }), put('b', { value: '' })],
+    ask: op('ttl', { keys: ['a', 'b', 'missing', 'a'] }),
+    status: 200,
+    body: [60, -1, null, 60],
+  },
+  { title: 'TTLs of no keys', ask: op('ttl', { keys: [] }), status: 200, body: [] },
+  {
+    title: 'the TTL of an entry in its last millisecond',
+    bench: {},
+    before: async (bench) => {
+      await bench.send(put('a', { value: '', ttl_seconds: 1 }))
+      bench.clock.step(999)
+    },
+    ask: op('ttl', { keys: ['a'] }),
+    status: 200,
+    body: [1],
+  },
+  ...badKeyLists('ttl'),
+
+  {
+    title: 'expire with a TTL',
+    before: [put('k', { value: 'v' })],
+    ask: op('expire', { key: 'k', ttl_seconds: 60 }),
+    status: 200,
+    body: { key: 'k', updated: true, ttl_seconds: 60 },
+  },
+  {
+    title: 'expire without a TTL, which removes it',
+    before: [put('k', { value: 'v', ttl_seconds: 60 })],
+    ask: op('expire', { key: 'k' }),
+    status: 200,
+    body: { key: 'k', updated: true, ttl_seconds: -1 },
+  },
+  {
+    title: 'expire with a TTL of null, which removes it',
+    before: [put('k', { value: 'v', ttl_seconds: 60 })],
+    ask: op('expire', { key: 'k', ttl_seconds: null }),
+    status: 200,
+    body: { key: 'k', updated: true, ttl_seconds: -1 },
+  },
+  {
+    title: 'expire of a missing key',
+    ask: op('expire', { key: 'k', ttl_seconds: 60 }),
+    status: 200,
+    body: { key: 'k', updated: false, ttl_seconds: null },
+  },
+  {
+    title: 'expire without a key',
+    ask: op('expire', { ttl_seconds: 1 }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'key' },
+  },
+  {
+    title: 'expire of an empty key',
+    ask: op('expire', { key: '' }),
+    status: 400,
+    problem: { code: 'invalid_key', field: 'key' },
+  },
+  ...badTtls('expire', 'ttl_seconds', (ttl) => ({
+    method: 'POST',
+    path: `${kv}/ops/expire`,
+    raw: `{"key":"k","ttl_seconds":${ttl}}`,
+  })),
+]

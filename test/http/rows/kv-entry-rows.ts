@@ -1,0 +1,186 @@
+import { badTtls, get, IN_A_MINUTE, kv, op, persistent, put, TTL_MAX } from './kv-asks.ts'
+import { type Row, TIME } from './row.ts'
+
+/** Keys in a path, as they are sent, and what they name. */
+const PATH_KEYS: [sent: string, key: string][] = [
+  ['user:1', 'user:1'],
+  ['a%2Fb', 'a/b'],
+  ['a%2fb', 'a/b'],
+  ['%41', 'A'],
+  ['%2541', '%41'],
+  ['a+b', 'a+b'],
+  ['a%20b', 'a b'],
+  ['%C3%A9', 'é'],
+  ['%F0%9F%98%80', '😀'],
+  ['e%CC%81', 'e\u0301'],
+  ['ops', 'ops'],
+  ['...', '...'],
+  ['~!$&()*,;=@', '~!$&()*,;=@'],
+  ['%3F%23', '?#'],
+  ['%0A', '\n'],
+  ['k'.repeat(1_024), 'k'.repeat(1_024)],
+  ['%C3%A9'.repeat(512), 'é'.repeat(512)],
+]
+
+const BAD_PATH_KEYS: [what: string, sent: string, members: object][] = [
+  ['empty', '', {}],
+  ['of 1,025 bytes', 'k'.repeat(1_025), { limit: 1_024 }],
+  ['of 513 characters and 1,026 bytes', '%C3%A9'.repeat(513), { limit: 1_024 }],
+  ['with a NUL', 'a%00b', {}],
+  ['of no UTF-8', '%ff', {}],
+  ['of half an escape', 'a%2', {}],
+  ['an encoded lone surrogate', '%ED%A0%80', {}],
+]
+
+export const KV_ENTRY_ROWS: Row[] = [
+  {
+    title: 'a new entry',
+    ask: put('k', { value: 'v' }),
+    status: 200,
+    body: { key: 'k', created: true, ...persistent },
+  },
+  {
+    title: 'a new entry with a TTL',
+    ask: put('k', { value: 'v', ttl_seconds: 60 }),
+    status: 200,
+    body: { key: 'k', created: true, ttl_seconds: 60, expires_at: IN_A_MINUTE },
+  },
+  {
+    title: 'a put over an entry with a TTL, which makes it persistent',
+    before: [put('k', { value: 'v', ttl_seconds: 60 })],
+    ask: put('k', { value: 'w' }),
+    status: 200,
+    body: { key: 'k', created: false, ...persistent },
+  },
+  {
+    title: 'a put that keeps the TTL',
+    before: [put('k', { value: 'v', ttl_seconds: 60 })],
+    ask: put('k', { value: 'w', keep_ttl: true }),
+    status: 200,
+    body: { key: 'k', created: false, ttl_seconds: 60, expires_at: IN_A_MINUTE },
+  },
+  {
+    title: 'the longest TTL',
+    ask: put('k', { value: 'v', ttl_seconds: TTL_MAX }),
+    status: 200,
+    body: { key: 'k', created: true, ttl_seconds: TTL_MAX, expires_at: TIME },
+  },
+  {
+    title: 'the shortest TTL',
+    ask: put('k', { value: 'v', ttl_seconds: 1 }),
+    status: 200,
+    body: { key: 'k', created: true, ttl_seconds: 1, expires_at: TIME },
+  },
+  {
+    title: 'an empty value',
+    ask: put('k', { value: '' }),
+    status: 200,
+    body: { key: 'k', created: true, ...persistent },
+  },
+  {
+    title: 'a value of 1 MiB',
+    ask: put('k', { value: 'v'.repeat(1_048_576) }),
+    status: 200,
+    body: { key: 'k', created: true, ...persistent },
+  },
+  {
+    title: 'a value of 1 MiB and a byte',
+    ask: put('k', { value: 'v'.repeat(1_048_577) }),
+    status: 413,
+    problem: { code: 'value_too_large', field: 'value', limit: 1_048_576 },
+  },
+  {
+    title: 'a put of no value',
+    ask: put('k', {}),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'value' },
+  },
+  ...[5, null, true, { a: 1 }, ['v']].map(
+    (value): Row => ({
+      title: `a value that is ${JSON.stringify(value)}`,
+      ask: put('k', { value }),
+      status: 400,
+      problem: { code: 'invalid_request', field: 'value' },
+    }),
+  ),
+  {
+    title: 'a value with a lone surrogate',
+    ask: { method: 'PUT', path: `${kv}/k`, raw: '{"value":"\\ud800"}' },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'value' },
+  },
+  ...badTtls('a put', 'ttl_seconds', (ttl) => ({
+    method: 'PUT',
+    path: `${kv}/k`,
+    raw: `{"value":"v","ttl_seconds":${ttl}}`,
+  })),
+  {
+    title: 'a put with a TTL of null',
+    ask: put('k', { value: 'v', ttl_seconds: null }),
+    status: 400,
+    problem: { code: 'invalid_ttl', field: 'ttl_seconds' },
+  },
+  {
+    title: 'keep_ttl that is no boolean',
+    ask: put('k', { value: 'v', keep_ttl: 1 }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'keep_ttl' },
+  },
+  {
+    title: 'a TTL and keep_ttl',
+    ask: put('k', { value: 'v', ttl_seconds: 5, keep_ttl: true }),
+    status: 400,
+    problem: { code: 'invalid_ttl', field: 'keep_ttl' },
+  },
+
+  ...PATH_KEYS.flatMap(([sent, key]): Row[] => [
+    {
+      title: `a put at ${shown(sent)}`,
+      ask: put(sent, { value: 'v' }),
+      status: 200,
+      body: { key, created: true, ...persistent },
+    },
+    {
+      title: `a get at ${shown(sent)}`,
+      before: [op('mset', { entries: [{ key, value: 'v' }] })],
+      ask: get(sent),
+      status: 200,
+      body: { key, value: 'v', ...persistent },
+    },
+    {
+      title: `a delete at ${shown(sent)}`,
+      before: [op('mset', { entries: [{ key, value: 'v' }] })],
+      ask: { method: 'DELETE', path: `${kv}/${sent}` },
+      status: 200,
+      body: { key, deleted: true },
+    },
+  ]),
+  ...BAD_PATH_KEYS.flatMap(([what, sent, members]): Row[] =>
+    [put(sent, { value: 'v' }), get(sent), { method: 'DELETE', path: `${kv}/${sent}` }].map((ask) => ({
+      title: `${ask.method} at a key ${what}`,
+      ask,
+      status: 400,
+      problem: { code: 'invalid_key', field: 'key', ...members },
+    })),
+  ),
+  { title: 'a key with a bare slash', ask: get('a/b'), status: 404, problem: { code: 'not_found' } },
+
+  {
+    title: 'an entry',
+    before: [put('k', { value: '{"not":"parsed"}', ttl_seconds: 60 })],
+    ask: get('k'),
+    status: 200,
+    body: { key: 'k', value: '{"not":"parsed"}', ttl_seconds: 60, expires_at: IN_A_MINUTE },
+  },
+  { title: 'a missing entry', ask: get('missing'), status: 404, problem: { code: 'key_not_found' } },
+  {
+    title: 'the deletion of a missing entry',
+    ask: { method: 'DELETE', path: `${kv}/missing` },
+    status: 200,
+    body: { key: 'missing', deleted: false },
+  },
+]
+
+function shown(key: string): string {
+  return key.length > 40 ? `${key.slice(0, 20)}… (${key.length})` : key
+}
