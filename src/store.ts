@@ -351,7 +351,7 @@ export class CellStore {
 
   #cellHooks(id: string): CellHooks {
     const tracked = trackedBy(() => this.#backups?.tracker(id))
-    let hasView = false
+    let hasFunction = false
     return {
       ...tracked,
       opened: (database) => {
@@ -359,10 +359,11 @@ export class CellStore {
         tracked.opened?.(database)
       },
       beforePrepare: (database, sql) => {
-        if (hasView || !KV_VIEW_NAME.test(sql)) return
-        database.defineFunction('_cell_now', () => this.clock.now())
+        if (!KV_VIEW_NAME.test(sql)) return false
+        if (!hasFunction) database.defineFunction('_cell_now', () => this.clock.now())
+        hasFunction = true
         database.exec(KV_VIEW)
-        hasView = true
+        return true
       },
       closed: () => {
         this.#hints.forget(id)

@@ -34,7 +34,10 @@ export class Catalog {
     const version = this.meta('schema_version')
     if (version !== String(SCHEMA_VERSION)) {
       this.database.close()
-      throw new CellError('cell_quarantined', `The catalog is of schema version ${version}; this version knows ${SCHEMA_VERSION}.`)
+      throw new CellError(
+        'cell_quarantined',
+        `The catalog is of schema version ${version}; this version knows ${SCHEMA_VERSION}.`,
+      )
     }
   }
 

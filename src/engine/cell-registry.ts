@@ -101,7 +101,9 @@ export class CellRegistry {
     }
     const after = cursor === undefined ? 0 : decodeCursor(cursor)
     const rows = (
-      accountId === undefined ? this.#page.all(after, limit + 1) : this.#accountPage.all(after, accountId, limit + 1)
+      accountId === undefined
+        ? this.#page.all(after, limit + 1)
+        : this.#accountPage.all(after, accountId, limit + 1)
     ) as [number, ...Row][]
     const page = rows.slice(0, limit)
     const last = page.at(-1)

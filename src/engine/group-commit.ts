@@ -1,13 +1,13 @@
-/** What a group needs of the database it commits to. */
+/** What a group needs of the connection it commits to: see `Transactions`. */
 export interface GroupTarget {
-  exec(sql: 'BEGIN IMMEDIATE' | 'COMMIT' | 'SAVEPOINT work' | 'RELEASE work' | 'ROLLBACK TO work'): void
-  inTransaction(): boolean
+  readonly inTransaction: boolean
+  begin(): void
+  commit(): void
   /** Leaves no transaction open, whatever state it was in. */
   rollback(): void
+  savepoint<T>(work: () => T): T
   /** One piece of work in a transaction of its own. */
-  alone(work: () => unknown): unknown
-  /** Called after each successful COMMIT. */
-  committed(): void
+  run<T>(work: () => T): T
 }
 
 interface Entry {
@@ -18,7 +18,7 @@ interface Entry {
 
 type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown }
 
-/** Work in one group: bounds how long the event loop is held before the fsync. */
+/** Pieces of work in one group: bounds how long the event loop is held before the fsync. */
 const GROUP_MAX = 512
 
 /**
@@ -26,8 +26,8 @@ const GROUP_MAX = 512
  * savepoint of its own, so that no request sees another's failure or rollback, and nothing is answered before the
  * COMMIT that holds it (invariant 8).
  *
- * Work may be run a second time, when a neighbour's statement ended the whole transaction; so it must do nothing but
- * touch the cell.
+ * Work may be run a second time, when a neighbour ended the whole transaction or made its COMMIT fail; so it must do
+ * nothing but touch the cell.
  */
 export class GroupCommit {
   readonly #target: GroupTarget
@@ -49,14 +49,9 @@ export class GroupCommit {
     })
   }
 
-  /** Rejects what has not begun: the cell is closing. */
-  abandon(error: unknown): void {
-    for (const entry of this.#queue.splice(0)) entry.reject(error)
-  }
-
   /** Commits what is queued, now. */
   flush(): void {
-    while (this.#queue.length > 0) this.#commit(this.#queue.splice(0, GROUP_MAX))
+    while (this.#queue.length > 0) this.#commitNext()
   }
 
   #schedule(): void {
@@ -65,66 +60,71 @@ export class GroupCommit {
     setImmediate(() => {
       this.#scheduled = false
       if (this.#queue.length === 0) return
-      this.#commit(this.#queue.splice(0, GROUP_MAX))
+      this.#commitNext()
       if (this.#queue.length > 0) this.#schedule()
     })
   }
 
-  #commit(group: Entry[]): void {
-    if (group.length === 1) {
-      for (const entry of group) this.#settleAlone(entry)
-      return
-    }
-    let outcomes: Outcome[] | undefined
+  /** Never throws: whatever happens is some entry's answer. */
+  #commitNext(): void {
+    const group = this.#queue.splice(0, GROUP_MAX)
     try {
-      outcomes = this.#runTogether(group)
+      this.#commit(group)
     } catch (error) {
-      this.#target.rollback()
       for (const entry of group) entry.reject(error)
-      return
     }
-    // A statement ended the whole transaction: its neighbours must not notice, so each gets one of its own.
-    if (outcomes === undefined) for (const entry of group) this.#settleAlone(entry)
-    else settle(group, outcomes)
   }
 
-  /** @returns undefined if a piece of work ended the transaction; nothing of the group remains then. */
-  #runTogether(group: Entry[]): Outcome[] | undefined {
+  #commit(group: Entry[]): void {
+    let rest = group
+    while (rest.length > 1) rest = this.#commitTogether(rest)
+    for (const entry of rest) this.#settleAlone(entry)
+  }
+
+  /** @returns what is still to be done */
+  #commitTogether(group: Entry[]): Entry[] {
     const target = this.#target
-    target.exec('BEGIN IMMEDIATE')
+    target.begin()
     const outcomes: Outcome[] = []
     for (const { work } of group) {
-      const outcome = this.#runInSavepoint(work)
-      if (!target.inTransaction()) {
-        target.rollback()
-        return undefined
-      }
-      outcomes.push(outcome)
+      outcomes.push(this.#run(work))
+      if (!target.inTransaction) return this.#withoutCulprit(group, outcomes.length - 1)
     }
-    target.exec('COMMIT')
-    target.committed()
-    return outcomes
+    try {
+      target.commit()
+    } catch (error) {
+      target.rollback()
+      if (!isConstraint(error)) throw error
+      // Somebody broke a deferred foreign key, and only COMMIT found out: who it was shows when each commits alone.
+      for (const entry of group) this.#settleAlone(entry)
+      return []
+    }
+    settle(group, outcomes)
+    return []
   }
 
-  #runInSavepoint(work: () => unknown): Outcome {
-    const target = this.#target
-    target.exec('SAVEPOINT work')
+  /**
+   * One piece of work ended the whole transaction, and those before it are undone with it. Its neighbours must not
+   * notice: those before it are run again together, then it alone, and the rest goes on.
+   */
+  #withoutCulprit(group: Entry[], at: number): Entry[] {
+    this.#target.rollback()
+    this.#commit(group.slice(0, at))
+    this.#settleAlone(group[at] as Entry)
+    return group.slice(at + 1)
+  }
+
+  #run(work: () => unknown): Outcome {
     try {
-      const value = work()
-      if (target.inTransaction()) target.exec('RELEASE work')
-      return { ok: true, value }
+      return { ok: true, value: this.#target.savepoint(work) }
     } catch (error) {
-      if (target.inTransaction()) {
-        target.exec('ROLLBACK TO work')
-        target.exec('RELEASE work')
-      }
       return { ok: false, error }
     }
   }
 
   #settleAlone(entry: Entry): void {
     try {
-      entry.resolve(this.#target.alone(entry.work))
+      entry.resolve(this.#target.run(entry.work))
     } catch (error) {
       entry.reject(error)
     }
@@ -137,4 +137,8 @@ function settle(group: Entry[], outcomes: Outcome[]): void {
     if (outcome.ok) entry.resolve(outcome.value)
     else entry.reject(outcome.error)
   }
+}
+
+function isConstraint(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT')
 }

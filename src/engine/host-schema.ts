@@ -31,8 +31,14 @@ export class HostSchema {
    * @throws `cell_quarantined` for one that a newer version has written
    */
   check(database: CellDatabase): void {
-    const version = database.prepare("SELECT value FROM main._cell_meta WHERE key = 'schema_version'").pluck().get()
+    const version = database
+      .prepare("SELECT value FROM main._cell_meta WHERE key = 'schema_version'")
+      .pluck()
+      .get()
     if (version === SCHEMA_VERSION) return
-    throw new CellError('cell_quarantined', `The cell is of schema version ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`)
+    throw new CellError(
+      'cell_quarantined',
+      `The cell is of schema version ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,
+    )
   }
 }

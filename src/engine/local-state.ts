@@ -43,7 +43,9 @@ export class LocalState {
   }
 
   get(key: string): string | undefined {
-    return this.#connection.prepare('SELECT value FROM state WHERE key = ?').pluck().get(key) as string | undefined
+    return this.#connection.prepare('SELECT value FROM state WHERE key = ?').pluck().get(key) as
+      | string
+      | undefined
   }
 
   set(key: string, value: string): void {

@@ -7,40 +7,59 @@ const INT64_MAX = 2n ** 63n - 1n
 
 type Bindable = null | number | bigint | string | Buffer
 
+const NONE: readonly Bindable[] = []
+
 /**
  * Prepares parameters for the driver, which would bind every JavaScript number as REAL: whole numbers become bigints
  * and so INTEGERs.
  *
+ * @returns what the driver takes as its one argument
  * @throws `invalid_parameter` for a value that SQLite can't hold exactly, naming which.
  */
-export function encodeParams(params: SqlParams, limits: Limits): unknown[] {
-  if (Array.isArray(params)) {
-    if (params.length > limits.paramsMax) {
-      throw new CellError('invalid_parameter', `At most ${limits.paramsMax} parameters a statement.`, {
-        field: 'params',
-        limit: limits.paramsMax,
-      })
-    }
-    return (params as readonly SqlParam[]).map((value, i) => encodeParam(value, `params[${i}]`))
+export function encodeParams(
+  params: SqlParams,
+  limits: Limits,
+): readonly Bindable[] | Record<string, Bindable> {
+  if (Array.isArray(params)) return encodeList(params as readonly SqlParam[], limits)
+  // A map or a typed array would pass for an object without members.
+  if (typeof params !== 'object' || params === null || Symbol.iterator in params) {
+    throw new CellError('invalid_parameter', 'Parameters are an array, or a plain object for named ones.', {
+      field: 'params',
+    })
   }
-  if (typeof params !== 'object' || params === null) {
-    throw new CellError('invalid_parameter', 'Parameters are an array, or an object for named ones.', { field: 'params' })
-  }
-  const named: Record<string, Bindable> = Object.create(null)
-  for (const [name, value] of Object.entries(params)) named[name] = encodeParam(value, `params.${name}`)
+  const entries = Object.entries(params)
   // An empty object would count as a parameter to a statement that takes none.
-  return Object.keys(named).length === 0 ? [] : [named]
+  if (entries.length === 0) return NONE
+  const named: Record<string, Bindable> = Object.create(null)
+  for (const [name, value] of entries) named[name] = encodeParam(value, name)
+  return named
 }
 
-function encodeParam(value: SqlParam, field: string): Bindable {
+function encodeList(params: readonly SqlParam[], { paramsMax }: Limits): readonly Bindable[] {
+  if (params.length === 0) return NONE
+  if (params.length > paramsMax) {
+    throw new CellError('invalid_parameter', `At most ${paramsMax} parameters a statement.`, {
+      field: 'params',
+      limit: paramsMax,
+    })
+  }
+  const list: Bindable[] = []
+  // By index: a hole in the array must be seen.
+  for (let i = 0; i < params.length; i++) list.push(encodeParam(params[i], i))
+  return list
+}
+
+/** @param at name or position, for the message */
+function encodeParam(value: SqlParam | undefined, at: string | number): Bindable {
   switch (typeof value) {
     case 'string':
-      if (!value.isWellFormed()) throw refused(field, 'the text holds a lone surrogate, which is not valid Unicode')
+      if (!value.isWellFormed())
+        throw refused(at, 'the text holds a lone surrogate, which is not valid Unicode')
       return value
     case 'number':
-      return encodeNumber(value, field)
+      return encodeNumber(value, at)
     case 'bigint':
-      if (value < INT64_MIN || value > INT64_MAX) throw refused(field, 'the integer does not fit in 64 bits')
+      if (value < INT64_MIN || value > INT64_MAX) throw refused(at, 'the integer does not fit in 64 bits')
       return value
     case 'boolean':
       return value ? 1n : 0n
@@ -49,19 +68,23 @@ function encodeParam(value: SqlParam, field: string): Bindable {
       if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
       break
   }
-  throw refused(field, 'use null, a number, a bigint, a string, a boolean or a Uint8Array')
+  throw refused(at, 'use null, a number, a bigint, a string, a boolean or a Uint8Array')
 }
 
-function encodeNumber(value: number, field: string): number | bigint {
+function encodeNumber(value: number, at: string | number): number | bigint {
   if (Number.isSafeInteger(value)) return BigInt(value)
-  if (Number.isNaN(value)) throw refused(field, 'NaN has no counterpart in SQLite; use null')
+  if (Number.isNaN(value)) throw refused(at, 'NaN has no counterpart in SQLite; use null')
   // Beyond 2^53 a whole number may have been rounded before it got here; from 2^63 on it can only be meant as a REAL.
   if (Number.isInteger(value) && Math.abs(value) < 2 ** 63) {
-    throw refused(field, 'an integer beyond ±(2^53−1) has to be a bigint, or {"type":"integer","value":"…"} over HTTP')
+    throw refused(
+      at,
+      'an integer beyond ±(2^53−1) has to be a bigint, or {"type":"integer","value":"…"} over HTTP',
+    )
   }
   return value
 }
 
-function refused(field: string, why: string): CellError {
+function refused(at: string | number, why: string): CellError {
+  const field = typeof at === 'number' ? `params[${at}]` : `params.${at}`
   return new CellError('invalid_parameter', `Parameter ${field}: ${why}.`, { field })
 }

@@ -47,7 +47,12 @@ export function rowObject(columns: readonly string[], values: readonly SqlValue[
   for (let i = 0; i < columns.length; i++) {
     const column = columns[i] as string
     if (column === '__proto__') {
-      Object.defineProperty(row, column, { value: values[i], enumerable: true, writable: true, configurable: true })
+      Object.defineProperty(row, column, {
+        value: values[i],
+        enumerable: true,
+        writable: true,
+        configurable: true,
+      })
     } else row[column] = values[i] as SqlValue
   }
   return row

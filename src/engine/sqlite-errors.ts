@@ -1,3 +1,5 @@
+import fs from 'node:fs'
+import path from 'node:path'
 import { CellError, type CellErrorDetails } from '../errors.ts'
 import type { Limits } from './limits.ts'
 
@@ -6,61 +8,114 @@ interface SqliteErrorShape {
   message: string
 }
 
+/** What translating an error needs to know of the cell. */
+export interface ErrorContext {
+  /** The database file. */
+  path: string
+  limits: Limits
+}
+
 /**
  * Turns what the driver throws into a `CellError`; a `CellError` passes through. RangeErrors and TypeErrors are the
  * driver's way to refuse a statement or its parameters.
  */
-export function toCellError(error: unknown, limits: Limits): CellError {
+export function toCellError(error: unknown, context: ErrorContext): CellError {
   if (error instanceof CellError) return error
-  if (isSqliteError(error)) return fromSqlite(error, limits)
+  if (isSqliteError(error)) return fromSqlite(error, context)
   if (error instanceof RangeError || error instanceof TypeError) return fromDriver(error)
   return new CellError('internal', 'An unexpected error occurred in the engine.', { cause: error })
 }
 
-function isSqliteError(error: unknown): error is Error & SqliteErrorShape {
+export function isSqliteError(error: unknown): error is Error & SqliteErrorShape {
   return error instanceof Error && error.name === 'SqliteError' && 'code' in error
 }
 
-function fromSqlite(error: Error & SqliteErrorShape, limits: Limits): CellError {
-  const details: CellErrorDetails = { sqliteCode: error.code, cause: error }
-  const code = error.code
-  if (code.startsWith('SQLITE_CONSTRAINT')) return new CellError('constraint_violation', error.message, details)
-  if (code.startsWith('SQLITE_IOERR') || code.startsWith('SQLITE_CORRUPT') || code.startsWith('SQLITE_NOTADB')) {
-    return new CellError('cell_quarantined', `The cell's file can't be used: ${error.message}.`, details)
-  }
-  if (code.startsWith('SQLITE_BUSY') || code.startsWith('SQLITE_LOCKED')) {
-    return new CellError('busy', 'Another program holds a lock on the cell. Try again.', details)
-  }
-  if (code.startsWith('SQLITE_CANTOPEN')) {
-    return new CellError('busy', "The cell's file can't be opened now. Try again.", details)
+/** The file can't be relied on any more: what was written may not be there, or what is there is no database. */
+const DAMAGED = /^SQLITE_(CORRUPT|NOTADB|IOERR)/
+/** Of these the file knows nothing. A virtual table's index can be out of step by a tenant's own doing. */
+const NOT_DAMAGED =
+  /^SQLITE_(CORRUPT_VTAB|IOERR_(NOMEM|BLOCKED|LOCK|RDLOCK|UNLOCK|CHECKRESERVEDLOCK|GETTEMPPATH|CONVPATH|ACCESS|DELETE|DELETE_NOENT))$/
+const TRY_AGAIN = /^SQLITE_(BUSY|LOCKED|CANTOPEN|PROTOCOL|IOERR)/
+
+function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): CellError {
+  const { code, message } = error
+  const details: CellErrorDetails = { sqliteCode: code, cause: error }
+  if (code.startsWith('SQLITE_CONSTRAINT')) return new CellError('constraint_violation', message, details)
+  if (DAMAGED.test(code) && !NOT_DAMAGED.test(code)) {
+    return new CellError('cell_quarantined', `The cell's file can't be used: ${message}.`, details)
   }
   switch (code) {
     case 'SQLITE_FULL':
-      return new CellError(
-        'cell_full',
-        `The cell or its disk is full (limit ${limits.cellBytesMax} bytes a cell). Delete something, or raise the limit.`,
-        { ...details, limit: limits.cellBytesMax },
-      )
+      return full(context, details)
     case 'SQLITE_TOOBIG':
     case 'SQLITE_NOMEM':
+    case 'SQLITE_IOERR_NOMEM':
       return new CellError(
         'result_memory_exceeded',
         'The statement makes a value that is larger than a cell may hold in memory.',
         details,
       )
-    default:
-      return new CellError('sql_error', error.message, details)
+  }
+  if (TRY_AGAIN.test(code)) {
+    return new CellError(
+      'busy',
+      "Another program holds a lock on the cell, or its files can't be opened now. Try again.",
+      details,
+    )
+  }
+  return new CellError('sql_error', message, details)
+}
+
+/** SQLite has one code for a database at its limit and for a disk without room. */
+function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): CellError {
+  if (isDiskFull(path.dirname(file))) {
+    return new CellError('disk_full', 'The disk has no room left; nothing of the change was kept.', details)
+  }
+  const limit = limits.cellBytesMax
+  return new CellError(
+    'cell_full',
+    `The cell is full: it may hold ${limit} bytes. Delete something, or raise the limit.`,
+    {
+      ...details,
+      limit,
+    },
+  )
+}
+
+/** A write that fails for want of room leaves what it has written of the log in place, so the room stays taken. */
+const DISK_FULL_BYTES = 1_048_576
+
+function isDiskFull(directory: string): boolean {
+  try {
+    const { bavail, bsize } = fs.statfsSync(directory)
+    return bavail * bsize < DISK_FULL_BYTES
+  } catch {
+    return false
   }
 }
 
+/** The driver's own words; anything else of these classes is a mistake of ours. */
+const PARAMETERS = /parameter|named|can only bind/i
+
 function fromDriver(error: Error): CellError {
   const text = error.message
-  if (/more than one statement/i.test(text)) {
-    return new CellError('multiple_statements', 'One statement a call. Use a batch or a transaction for several.', {
-      cause: error,
-    })
+  if (text.includes('more than one statement')) {
+    return new CellError(
+      'multiple_statements',
+      'One statement a call. Use a batch or a transaction for several.',
+      {
+        cause: error,
+      },
+    )
   }
-  if (/contains no statements/i.test(text)) return new CellError('sql_error', 'The text holds no SQL statement.')
-  if (/parameter|named/i.test(text)) return new CellError('param_count_mismatch', `${text}.`, { cause: error })
-  return new CellError('sql_error', text, { cause: error })
+  if (text.includes('contains no statements')) {
+    return new CellError('sql_error', 'The text holds no SQL statement.', { cause: error })
+  }
+  if (text.includes('connection is not open'))
+    return new CellError('store_closed', 'The cell was closed.', { cause: error })
+  if (text.includes('is too big')) {
+    return new CellError('invalid_parameter', `${text}.`, { field: 'params', cause: error })
+  }
+  if (PARAMETERS.test(text)) return new CellError('param_count_mismatch', `${text}.`, { cause: error })
+  return new CellError('internal', 'An unexpected error occurred in the engine.', { cause: error })
 }

@@ -1,29 +1,38 @@
-/** Keeps the most recently used entries up to a bound, so that ad-hoc SQL texts can't grow a cell's memory. */
+/**
+ * Keeps entries that were used lately, up to a bound, so that ad-hoc SQL texts can't grow a cell's memory. Two
+ * generations: a hit in the young one moves nothing, and what was not used while a generation filled up is dropped whole.
+ */
 export class StatementCache<T> {
-  readonly #entries = new Map<string, T>()
-  readonly #max: number
+  #young = new Map<string, T>()
+  #old = new Map<string, T>()
+  readonly #generationMax: number
 
   constructor(max: number) {
-    this.#max = max
+    this.#generationMax = Math.max(1, Math.floor(max / 2))
+  }
+
+  get size(): number {
+    return this.#young.size + this.#old.size
   }
 
   get(sql: string): T | undefined {
-    const entry = this.#entries.get(sql)
-    if (entry === undefined) return undefined
-    this.#entries.delete(sql)
-    this.#entries.set(sql, entry)
-    return entry
+    const young = this.#young.get(sql)
+    if (young !== undefined) return young
+    const old = this.#old.get(sql)
+    if (old !== undefined) this.set(sql, old)
+    return old
   }
 
   set(sql: string, entry: T): void {
-    if (this.#entries.size >= this.#max) {
-      const oldest = this.#entries.keys().next()
-      if (!oldest.done) this.#entries.delete(oldest.value)
+    if (this.#young.size >= this.#generationMax && !this.#young.has(sql)) {
+      this.#old = this.#young
+      this.#young = new Map()
     }
-    this.#entries.set(sql, entry)
+    this.#young.set(sql, entry)
   }
 
   clear(): void {
-    this.#entries.clear()
+    this.#young.clear()
+    this.#old.clear()
   }
 }

@@ -1,19 +1,26 @@
 import { CellError } from '../errors.ts'
 import { SqlTokens } from './sql-lexer.ts'
-import { readHead, type StatementShape, type StatementVerb } from './sql-shape.ts'
+import { readHead, type StatementVerb } from './sql-shape.ts'
 import { nameOf } from './sql-token.ts'
 
 /** The engine has to know where every transaction begins and ends. */
-const TRANSACTION_VERBS: ReadonlySet<StatementVerb> = new Set(['BEGIN', 'COMMIT', 'END', 'ROLLBACK', 'SAVEPOINT', 'RELEASE'])
+const TRANSACTION_VERBS: ReadonlySet<StatementVerb> = new Set([
+  'BEGIN',
+  'COMMIT',
+  'END',
+  'ROLLBACK',
+  'SAVEPOINT',
+  'RELEASE',
+])
 
-/** Durability and backups stand on these. */
+/** Durability and backups stand on these. They can be asked for, and not set. */
 const ENGINE_PRAGMAS = new Set([
   'journal_mode',
+  'journal_size_limit',
   'locking_mode',
   'max_page_count',
   'synchronous',
   'wal_autocheckpoint',
-  'wal_checkpoint',
 ])
 
 /**
@@ -22,18 +29,26 @@ const ENGINE_PRAGMAS = new Set([
  *
  * @throws `statement_not_allowed`
  */
-export function checkTrustedStatement(sql: string): StatementShape {
+export function checkTrustedStatement(sql: string): void {
   const tokens = new SqlTokens(sql)
-  const { shape, verb, verbIndex } = readHead(tokens)
+  const { verb, verbIndex } = readHead(tokens)
   if (TRANSACTION_VERBS.has(verb)) {
-    throw new CellError('statement_not_allowed', `${verb} is the engine's: use cell.transaction(), or a batch over HTTP.`)
+    throw new CellError(
+      'statement_not_allowed',
+      `${verb} is the engine's: use cell.transaction(), or a batch over HTTP.`,
+    )
   }
-  if (verb === 'PRAGMA') {
-    const schemaQualified = tokens.is(verbIndex + 2, '.')
-    const name = nameOf(tokens.at(verbIndex + (schemaQualified ? 3 : 1)))
-    if (name !== undefined && ENGINE_PRAGMAS.has(name)) {
-      throw new CellError('statement_not_allowed', `PRAGMA ${name} is the engine's: durability and backups depend on it.`)
-    }
-  }
-  return shape
+  if (verb === 'PRAGMA') checkPragma(tokens, verbIndex)
+}
+
+function checkPragma(tokens: SqlTokens, verbIndex: number): void {
+  const isQualified = tokens.is(verbIndex + 2, '.')
+  const nameIndex = verbIndex + (isQualified ? 3 : 1)
+  const name = nameOf(tokens.at(nameIndex)) ?? ''
+  const isSet = tokens.is(nameIndex + 1, '=') || tokens.is(nameIndex + 1, '(')
+  if (name !== 'wal_checkpoint' && !(ENGINE_PRAGMAS.has(name) && isSet)) return
+  throw new CellError(
+    'statement_not_allowed',
+    `PRAGMA ${name} is the engine's: durability and backups depend on it.`,
+  )
 }

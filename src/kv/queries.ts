@@ -16,9 +16,12 @@ export const KV_SCHEMA = `
 /** What SQL has to mention before the view is made: a TEMP schema takes 100 KB of a connection's memory. */
 export const KV_VIEW_NAME = /cell_kv/i
 
-/** The tenant's view. TEMP, made on each connection: a stored one would fail in other programs, and could be dropped. */
+/**
+ * The tenant's view. TEMP, made on each connection: a stored one would fail in other programs, and could be dropped.
+ * Made again whenever it is mentioned: with the transaction that it was first made in, it may have been rolled back.
+ */
 export const KV_VIEW = `
-  CREATE TEMP VIEW cell_kv (key, value, expires_at) AS
+  CREATE TEMP VIEW IF NOT EXISTS cell_kv (key, value, expires_at) AS
   SELECT key, value, expires_at FROM main._cell_kv WHERE expires_at IS NULL OR expires_at > _cell_now()
 `
 

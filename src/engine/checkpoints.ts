@@ -1,0 +1,161 @@
+import fs from 'node:fs'
+import { PAGE_BYTES } from './cell-settings.ts'
+import type { Connection, Statement } from './sqlite.ts'
+
+export interface WalState {
+  /** Frames in the write-ahead log, up to the last commit. */
+  frames: number
+  /** Of these, already in the database file. */
+  checkpointed: number
+}
+
+export interface CheckpointHold {
+  /** The file was written to all the same: what was read of it is worthless. */
+  readonly broken: boolean
+  release(): void
+}
+
+export interface CheckpointBounds {
+  /** Checkpoint once the log holds this many bytes. */
+  checkpointBytes: number
+  /** Break holds once it holds this many. */
+  walBytesMax: number
+}
+
+export interface CheckpointEvents {
+  /** Before frames are moved into the database, and may be overwritten. */
+  before(wal: WalState): void
+  after(): void
+  /** A checkpoint that nobody asked for did not work out. Must not throw. */
+  failed(error: unknown): void
+}
+
+const FRAME_BYTES = PAGE_BYTES + 24
+/** A look at the log costs as much as a read. So small changes, whose size is known, are counted first. */
+const WEIGHT_BETWEEN_LOOKS = 64
+/** The weight of a change of unknown size: it is followed by a look. */
+export const UNKNOWN_WEIGHT = WEIGHT_BETWEEN_LOOKS
+
+/** When a cell's write-ahead log is moved into its database file: only here (invariant 7). */
+export class Checkpoints {
+  readonly #connection: Connection
+  readonly #path: string
+  readonly #bounds: CheckpointBounds
+  readonly #events: CheckpointEvents
+  #state: Statement | undefined
+  readonly #holds = new Set<{ broken: boolean }>()
+  #weight = 0
+  /** The length of the log at which the next checkpoint is tried. */
+  #nextBytes: number
+  #readDescriptor: number | undefined
+  #closed = false
+
+  constructor(connection: Connection, path: string, bounds: CheckpointBounds, events: CheckpointEvents) {
+    this.#connection = connection
+    this.#path = path
+    this.#bounds = bounds
+    this.#events = events
+    this.#nextBytes = bounds.checkpointBytes
+  }
+
+  /** True while somebody reads the file. */
+  get held(): boolean {
+    return this.#holds.size > 0
+  }
+
+  state(): WalState {
+    this.#state ??= this.#connection.prepare('PRAGMA main.wal_checkpoint(NOOP)').raw() as Statement
+    const [, frames, checkpointed] = this.#state.get() as [number, number, number]
+    return { frames: Math.max(frames, 0), checkpointed: Math.max(checkpointed, 0) }
+  }
+
+  /** @returns false if it could not be finished: something holds it up, or a transaction is open */
+  run(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
+    if (this.#isForbidden() || this.#connection.inTransaction) return false
+    const wal = this.state()
+    if (wal.frames > wal.checkpointed) this.#events.before(wal)
+    else if (mode === 'PASSIVE' || wal.frames === 0) return true
+    const [row] = this.#connection.pragma(`main.wal_checkpoint(${mode})`) as {
+      busy: number
+      log: number
+      checkpointed: number
+    }[]
+    this.#events.after()
+    const isComplete = row !== undefined && row.busy === 0 && row.checkpointed >= row.log
+    if (isComplete) this.#nextBytes = this.#bounds.checkpointBytes
+    return isComplete
+  }
+
+  hold(): CheckpointHold {
+    const state = { broken: false }
+    this.#holds.add(state)
+    return {
+      get broken() {
+        return state.broken
+      },
+      release: () => {
+        if (!this.#holds.delete(state)) return
+        if (this.#closed) this.#closeDescriptor()
+        else this.look()
+      },
+    }
+  }
+
+  readDescriptor(): number {
+    this.#readDescriptor ??= fs.openSync(this.#path, 'r')
+    return this.#readDescriptor
+  }
+
+  /** After a commit. @param weight how many small changes it is worth in length of the log */
+  committed(weight: number): void {
+    this.#weight += weight
+    if (this.#weight >= WEIGHT_BETWEEN_LOOKS) this.look()
+  }
+
+  /** Looks at the log, and checkpoints if it is long. Never throws: whoever has just committed has committed. */
+  look(): void {
+    this.#weight = 0
+    if (this.#closed || this.#connection.inTransaction) return
+    try {
+      const { frames, checkpointed } = this.state()
+      const bytes = frames * FRAME_BYTES
+      if (frames === checkpointed || bytes < this.#nextBytes) return
+      if (bytes > this.#bounds.walBytesMax) this.#breakHolds()
+      else if (this.#isForbidden()) return
+      // Where another program reads the log, each try would cost as much again: the next one waits until it has grown.
+      this.#nextBytes = bytes + this.#bounds.checkpointBytes
+      this.run('PASSIVE')
+    } catch (error) {
+      this.#events.failed(error)
+    }
+  }
+
+  /** The connection is about to be closed, with SQLite's own checkpoint, which asks no hold. */
+  closing(): void {
+    this.#breakHolds()
+    this.#closed = true
+  }
+
+  /**
+   * The connection is closed. Whoever still reads the file keeps the descriptor until it is done: closed at once, its number
+   * could be another file's before the next read.
+   */
+  closed(): void {
+    this.#closeDescriptor()
+  }
+
+  #isForbidden(): boolean {
+    for (const { broken } of this.#holds) if (!broken) return true
+    return false
+  }
+
+  #breakHolds(): void {
+    for (const hold of this.#holds) hold.broken = true
+  }
+
+  #closeDescriptor(): void {
+    if (this.#readDescriptor === undefined || this.#holds.size > 0) return
+    fs.closeSync(this.#readDescriptor)
+    this.#readDescriptor = undefined
+  }
+}

@@ -1,0 +1,104 @@
+import type { SqlPolicy } from './cell-settings.ts'
+import type { Limits, ResultLimits } from './limits.ts'
+import { encodeParams } from './parameters.ts'
+import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
+import { collectRows, decodeRow, type RawRow, rowObject } from './rows.ts'
+import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
+import type { Connection, Statement } from './sqlite.ts'
+import type { Transactions } from './transactions.ts'
+
+export interface SqlOptions {
+  /** In place of the setting. */
+  policy?: SqlPolicy | undefined
+  /** `array`: rows are arrays of values in column order. */
+  rowMode?: 'object' | 'array' | undefined
+  /** Bounds on the result; without them, all rows are taken. */
+  limits?: ResultLimits | undefined
+}
+
+export interface RunnerEvents {
+  /** Before a text is prepared that has passed the policy; true if that has made anything in the connection's schema. */
+  beforePrepare(sql: string): boolean
+  /** After a change that was no part of a transaction of ours. Must not throw. */
+  changed(): void
+}
+
+const CHANGES = 'SELECT changes(), last_insert_rowid()'
+
+type AnyResult = SqlResult<SqlRow | SqlValue[]>
+
+/** Runs statements that came from outside. */
+export class StatementRunner {
+  readonly statements: PreparedStatements
+  readonly #limits: Limits
+  readonly #defaultPolicy: SqlPolicy
+  readonly #transactions: Transactions
+  readonly #connection: Connection
+  readonly #events: RunnerEvents
+  #changes: Statement | undefined
+
+  constructor(
+    connection: Connection,
+    { limits, sqlPolicy }: { limits: Limits; sqlPolicy: SqlPolicy },
+    transactions: Transactions,
+    events: RunnerEvents,
+  ) {
+    this.statements = new PreparedStatements(connection, limits, (sql) => events.beforePrepare(sql))
+    this.#connection = connection
+    this.#limits = limits
+    this.#defaultPolicy = sqlPolicy
+    this.#transactions = transactions
+    this.#events = events
+  }
+
+  run(sql: string, params: SqlParams, options: SqlOptions): AnyResult {
+    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
+    const bound = encodeParams(params, this.#limits)
+    if (!prepared.statement.reader) return this.#change(prepared, bound)
+    if (prepared.statement.readonly) return this.#read(prepared, bound, options)
+    // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.
+    return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+  }
+
+  #change(
+    { statement, changesRows, changesSchema, insertRowid }: PreparedStatement,
+    bound: unknown,
+  ): AnyResult {
+    insertRowid.begin()
+    const { changes, lastInsertRowid } = statement.run(bound)
+    if (changesSchema) this.statements.schemaChanged()
+    if (this.#transactions.depth === 0) this.#events.changed()
+    return {
+      columns: [],
+      rows: [],
+      changes: changesRows ? changes : 0,
+      lastInsertRowid: insertRowid.end(changes, lastInsertRowid as bigint),
+    }
+  }
+
+  #changeAndRead(prepared: PreparedStatement, bound: unknown, options: SqlOptions): AnyResult {
+    const { changesRows, insertRowid } = prepared
+    insertRowid.begin()
+    const result = this.#read(prepared, bound, options)
+    if (!changesRows) return result
+    this.#changes ??= this.#connection.prepare(CHANGES).raw().safeIntegers() as Statement
+    const [changes, rowid] = this.#changes.get() as [bigint, bigint]
+    result.changes = Number(changes)
+    result.lastInsertRowid = insertRowid.end(result.changes, rowid)
+    return result
+  }
+
+  #read(prepared: PreparedStatement, bound: unknown, { rowMode, limits }: SqlOptions): AnyResult {
+    const { statement } = prepared
+    const values = limits
+      ? collectRows(statement.iterate(bound) as Iterable<RawRow>, limits)
+      : (statement.all(bound) as RawRow[]).map(decodeRow)
+    const columns = this.statements.columns(prepared)
+    return {
+      columns: [...columns],
+      rows: rowMode === 'array' ? values : values.map((row) => rowObject(columns, row)),
+      changes: 0,
+      lastInsertRowid: null,
+    }
+  }
+}

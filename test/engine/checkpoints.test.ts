@@ -1,0 +1,241 @@
+import fs from 'node:fs'
+import Database from 'better-sqlite3'
+import { describe, expect, test } from 'vitest'
+import type { CellDatabase, WalState } from '../../src/engine/cell-database.ts'
+import { openTestDatabase } from '../fixtures/open-test-database.ts'
+import { codeOf } from '../fixtures/thrown.ts'
+
+const FRAME_BYTES = 4_096 + 24
+const CHECKPOINT_BYTES = 100 * FRAME_BYTES
+
+function walBytes(database: CellDatabase): number {
+  return fs.statSync(`${database.path}-wal`, { throwIfNoEntry: false })?.size ?? 0
+}
+
+/** What a test does to a cell again and again, each a commit of its own. */
+const WRITERS: Record<string, (database: CellDatabase, i: number) => void> = {
+  'tiny updates of one row': (database, i) => database.sql('UPDATE t SET b = ? WHERE a = 1', [i]),
+  'inserts of small rows': (database, i) => database.sql('INSERT INTO t (b) VALUES (?)', [i]),
+  'inserts with RETURNING': (database, i) => database.sql('INSERT INTO t (b) VALUES (?) RETURNING a', [i]),
+  transactions: (database, i) =>
+    database.transaction(() => database.sql('INSERT INTO t (b) VALUES (?)', [i])),
+  'schema changes': (database, i) => database.sql(i % 2 === 0 ? 'CREATE TABLE u (a)' : 'DROP TABLE u'),
+  'one row whose size no parameter shows': (database) =>
+    database.sql('UPDATE t SET b = zeroblob(200000) WHERE a = 1'),
+  'deletes that cascade': (database) => {
+    database.sql('INSERT INTO p VALUES (1)')
+    database.sql(
+      'INSERT INTO c SELECT 1, zeroblob(2000) FROM (VALUES (1), (2), (3), (4), (5), (6), (7), (8))',
+    )
+    database.sql('DELETE FROM p')
+  },
+  'statements that rewrite an index': (database) => database.sql('REINDEX'),
+}
+
+describe('only the engine checkpoints, and the log stays bounded (invariant 7)', () => {
+  test('SQLite does none by itself', () => {
+    const database = openTestDatabase()
+    expect(database.prepare('PRAGMA wal_autocheckpoint').pluck().get()).toBe(0)
+  })
+
+  test.each(Object.keys(WRITERS))('with %s', (name) => {
+    const write = WRITERS[name] as (typeof WRITERS)[string]
+    let checkpoints = 0
+    const hooks = { afterCheckpoint: () => void checkpoints++ }
+    const database = openTestDatabase({ checkpointBytes: CHECKPOINT_BYTES, durability: 'relaxed', hooks })
+    database.sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+    database.sql('CREATE INDEX tb ON t (b)')
+    database.sql('CREATE TABLE p (id INTEGER PRIMARY KEY)')
+    database.sql('CREATE TABLE c (p REFERENCES p ON DELETE CASCADE, b)')
+    database.sql('INSERT INTO t VALUES (1, randomblob(100000))')
+    let largest = 0
+    for (let i = 0; i < 600; i++) {
+      write(database, i)
+      largest = Math.max(largest, walBytes(database))
+    }
+    expect(checkpoints).toBeGreaterThan(2)
+    // What one transaction can write lies on top of the bound: the look comes after it.
+    expect(largest).toBeLessThan(2 * CHECKPOINT_BYTES + 200_000)
+  })
+
+  test('with one statement larger than all bounds: the file is short again once others have written', () => {
+    const database = openTestDatabase({ checkpointBytes: CHECKPOINT_BYTES, durability: 'relaxed' })
+    database.sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+    database.sql('INSERT INTO t (b) VALUES (zeroblob(20000000))')
+    expect(walBytes(database)).toBeGreaterThan(20_000_000)
+    database.sql('INSERT INTO t (b) VALUES (1)')
+    expect(walBytes(database)).toBeLessThanOrEqual(CHECKPOINT_BYTES + 10 * FRAME_BYTES)
+  })
+
+  test('closing leaves no log behind, and nothing in it is lost', () => {
+    const database = openTestDatabase()
+    database.sql('CREATE TABLE t (a)')
+    database.sql('INSERT INTO t VALUES (1)')
+    database.close()
+    expect(fs.existsSync(`${database.path}-wal`)).toBe(false)
+    const file = new Database(database.path)
+    expect(file.prepare('SELECT a FROM t').pluck().all()).toEqual([1])
+    file.close()
+  })
+})
+
+describe('the hooks', () => {
+  test('hear of each log before it is moved, with its frames, and afterwards', () => {
+    const heard: (string | WalState)[] = []
+    const database = openTestDatabase({
+      hooks: {
+        beforeCheckpoint: (_, wal) => void heard.push(wal),
+        afterCheckpoint: () => void heard.push('after'),
+      },
+    })
+    expect(database.checkpoint()).toBe(true)
+    expect(heard).toEqual([])
+    database.sql('CREATE TABLE t (a)')
+    const { frames } = database.walState()
+    expect(frames).toBeGreaterThan(0)
+    expect(database.checkpoint('TRUNCATE')).toBe(true)
+    expect(heard).toEqual([{ frames, checkpointed: 0 }, 'after'])
+    expect(database.walState()).toEqual({ frames: 0, checkpointed: 0 })
+  })
+
+  test('hear of the first change since the cell was marked clean, and of no other', () => {
+    let changes = 0
+    const database = openTestDatabase({ hooks: { changed: () => void changes++ } })
+    database.sql('CREATE TABLE t (a)')
+    database.sql('INSERT INTO t VALUES (1)')
+    expect({ changes, dirty: database.dirty }).toEqual({ changes: 1, dirty: true })
+    database.markClean()
+    database.sql('SELECT * FROM t')
+    expect(() => database.sql('INSERT INTO t SELECT nothing')).toThrow()
+    expect(() =>
+      database.transaction(() => {
+        database.sql('INSERT INTO t VALUES (2)')
+        throw new Error('undo')
+      }),
+    ).toThrow('undo')
+    expect({ changes, dirty: database.dirty }).toEqual({ changes: 1, dirty: false })
+    database.transaction(() => database.sql('INSERT INTO t VALUES (3)'))
+    expect({ changes, dirty: database.dirty }).toEqual({ changes: 2, dirty: true })
+  })
+
+  test('that fail after a commit do not make the commit look failed', () => {
+    const failures: unknown[] = []
+    const database = openTestDatabase({
+      checkpointBytes: FRAME_BYTES,
+      hooks: {
+        changed: () => {
+          throw new Error('changed')
+        },
+        beforeCheckpoint: () => {
+          throw new Error('beforeCheckpoint')
+        },
+        failed: (error) => void failures.push((error as Error).message),
+      },
+    })
+    database.sql('CREATE TABLE t (a)')
+    database.transaction(() => database.sql('INSERT INTO t VALUES (1)'))
+    expect(database.sql('SELECT * FROM t').rows).toEqual([{ a: 1 }])
+    expect(new Set(failures)).toEqual(new Set(['changed', 'beforeCheckpoint']))
+  })
+})
+
+describe('a hold, while the file is read', () => {
+  test('keeps the file as it is; the release makes up for it', () => {
+    const database = openTestDatabase({ checkpointBytes: CHECKPOINT_BYTES, durability: 'relaxed' })
+    database.sql('CREATE TABLE t (a)')
+    database.checkpoint('TRUNCATE')
+    const hold = database.holdCheckpoints()
+    const before = fs.statSync(database.path, { bigint: true })
+    for (let i = 0; i < 300; i++) database.sql('INSERT INTO t VALUES (randomblob(3000))')
+    expect(database.checkpoint('TRUNCATE')).toBe(false)
+    const during = fs.statSync(database.path, { bigint: true })
+    expect([during.size, during.mtimeNs]).toEqual([before.size, before.mtimeNs])
+    expect(walBytes(database)).toBeGreaterThan(CHECKPOINT_BYTES)
+    expect(database.busy).toBe(true)
+    hold.release()
+    expect(hold.broken).toBe(false)
+    expect(database.busy).toBe(false)
+    expect(database.walState()).toMatchObject({ checkpointed: database.walState().frames })
+  })
+
+  test('a second one outlasts the first', () => {
+    const database = openTestDatabase()
+    database.sql('CREATE TABLE t (a)')
+    const [first, second] = [database.holdCheckpoints(), database.holdCheckpoints()]
+    first.release()
+    first.release()
+    expect(database.checkpoint()).toBe(false)
+    second.release()
+    expect(database.checkpoint()).toBe(true)
+  })
+
+  test('is broken once the log outgrows its bound', () => {
+    const database = openTestDatabase({
+      checkpointBytes: CHECKPOINT_BYTES,
+      limits: { walBytesMax: 3 * CHECKPOINT_BYTES },
+      durability: 'relaxed',
+    })
+    database.sql('CREATE TABLE t (a)')
+    const hold = database.holdCheckpoints()
+    let largest = 0
+    for (let i = 0; i < 1_000; i++) {
+      database.sql('INSERT INTO t VALUES (randomblob(3000))')
+      largest = Math.max(largest, walBytes(database))
+    }
+    expect(hold.broken).toBe(true)
+    expect(largest).toBeLessThan(4 * CHECKPOINT_BYTES)
+    expect(() => hold.release()).not.toThrow()
+  })
+
+  test('is broken when the cell is closed under it, and its descriptor still reads the same file', () => {
+    const database = openTestDatabase()
+    database.sql('CREATE TABLE t (a)')
+    const hold = database.holdCheckpoints()
+    const descriptor = database.readDescriptor()
+    const { ino } = fs.fstatSync(descriptor)
+    database.close()
+    expect(hold.broken).toBe(true)
+    expect(fs.fstatSync(descriptor).ino).toBe(ino)
+    hold.release()
+    expect(() => fs.fstatSync(descriptor)).toThrow('EBADF')
+  })
+})
+
+describe('with a foreign reader in the way', () => {
+  test('checkpoints are tried again only when the log has grown, and the log is kept for each only once', () => {
+    let tries = 0
+    const database = openTestDatabase({
+      checkpointBytes: CHECKPOINT_BYTES,
+      durability: 'relaxed',
+      hooks: { beforeCheckpoint: () => void tries++ },
+    })
+    database.sql('CREATE TABLE t (a)')
+    const reader = new Database(database.path, { readonly: true })
+    reader.exec('BEGIN')
+    reader.prepare('SELECT * FROM t').all()
+    for (let i = 0; i < 1_000; i++) database.sql('INSERT INTO t VALUES (randomblob(3000))')
+    const logs = database.walState().frames / 100
+    expect(tries).toBeGreaterThan(1)
+    expect(tries).toBeLessThanOrEqual(logs + 1)
+    reader.exec('COMMIT')
+    reader.close()
+    for (let i = 0; i < 200; i++) database.sql('INSERT INTO t VALUES (randomblob(3000))')
+    expect(walBytes(database)).toBeLessThan(3 * CHECKPOINT_BYTES)
+  })
+})
+
+test('no checkpoint is made inside a transaction', () => {
+  const database = openTestDatabase()
+  database.transaction(() => {
+    database.sql('CREATE TABLE t (a)')
+    expect(database.checkpoint()).toBe(false)
+  })
+  expect(database.checkpoint()).toBe(true)
+})
+
+test('closing twice is closing once', () => {
+  const database = openTestDatabase()
+  database.close()
+  database.close()
+  expect(codeOf(() => database.sql('SELECT 1'))).toBe('store_closed')
+})

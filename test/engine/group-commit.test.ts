@@ -1,0 +1,250 @@
+import { describe, expect, test } from 'vitest'
+import type { Cell } from '../../src/cell.ts'
+import { StorePaths } from '../../src/engine/cell-path.ts'
+import { openTestCell } from '../fixtures/open-test-store.ts'
+import { codeOf, rejectedBy } from '../fixtures/thrown.ts'
+import { commitsIn } from '../fixtures/wal-commits.ts'
+
+async function cellWithTable(): Promise<Cell> {
+  const { cell } = await openTestCell()
+  cell.sql('CREATE TABLE t (a PRIMARY KEY)')
+  return cell
+}
+
+function rows(cell: Cell): unknown[] {
+  return cell.sql('SELECT a FROM t ORDER BY rowid', [], { rowMode: 'array' }).rows.flat()
+}
+
+function insert(cell: Cell, value: number | string): Promise<number> {
+  return cell.commit(() => cell.sql('INSERT INTO t VALUES (?)', [value]).changes)
+}
+
+describe('a group', () => {
+  test('resolves each with what its work returned, in the order in which they came', async () => {
+    const cell = await cellWithTable()
+    const order: number[] = []
+    const results = await Promise.all(
+      Array.from({ length: 50 }, async (_, i) => {
+        const value = await cell.commit(() => {
+          cell.sql('INSERT INTO t VALUES (?)', [i])
+          return cell.kv.incr('n')
+        })
+        order.push(i)
+        return value
+      }),
+    )
+    expect(results).toEqual(Array.from({ length: 50 }, (_, i) => i + 1))
+    expect(order).toEqual(Array.from({ length: 50 }, (_, i) => i))
+    expect(rows(cell)).toEqual(order)
+  })
+
+  test('is one transaction, so that it costs one fsync', async () => {
+    const { cell, directory } = await openTestCell()
+    cell.kv.put('warm', 'up')
+    const wal = new StorePaths(directory).cell(cell.id).wal
+    const before = commitsIn(wal)
+    await Promise.all(Array.from({ length: 100 }, (_, i) => cell.commit(() => cell.kv.put(`k${i}`, 'v'))))
+    expect(commitsIn(wal) - before).toBe(1)
+  })
+
+  test('of more than 512 is all carried out', async () => {
+    const cell = await cellWithTable()
+    const counts = await Promise.all(Array.from({ length: 1_300 }, (_, i) => insert(cell, i)))
+    expect(counts.every((changes) => changes === 1)).toBe(true)
+    expect(rows(cell)).toEqual(Array.from({ length: 1_300 }, (_, i) => i))
+  })
+
+  test('work may queue more work', async () => {
+    const cell = await cellWithTable()
+    const inner: Promise<number>[] = []
+    await cell.commit(() => {
+      inner.push(insert(cell, 2))
+      cell.sql('INSERT INTO t VALUES (1)')
+    })
+    await Promise.all(inner)
+    expect(rows(cell)).toEqual([1, 2])
+  })
+
+  test('transactions inside of it are savepoints', async () => {
+    const cell = await cellWithTable()
+    await Promise.all([
+      cell.commit(() => {
+        cell.sql('INSERT INTO t VALUES (1)')
+        expect(() =>
+          cell.transaction(() => {
+            cell.sql('INSERT INTO t VALUES (2)')
+            throw new Error('inner')
+          }),
+        ).toThrow('inner')
+      }),
+      insert(cell, 3),
+    ])
+    expect(rows(cell)).toEqual([1, 3])
+  })
+
+  test('functions that return a promise are refused', async () => {
+    const cell = await cellWithTable()
+    const work = async () => {
+      cell.sql('INSERT INTO t VALUES (1)')
+    }
+    const both = await Promise.allSettled([cell.commit(work), insert(cell, 2)])
+    expect(both.map(({ status }) => status)).toEqual(['rejected', 'fulfilled'])
+    expect(rows(cell)).toEqual([2])
+  })
+
+  test('of a closed store is refused', async () => {
+    const { store, cell } = await openTestCell()
+    cell.kv.put('k', 'v')
+    await store.close()
+    expect(await rejectedBy(cell.commit(() => cell.kv.get('k')))).toMatchObject({ code: 'store_closed' })
+  })
+
+  test('that is queued when the store closes is still carried out', async () => {
+    const test = await openTestCell()
+    const queued = [1, 2, 3].map(() => test.cell.commit(() => test.cell.kv.incr('n')))
+    const closed = test.store.close()
+    expect(await Promise.all(queued)).toEqual([1, 2, 3])
+    await closed
+    const store = await test.reopen()
+    expect(store.openCell(test.cell.id).kv.get('n')).toBe('3')
+  })
+
+  test('that is queued when the cell is deleted is still answered', async () => {
+    const { store, cell } = await openTestCell()
+    const queued = [1, 2].map(() => cell.commit(() => cell.kv.incr('n')))
+    store.deleteCell(cell.id)
+    expect(await Promise.all(queued)).toEqual([1, 2])
+    expect(await rejectedBy(cell.commit(() => cell.kv.incr('n')))).toMatchObject({ code: 'cell_not_found' })
+  })
+})
+
+describe('no request sees its neighbour (invariant 8)', () => {
+  test('a failure is the failing one’s own', async () => {
+    const cell = await cellWithTable()
+    const mine = new Error('mine')
+    const settled = await Promise.allSettled([
+      insert(cell, 1),
+      insert(cell, 1),
+      cell.commit(() => {
+        cell.sql('INSERT INTO t VALUES (2)')
+        cell.kv.put('k', 'v')
+        throw mine
+      }),
+      cell.commit(() => cell.sql('SELEC 1')),
+      cell.commit(() => cell.kv.get('k') ?? 'none'),
+      insert(cell, 3),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual([
+      'fulfilled',
+      'rejected',
+      'rejected',
+      'rejected',
+      'fulfilled',
+      'fulfilled',
+    ])
+    expect(settled[1]).toMatchObject({ reason: { code: 'constraint_violation' } })
+    expect((settled[2] as PromiseRejectedResult).reason).toBe(mine)
+    expect(settled[4]).toMatchObject({ value: 'none' })
+    expect(rows(cell)).toEqual([1, 3])
+  })
+
+  const ENDER = 'INSERT OR ROLLBACK INTO t VALUES (1)'
+
+  test.each([0, 1, 5, 9])('one that ends the whole transaction is undone alone (at %i of 10)', async (at) => {
+    const cell = await cellWithTable()
+    cell.sql('INSERT INTO t VALUES (1)')
+    const works = Array.from({ length: 10 }, (_, i) =>
+      i === at ? cell.commit(() => cell.sql(ENDER)) : insert(cell, 100 + i),
+    )
+    const settled = await Promise.allSettled(works)
+    expect(settled[at]).toMatchObject({ status: 'rejected', reason: { code: 'constraint_violation' } })
+    expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(9)
+    const others = Array.from({ length: 10 }, (_, i) => 100 + i).filter((_, i) => i !== at)
+    expect(rows(cell)).toEqual([1, ...others])
+  })
+
+  test('one that ends the transaction and hides the error fails all the same', async () => {
+    const cell = await cellWithTable()
+    cell.sql('INSERT INTO t VALUES (1)')
+    const swallow = () => {
+      cell.sql('INSERT INTO t VALUES (50)')
+      expect(codeOf(() => cell.sql(ENDER))).toBe('constraint_violation')
+      expect(codeOf(() => cell.sql('INSERT INTO t VALUES (51)'))).toBe('sql_error')
+      return 'all is well'
+    }
+    const [first, second, third] = await Promise.allSettled([
+      insert(cell, 2),
+      cell.commit(swallow),
+      insert(cell, 3),
+    ])
+    expect([first?.status, second?.status, third?.status]).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(second).toMatchObject({ reason: { code: 'sql_error' } })
+    expect(rows(cell)).toEqual([1, 2, 3])
+  })
+
+  test('all of them ending it is all of them failing', async () => {
+    const cell = await cellWithTable()
+    cell.sql('INSERT INTO t VALUES (1)')
+    const settled = await Promise.allSettled(
+      Array.from({ length: 20 }, () => cell.commit(() => cell.sql(ENDER))),
+    )
+    for (const each of settled) expect(each).toMatchObject({ reason: { code: 'constraint_violation' } })
+    expect(rows(cell)).toEqual([1])
+  })
+
+  test('one that breaks a deferred foreign key, which only COMMIT finds out, fails alone', async () => {
+    const cell = await cellWithTable()
+    cell.sql('CREATE TABLE p (id INTEGER PRIMARY KEY)')
+    cell.sql('CREATE TABLE c (p REFERENCES p DEFERRABLE INITIALLY DEFERRED)')
+    const settled = await Promise.allSettled([
+      insert(cell, 1),
+      cell.commit(() => cell.sql('INSERT INTO c VALUES (7)')),
+      insert(cell, 2),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(settled[1]).toMatchObject({ reason: { code: 'constraint_violation' } })
+    expect(rows(cell)).toEqual([1, 2])
+  })
+
+  test('a schema change that is undone leaves no stale column names to the next', async () => {
+    const { cell } = await openTestCell()
+    cell.sql('CREATE TABLE u (old)')
+    cell.sql('INSERT INTO u VALUES (1)')
+    const [, after] = await Promise.allSettled([
+      cell.commit(() => {
+        cell.sql('ALTER TABLE u RENAME COLUMN old TO new')
+        expect(cell.sql('SELECT * FROM u').rows).toEqual([{ new: 1 }])
+        throw new Error('undo')
+      }),
+      cell.commit(() => cell.sql('SELECT * FROM u').rows),
+    ])
+    expect(after).toMatchObject({ value: [{ old: 1 }] })
+  })
+
+  test('a full cell fails those that do not fit, and no others', async () => {
+    const { cell } = await openTestCell({ limits: { cellBytesMax: 262_144 } })
+    const settled = await Promise.allSettled([
+      cell.commit(() => cell.kv.put('small', 'v')),
+      cell.commit(() => cell.kv.put('large', 'x'.repeat(500_000))),
+      cell.commit(() => cell.kv.put('other', 'v')),
+    ])
+    expect(settled.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+    expect(settled[1]).toMatchObject({ reason: { code: 'cell_full' } })
+    expect([cell.kv.get('small'), cell.kv.get('large'), cell.kv.get('other')]).toEqual(['v', undefined, 'v'])
+  })
+
+  test('nothing is answered before the COMMIT that holds it', async () => {
+    const { cell, directory } = await openTestCell()
+    cell.kv.put('warm', 'up')
+    const wal = new StorePaths(directory).cell(cell.id).wal
+    const commits = commitsIn(wal)
+    let during = -1
+    const first = cell.commit(() => cell.kv.put('a', 'v')).then(() => commitsIn(wal))
+    const second = cell.commit(() => {
+      during = commitsIn(wal)
+    })
+    await second
+    expect(during).toBe(commits)
+    expect(await first).toBe(commits + 1)
+  })
+})
