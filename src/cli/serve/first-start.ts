@@ -1,3 +1,4 @@
+import { parseApiKey } from '../../auth/api-key.ts'
 import type { CreatedApiKey } from '../../auth/api-keys.ts'
 import type { Clock } from '../../engine/clock.ts'
 import type { Log } from '../../engine/log.ts'
@@ -40,9 +41,17 @@ export async function issueFirstKey(
     }
     return undefined
   }
+  if (rootKey !== undefined && parseApiKey(rootKey) === undefined) throw noKey()
   const key = store.firstKey.issue(rootKey)
   await untilStored(store, waitMs, store.clock)
   return { key, chosen: rootKey !== undefined }
+}
+
+function noKey(): CellError {
+  return new CellError(
+    'invalid_setting',
+    'CELLSTORE_ROOT_KEY is no key of ours: a character is wrong, missing or too much. `cellstore keys generate` makes one.',
+  )
 }
 
 async function untilStored(store: CellStore, waitMs: number, clock: Clock): Promise<void> {

@@ -1,0 +1,322 @@
+import { execFileSync, spawn } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { parseApiKey } from '../../src/auth/api-key.ts'
+import { StorePaths } from '../../src/engine/cell-path.ts'
+import { DirectoryLock } from '../../src/engine/directory-lock.ts'
+import { PROJECT, shellEnv } from '../package/run.ts'
+import { until, Workplace } from './support/workplace.ts'
+
+const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/
+const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
+const NUMBER = expect.any(Number)
+const UNKNOWN = '00000000-0000-4000-8000-000000000000'
+
+describe('keys generate', () => {
+  test('prints a key with a valid checksum, another one each time, and needs no store', async () => {
+    const place = new Workplace()
+    const keys = [
+      await place.text('keys', 'generate'),
+      (await place.json('keys', 'generate'))['key'] as string,
+    ]
+    for (const key of keys) expect(parseApiKey(key)).toBe(key)
+    expect(keys[0]).not.toBe(keys[1])
+    expect(fs.readdirSync(place.folder)).toEqual([])
+  })
+})
+
+describe('on a running node', () => {
+  let place: Workplace
+
+  beforeEach(async () => {
+    place = new Workplace()
+    await place.serve()
+  })
+
+  test('--json prints one document, with the names of the HTTP contract', async () => {
+    const key = await place.json('keys', 'create', '--name', 'laptop')
+    expect(key).toEqual({
+      id: expect.stringMatching(UUID),
+      key: expect.stringMatching(/^cell_sk_[0-9A-Za-z]{49}$/),
+      name: 'laptop',
+      hint: (key['key'] as string).slice(0, 12),
+      created_at: TIME,
+      account_id: expect.stringMatching(UUID),
+    })
+    const account_id = key['account_id']
+    expect(await place.json('keys', 'list')).toEqual([
+      {
+        id: key['id'],
+        name: 'laptop',
+        hint: key['hint'],
+        created_at: key['created_at'],
+        last_used_at: null,
+        account_id,
+      },
+      expect.objectContaining({ name: 'first key', account_id }),
+    ])
+    const cell = await place.json('cells', 'create', '--name', 'acme')
+    expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', created_at: TIME, account_id })
+    expect(await place.json('cells', 'list')).toEqual({ databases: [cell], next_cursor: null })
+
+    const id = cell['id'] as string
+    expect(await place.json('sql', id, 'CREATE TABLE t (a, b, c)')).toMatchObject({ columns: [], rows: [] })
+    await place.text('sql', id, 'INSERT INTO t VALUES (?, ?, ?)', '-42', 'null', 'text')
+    expect(await place.json('sql', id, 'SELECT *, typeof(a) AS t FROM t')).toEqual({
+      columns: ['a', 'b', 'c', 't'],
+      rows: [{ a: -42, b: null, c: 'text', t: 'integer' }],
+      row_count: 1,
+      changes: 0,
+      last_insert_rowid: null,
+      duration_ms: NUMBER,
+    })
+    expect(
+      await place.json('sql', id, 'SELECT :n AS n', '--json-params', '{"n": 9223372036854775807}'),
+    ).toMatchObject({
+      rows: [{ n: '9223372036854775807' }],
+    })
+
+    const snapshot = await place.json('backup', id)
+    const stored = {
+      size_bytes: NUMBER,
+      sha256: expect.stringMatching(/^[0-9a-f]{64}$/),
+      created_at: TIME,
+      duration_ms: NUMBER,
+    }
+    expect(snapshot).toEqual({
+      version: expect.stringMatching(/^snapshots\/.*Z$/),
+      kind: 'snapshot',
+      ...stored,
+    })
+    await place.text('sql', id, 'DELETE FROM t')
+    const base_version = snapshot['version'] as string
+    const incremental = await place.json('backup', id, '--incremental')
+    expect(incremental).toEqual({ version: expect.any(String), kind: 'incremental', ...stored, base_version })
+    expect(await place.json('backups', 'list', id)).toEqual({
+      backups: [
+        {
+          version: incremental['version'],
+          kind: 'incremental',
+          size_bytes: NUMBER,
+          created_at: TIME,
+          base_version,
+        },
+        { version: base_version, kind: 'snapshot', size_bytes: NUMBER, created_at: TIME, base_version: null },
+      ],
+      next_cursor: null,
+    })
+    expect(await place.json('restore', id, '--version', base_version)).toEqual({
+      restored: true,
+      version: base_version,
+      kind: 'snapshot',
+      size_bytes: NUMBER,
+      duration_ms: NUMBER,
+    })
+    expect(await place.json('sql', id, 'SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 1 }] })
+    expect(await place.json('cells', 'delete', id)).toEqual({ id, deleted: true })
+    expect(await place.json('restore', id)).toMatchObject({ version: incremental['version'] })
+    expect(await place.json('keys', 'revoke', key['id'] as string)).toEqual({
+      id: key['id'],
+      revoked: true,
+      revoked_at: TIME,
+    })
+  })
+
+  test('people get tables, and what a script can take: a key, an id', async () => {
+    const key = await place.text('keys', 'create')
+    expect(parseApiKey(key)).toBe(key)
+    const cell = await place.text('cells', 'create', '--name', 'bell\u0007')
+    expect(cell).toMatch(UUID)
+    const [heading, row] = (await place.text('cells', 'list')).split('\n')
+    expect(heading).toMatch(/^ID +NAME +CREATED +ACCOUNT$/)
+    expect(row).toMatch(new RegExp(`^${cell} {2}bell\\\\x07 {2}`))
+    expect(await place.text('keys', 'list')).toMatch(/^ID +NAME +HINT .*\n.*\n.*first key/)
+    expect(await place.text('sql', cell, 'SELECT 1 AS a, NULL AS b')).toMatch(/^a {2}b\n1 {2}NULL\n1 row, /)
+    expect(await place.text('sql', cell, 'CREATE TABLE t (a)')).toMatch(/^0 rows changed, /)
+    expect(await place.text('backup', cell)).toMatch(/^snapshots\/.*Z\nsnapshot, .*B in \d/)
+    expect(await place.text('backups', 'list', cell)).toMatch(/^VERSION +KIND +SIZE +CREATED\nsnapshots\//)
+    expect(await place.text('restore', cell)).toMatch(/^Restored snapshots\/.*\.$/)
+    expect(await place.text('cells', 'delete', cell)).toBe(`Deleted ${cell}. Its backups, if any, stay.`)
+  })
+
+  test('an error is {code, message} with --json, and the exit code is 1', async () => {
+    expect(await place.failure('sql', UNKNOWN, 'SELECT 1')).toEqual({
+      exit: 1,
+      code: 'cell_not_found',
+      message: expect.any(String),
+    })
+    expect(await place.failure('keys', 'revoke', UNKNOWN)).toMatchObject({
+      exit: 1,
+      code: 'api_key_not_found',
+    })
+    expect(await place.failure('restore', UNKNOWN)).toMatchObject({ exit: 1, code: 'backup_not_found' })
+    expect(await place.failure('cells', 'create', '--account', 'x')).toMatchObject({
+      exit: 1,
+      code: 'invalid_request',
+    })
+    await place.text('keys', 'create', '--new-account')
+    const accounts = (await place.json<{ account_id: string }[]>('keys', 'list')).map(
+      ({ account_id }) => account_id,
+    )
+    expect(new Set(accounts).size).toBe(2)
+    const { message } = await place.failure('keys', 'create')
+    for (const account of accounts) expect(message).toContain(account)
+    expect(await place.json('cells', 'create', '--account', accounts[0] as string)).toMatchObject({
+      account_id: accounts[0],
+    })
+  })
+})
+
+test('on a stopped node the same commands open the store themselves', async () => {
+  const place = new Workplace()
+  await (await place.serve()).stop()
+  const { account_id } = await place.json('keys', 'create', '--new-account', '--name', 'laptop')
+  const cell = await place.json('cells', 'create', '--account', account_id as string)
+  expect(cell).toEqual({ id: expect.stringMatching(UUID), name: null, created_at: TIME, account_id })
+  const id = cell['id'] as string
+  await place.text('sql', id, 'CREATE TABLE t AS SELECT ? AS n', '42')
+  const { version } = await place.json('backup', id)
+  await place.text('sql', id, 'DELETE FROM t')
+  expect(await place.json('restore', id)).toMatchObject({ restored: true, version })
+  expect(await place.json('sql', id, 'SELECT * FROM t')).toMatchObject({ rows: [{ n: 42 }] })
+  const node = await place.serve()
+  expect(await place.json('cells', 'list')).toEqual({ databases: [cell], next_cursor: null })
+  expect(await node.stop()).toEqual([0, null])
+})
+
+describe('reaching the store', () => {
+  test('a key that a command makes on a running node is good at once, and one that it revokes is bad at once', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    const { id, key } = await place.json<{ id: string; key: string }>('keys', 'create')
+    expect((await node.request('GET', '/v1/databases', undefined, key)).status).toBe(200)
+    await place.text('keys', 'revoke', id)
+    expect((await node.request('GET', '/v1/databases', undefined, key)).status).toBe(401)
+  })
+
+  test('what a killed node left behind is no hindrance', async () => {
+    const place = new Workplace()
+    await (await place.serve()).stop('SIGKILL')
+    expect(place.has('data', 'admin.sock')).toBe(true)
+    expect(await place.json<object[]>('keys', 'list')).toHaveLength(1)
+    const again = await place.serve()
+    expect(await place.json<object[]>('keys', 'list')).toHaveLength(1)
+    expect(place.readOwner().pid).toBe(again.pid)
+  })
+
+  test('a data directory whose path is too long for a socket has it elsewhere', async () => {
+    const place = new Workplace({ CELLSTORE_DATA_DIR: path.join('x'.repeat(100), 'data') })
+    const node = await place.serve()
+    const { socket } = JSON.parse(
+      fs.readFileSync(path.join(place.folder, 'x'.repeat(100), 'data', 'owner.json'), 'utf8'),
+    ) as { socket: string }
+    expect(socket).not.toContain('x'.repeat(100))
+    expect(fs.statSync(socket).mode & 0o777).toBe(0o600)
+    expect(fs.statSync(path.dirname(socket)).mode & 0o777).toBe(0o700)
+    expect(await place.json<object[]>('keys', 'list')).toHaveLength(1)
+    await node.stop()
+    expect(fs.existsSync(path.dirname(socket))).toBe(false)
+  })
+
+  test('where there is no store none is made', async () => {
+    const place = new Workplace()
+    expect(await place.failure('keys', 'list')).toMatchObject({
+      exit: 1,
+      code: 'store_not_found',
+      message: expect.stringContaining('cellstore serve'),
+    })
+    expect(await place.failure('keys', 'create', '--new-account')).toMatchObject({ code: 'store_not_found' })
+    expect(fs.readdirSync(place.folder)).toEqual([])
+  })
+
+  test('an owner that takes no commands is named', async () => {
+    const place = new Workplace()
+    await (await place.serve()).stop()
+    const lock = DirectoryLock.acquire(new StorePaths(place.dataDir))
+    try {
+      const { code, message } = await place.failure('keys', 'list')
+      expect(code).toBe('store_locked')
+      expect(message).toMatch(new RegExp(`process ${process.pid}\\b.*takes no commands`))
+    } finally {
+      lock.release()
+    }
+  })
+
+  test('a command that meets a node that is just stopping waits for it', async () => {
+    const place = new Workplace()
+    await (await place.serve()).stop()
+    const lock = DirectoryLock.acquire(new StorePaths(place.dataDir))
+    const listed = place.json<object[]>('keys', 'list')
+    const opened = path.join(place.dataDir, 'lock.db')
+    await until(() => openFiles().some((file) => file === opened), 'the command has found the lock')
+    lock.release()
+    expect(await listed).toHaveLength(1)
+  })
+
+  test('with nothing but the object store, it comes back', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    const cell = await place.text('cells', 'create')
+    await place.text('sql', cell, 'CREATE TABLE t AS SELECT 7 AS n')
+    await place.text('backup', cell)
+    await node.stop('SIGKILL')
+    fs.rmSync(place.dataDir, { recursive: true })
+    expect(await place.json('sql', cell, 'SELECT n FROM t')).toMatchObject({ rows: [{ n: 7 }] })
+  })
+})
+
+describe('a person at a terminal', () => {
+  test.skipIf(!fs.existsSync('/usr/bin/script'))(
+    'sees progress with bytes and rate, and with --json none',
+    async () => {
+      const place = new Workplace()
+      await (await place.serve()).stop()
+      const cell = await place.text('cells', 'create')
+      await place.text('sql', cell, 'CREATE TABLE t AS SELECT randomblob(500000) AS b')
+      const backup = onTerminal(place, ['backup', cell])
+      expect(backup).toMatch(/reading {2}\[.*\] 100% {2}\d+ KiB of \d+ KiB {2}.*B\/s/)
+      expect(backup).toMatch(/storing {2}\[.*\] 100%/)
+      expect(onTerminal(place, ['restore', cell])).toMatch(/fetching \[.*\] 100%/)
+      expect(JSON.parse(onTerminal(place, ['backup', cell, '--json']))).toMatchObject({ kind: 'snapshot' })
+    },
+  )
+})
+
+test('a reader that has seen enough is no failure', async () => {
+  const place = new Workplace()
+  await (await place.serve()).stop()
+  const entry = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
+  const child = spawn(process.execPath, [entry, 'keys', 'list'], {
+    cwd: place.folder,
+    env: shellEnv(),
+    stdio: 'pipe',
+  })
+  child.stdout.destroy()
+  let stderr = ''
+  child.stderr.on('data', (chunk) => {
+    stderr += chunk
+  })
+  await until(() => child.exitCode !== null, 'it ends')
+  expect({ code: child.exitCode, stderr }).toEqual({ code: 0, stderr: '' })
+})
+
+/** Runs a command with a terminal for its output. @returns what a person sees */
+function onTerminal(place: Workplace, args: string[]): string {
+  const entry = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
+  const command = [process.execPath, entry, ...args].map((word) => `'${word}'`).join(' ')
+  const env = { ...shellEnv(), TERM: 'xterm' }
+  return execFileSync('script', ['-qec', command, '/dev/null'], { cwd: place.folder, env, encoding: 'utf8' })
+}
+
+/** What the processes of this user have open. */
+function openFiles(): string[] {
+  return fs.readdirSync('/proc').flatMap((pid) => {
+    if (!/^\d+$/.test(pid) || Number(pid) === process.pid) return []
+    try {
+      return fs.readdirSync(`/proc/${pid}/fd`).map((fd) => fs.readlinkSync(`/proc/${pid}/fd/${fd}`))
+    } catch {
+      return []
+    }
+  })
+}

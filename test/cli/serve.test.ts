@@ -1,0 +1,299 @@
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import net from 'node:net'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { makeApiKey } from '../../src/auth/api-key.ts'
+import { filesBelow } from '../fixtures/temp-directory.ts'
+import { SlowRequest } from './support/slow-request.ts'
+import { until, Workplace } from './support/workplace.ts'
+
+const OK = [0, null]
+
+describe('the first start', () => {
+  test('prints the key once, with a curl line that works, and a second start prints none', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    expect(node.stdout.match(new RegExp(node.key, 'g'))).toHaveLength(2)
+    expect(node.stdout).toContain(`curl -X POST ${node.address}/v1/databases -H "x-api-key: ${node.key}"`)
+    expect(node.stderr).not.toContain(node.key.slice(8))
+    expect((await node.request('POST', '/v1/databases')).status).toBe(201)
+    expect(await node.stop()).toEqual(OK)
+
+    const again = await place.serve()
+    expect(again.stdout).not.toContain('cell_sk_')
+    expect((await again.request('GET', '/v1/api-keys', undefined, node.key)).status).toBe(200)
+    expect(await again.stop()).toEqual(OK)
+  })
+
+  test('has the key in the object store before anybody sees it', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    await node.stop('SIGKILL')
+    fs.rmSync(place.dataDir, { recursive: true })
+    const again = await place.serve()
+    // What was lost is that the key had been shown: then another one is, of the same account.
+    const key = again.key === '' ? node.key : again.key
+    expect((await again.request('GET', '/v1/api-keys', undefined, key)).status).toBe(200)
+    expect(await place.json<object[]>('keys', 'list')).toHaveLength(1)
+  })
+
+  test('keeps what it makes to its owner: folders 0700, files 0600', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    await node.stop()
+    for (const folder of [place.dataDir, place.objects]) {
+      expect(fs.statSync(folder).mode & 0o777).toBe(0o700)
+      for (const file of filesBelow(folder)) {
+        expect([file, fs.statSync(path.join(folder, file)).mode & 0o777]).toEqual([file, 0o600])
+      }
+    }
+    expect(place.has('data', 'owner.json')).toBe(false)
+    expect(place.has('data', 'admin.sock')).toBe(false)
+  })
+
+  test('takes CELLSTORE_ROOT_KEY in place of a new key, and does not print it', async () => {
+    const key = makeApiKey(randomBytes)
+    const place = new Workplace({ CELLSTORE_ROOT_KEY: key })
+    const node = await place.serve()
+    expect(node.stdout + node.stderr).not.toContain(key.slice(12))
+    expect(node.stdout).toContain('$CELLSTORE_ROOT_KEY')
+    expect((await node.request('POST', '/v1/databases', {}, key)).status).toBe(201)
+    await node.stop()
+
+    const other = makeApiKey(randomBytes)
+    place.env['CELLSTORE_ROOT_KEY'] = other
+    const again = await place.serve()
+    expect(again.stderr).toContain('CELLSTORE_ROOT_KEY is ignored')
+    expect((await again.request('GET', '/v1/databases', undefined, other)).status).toBe(401)
+    expect((await again.request('GET', '/v1/databases', undefined, key)).status).toBe(200)
+  })
+
+  test('refuses a root key that is none, without repeating it, and takes a good one next time', async () => {
+    const key = makeApiKey(randomBytes)
+    const place = new Workplace({ CELLSTORE_ROOT_KEY: `${key.slice(0, -1)}!` })
+    const { code, stdout, stderr } = await place.run('serve', '--port', '0')
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(/CELLSTORE_ROOT_KEY.*keys generate/)
+    expect(stderr).not.toContain(key.slice(12, 20))
+    place.env['CELLSTORE_ROOT_KEY'] = key
+    const node = await place.serve()
+    expect((await node.request('GET', '/v1/databases', undefined, key)).status).toBe(200)
+  })
+
+  test('prints one JSON document with --json', async () => {
+    const place = new Workplace()
+    const node = await place.serve('--json')
+    const document = JSON.parse(node.stdout)
+    expect(document).toEqual({
+      version: expect.any(String),
+      address: node.address,
+      store_id: expect.any(String),
+      data_dir: place.dataDir,
+      object_store: pathToFileURL(place.objects).href,
+      first_key: {
+        id: expect.any(String),
+        key: node.key,
+        name: 'first key',
+        hint: node.key.slice(0, 12),
+        created_at: expect.any(String),
+      },
+    })
+    await node.stop()
+    expect(JSON.parse((await place.serve('--json')).stdout).first_key).toBeNull()
+  })
+})
+
+describe('the settings', () => {
+  test('come from the environment, and a flag wins', async () => {
+    const place = new Workplace({ CELLSTORE_PORT: 'not-a-port', CELLSTORE_DATA_DIR: './elsewhere/data' })
+    const node = await place.serve()
+    expect(place.has('elsewhere', 'data', 'catalog.db')).toBe(true)
+    expect(place.has('elsewhere', 'objects', 'store.json')).toBe(true)
+    expect(place.has('data')).toBe(false)
+    await node.stop()
+  })
+
+  test('that are empty count as not set, and unknown ones are named', async () => {
+    const place = new Workplace({ CELLSTORE_DATA_DIR: '', CELLSTORE_BACKUP_KEEP: '', CELLSTORE_DATADIR: 'x' })
+    const node = await place.serve()
+    expect(place.has('data', 'catalog.db')).toBe(true)
+    expect(node.stderr).toMatch(/"level":40.*CELLSTORE_DATADIR/)
+    expect(node.stderr).not.toMatch(/CELLSTORE_DATA_DIR|CELLSTORE_BACKUP_KEEP/)
+  })
+
+  test.each([
+    ['CELLSTORE_PORT', '80a'],
+    ['CELLSTORE_PORT', '65536'],
+    ['CELLSTORE_BACKUP_SNAPSHOT_EVERY', '24'],
+    ['CELLSTORE_BACKUP_INCREMENTAL_EVERY', '500ms'],
+    ['CELLSTORE_BACKUP_KEEP', '0'],
+    ['CELLSTORE_DURABILITY', 'none'],
+    ['CELLSTORE_LOG_LEVEL', 'all'],
+  ])('%s=%s is refused by name, before anything is made', async (name, value) => {
+    const place = new Workplace({ [name]: value })
+    const { code, stdout, stderr } = await place.run(
+      'serve',
+      ...(name === 'CELLSTORE_PORT' ? [] : ['--port', '0']),
+    )
+    expect({ code, stdout }).toEqual({ code: 2, stdout: '' })
+    expect(stderr).toMatch(new RegExp(`^cellstore: .*'${value}' from env '${name}'.*\n$`))
+    expect(place.has('data')).toBe(false)
+  })
+
+  test('of automatic backups are taken: a changed cell is backed up by itself', async () => {
+    const place = new Workplace({ CELLSTORE_BACKUP_INCREMENTAL_EVERY: '1s', CELLSTORE_BACKUP_KEEP: '2' })
+    const node = await place.serve()
+    const { body } = await node.request('POST', '/v1/databases')
+    await node.request('PUT', `/v1/databases/${body['id']}/kv/a`, { value: '1' })
+    await until(async () => {
+      const { body: listed } = await node.request('GET', `/v1/databases/${body['id']}/backups`)
+      return (listed['backups'] as object[]).length > 0
+    }, 'a backup is there')
+  })
+
+  test('say when other machines can connect', async () => {
+    const node = await new Workplace().serve('--host', '0.0.0.0')
+    expect(node.address).toMatch(/^http:\/\/0\.0\.0\.0:\d+$/)
+    expect(node.stderr).toMatch(/"level":40.*put a proxy with TLS in front/)
+    const local = await new Workplace().serve('--host', '127.0.0.1')
+    expect(local.stderr).not.toContain('"level":40')
+  })
+})
+
+describe('a start that can not be', () => {
+  test('on a directory that a node owns names its pid', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    const { code, stdout, stderr } = await place.run('serve', '--port', '0')
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(new RegExp(`^cellstore: .*in use by process ${node.pid}\\b.*\n$`))
+    expect((await node.request('GET', '/v1/databases')).status).toBe(200)
+  })
+
+  test('on a port in use says which, and shows no key', async () => {
+    const taken = net.createServer().listen(0, '127.0.0.1')
+    await new Promise((resolve) => taken.once('listening', resolve))
+    onTestFinished(() => void taken.close())
+    const { port } = taken.address() as net.AddressInfo
+    const place = new Workplace()
+    const { code, stdout, stderr } = await place.run('serve', '--port', String(port))
+    expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+    expect(stderr).toMatch(new RegExp(`^cellstore: Port ${port} on 127.0.0.1 is in use.*--port.*\n$`, 'm'))
+    expect((await place.serve()).key).not.toBe('')
+  })
+
+  test('on a host that is none says so', async () => {
+    const { code, stderr } = await new Workplace().run('serve', '--port', '0', '--host', '203.0.113.1')
+    expect({ code, stderr }).toEqual({
+      code: 1,
+      stderr: expect.stringMatching(/203\.0\.113\.1 is no address of this machine/),
+    })
+  })
+
+  test.each(['data/objects', 'data', '.'])(
+    'with the object store %s in the data directory, or around it, is refused',
+    async (folder) => {
+      const place = new Workplace()
+      const url = pathToFileURL(path.join(place.folder, folder)).href
+      const { code, stdout, stderr } = await place.run('serve', '--port', '0', '--object-store', url)
+      expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
+      expect(stderr).toMatch(/^cellstore: The (object store|data directory) .* lies inside .*\n$/)
+      expect(fs.readdirSync(place.folder)).toEqual([])
+    },
+  )
+
+  test('ends at once when it is asked to while it still waits for its object store', async () => {
+    const place = new Workplace()
+    fs.writeFileSync(place.objects, 'no folder')
+    const child = place.spawn()
+    let stderr = ''
+    child.stderr?.on('data', (chunk) => {
+      stderr += chunk
+    })
+    await until(() => stderr.includes('trying again'), 'it waits')
+    child.kill('SIGTERM')
+    await until(() => child.exitCode !== null, 'it ends', 2_000)
+    expect(child.exitCode).toBe(0)
+    expect(place.has('data', 'catalog.db')).toBe(false)
+  })
+})
+
+describe('SIGTERM and SIGINT', () => {
+  test.each(['SIGTERM', 'SIGINT'] as const)(
+    '%s lets the request under way finish, and ends with 0',
+    async (signal) => {
+      const place = new Workplace()
+      const node = await place.serve()
+      const request = await SlowRequest.begin(node.address, node.key)
+      node.child.kill(signal)
+      await until(() => refuses(node.address), 'no new connection is taken')
+      expect(node.child.exitCode).toBeNull()
+      const { status, body } = await request.finish()
+      expect(status).toBe(201)
+      expect(await node.ended).toEqual(OK)
+
+      const again = await place.serve()
+      const { body: listed } = await again.request('GET', '/v1/databases', undefined, node.key)
+      expect(listed['databases']).toEqual([body])
+    },
+  )
+
+  test('sent twice at once is one wish: the drain is not cut short', async () => {
+    const node = await new Workplace().serve()
+    const request = await SlowRequest.begin(node.address, node.key)
+    for (let i = 0; i < 5; i++) node.child.kill(i % 2 === 0 ? 'SIGTERM' : 'SIGINT')
+    await until(() => refuses(node.address), 'no new connection is taken')
+    expect((await request.finish()).status).toBe(201)
+    expect(await node.ended).toEqual(OK)
+  })
+
+  test('sent again a second later ends it at once, and not with 0', async () => {
+    const node = await new Workplace().serve()
+    await SlowRequest.begin(node.address, node.key)
+    const asked = performance.now()
+    await until(() => {
+      node.child.kill('SIGTERM')
+      return node.child.exitCode !== null
+    }, 'it ends')
+    expect(performance.now() - asked).toBeGreaterThan(1_000)
+    expect(node.child.exitCode).toBe(1)
+    expect(node.stderr).toContain('second signal')
+  })
+
+  test('a request that does not finish is cut at the deadline', async () => {
+    const node = await new Workplace().serve('--drain', '1s')
+    await SlowRequest.begin(node.address, node.key)
+    expect(await node.stop()).toEqual(OK)
+  })
+
+  test('checkpoints are made: no log is left behind', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    const { body } = await node.request('POST', '/v1/databases')
+    await node.request('PUT', `/v1/databases/${body['id']}/kv/a`, { value: '1' })
+    await node.stop()
+    expect(filesBelow(place.dataDir).filter((file) => /-(wal|shm)$/.test(file))).toEqual([])
+  })
+
+  test('that follow a start with `| head` do not end it: nobody needs to read what it prints', async () => {
+    const node = await new Workplace().serve()
+    node.child.stdout?.destroy()
+    node.child.stderr?.destroy()
+    expect((await node.request('GET', '/v1/databases')).status).toBe(200)
+    expect(await node.stop()).toEqual(OK)
+  })
+})
+
+function refuses(address: string): Promise<boolean> {
+  const { hostname, port } = new URL(address)
+  return new Promise((resolve) => {
+    const socket = net.connect(Number(port), hostname)
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(false)
+    })
+    socket.once('error', () => resolve(true))
+  })
+}
