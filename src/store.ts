@@ -104,7 +104,10 @@ export class CellStore {
     fs.rmSync(paths.spool, { recursive: true, force: true })
     this.#state = new LocalState(paths.localState, objectStore?.url)
     if (this.#state.movedFrom !== undefined) {
-      log.warn({ from: this.#state.movedFrom }, 'backups go to another object store than before: there they begin anew')
+      log.warn(
+        { from: this.#state.movedFrom },
+        'backups go to another object store than before: there they begin anew',
+      )
     }
     let catalogTracker: ChangeTracker | undefined
     this.#catalog = new Catalog(
@@ -135,11 +138,16 @@ export class CellStore {
       subjects: this.#subjects(),
       progress: new BackupProgressTable(this.#state),
       clock,
+      log,
       spoolDirectory: paths.spool,
       keep: settings.backups.keep,
       catalogStored: () => this.catalogStored(),
       onChange: (id) => {
-        if (id !== this.id) this.#schedule?.changed()
+        if (id !== this.id) this.#schedule?.changed(id)
+      },
+      onNewTarget: () => {
+        this.#catalogBackup?.startAnew()
+        this.#schedule?.look()
       },
     })
     catalogTracker = this.#backups.tracker(this.id)

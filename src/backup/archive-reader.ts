@@ -21,9 +21,9 @@ export interface ArchiveSink {
 }
 
 /** JSON members are small; a larger one is no backup of ours. */
-const JSON_BYTES_MAX = 16 * 1_048_576
-/** The manifest is a frame of its own at the very front. */
-export const MANIFEST_HEAD_BYTES = 65_536
+const JSON_BYTES_MAX = 4 * 1_048_576
+/** The manifest is a frame of its own at the very front, in no more bytes than these. */
+export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
 
 /**
  * Reads an archive as a stream. Resolves only if every byte was proven: the frames, the seek table, and each member's
@@ -33,54 +33,77 @@ export const MANIFEST_HEAD_BYTES = 65_536
  */
 export async function readArchive(source: AsyncIterable<Uint8Array>, sink: ArchiveSink): Promise<void> {
   const extract = openExtract()
-  const feeding = feed(source, extract)
-  feeding.catch((error) => extract.destroy(error))
-  const seen: Checksums['members'] = []
-  let manifest: Manifest | undefined
-  let checksums: Checksums | undefined
-  try {
-    for await (const entry of extract) {
-      const { name, size = 0 } = entry.header
-      if (checksums !== undefined) throw corrupt(name, 'it follows the checksums')
-      const hashed = new HashedBytes(entry as AsyncIterable<Buffer>)
-      if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await hashed.collect(name))
-      else if (manifest === undefined) {
-        if (name !== MANIFEST_MEMBER) throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
-        manifest = decodeManifest(await hashed.collect(name))
-        sink.manifest(manifest)
-      } else await sink.member(name, size, hashed)
-      if (name !== CHECKSUMS_MEMBER) seen.push({ name, size: hashed.size, sha256: hashed.digest() })
-    }
-    await feeding
-  } catch (error) {
-    extract.destroy()
-    await feeding.catch(() => {})
-    throw error instanceof CellError
-      ? error
-      : await feeding.then(
-          () => corrupt('archive', 'it is not a tar', error),
-          (cause) => cause,
-        )
+  // The first thing that went wrong is the one to report: whatever follows is its consequence.
+  let cause: unknown
+  const fail = (error: unknown) => {
+    cause ??= error
+    extract.destroy(cause as Error)
   }
+  const feeding = feed(source, extract).catch(fail)
+  const checks = readMembers(extract, sink).catch((error) => {
+    fail(isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error)
+    return undefined
+  })
+  await Promise.all([feeding, checks])
+  if (cause !== undefined) throw cause
+  const { seen, checksums } = (await checks) as Members
   if (checksums === undefined) throw corrupt(CHECKSUMS_MEMBER, 'it is missing')
   compareChecksums(seen, checksums.members)
 }
 
-/** The manifest alone, from the first {@link MANIFEST_HEAD_BYTES} of an archive. @throws `backup_corrupt` */
-export async function readManifest(head: Buffer): Promise<Manifest> {
+/**
+ * The manifest alone, from the first bytes of an archive.
+ *
+ * @param isAll there are no more bytes
+ * @returns undefined if it takes more bytes
+ * @throws `backup_corrupt`
+ */
+export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
   const plain = await decompressFirstFrame(head)
+  if (plain === undefined) {
+    if (isAll) throw corrupt('archive', 'it ends within its first frame')
+    return undefined
+  }
   const extract = openExtract()
   extract.end(plain)
-  for await (const entry of extract) {
-    if (entry.header.name !== MANIFEST_MEMBER) break
-    return decodeManifest(await new HashedBytes(entry as AsyncIterable<Buffer>).collect(MANIFEST_MEMBER))
+  try {
+    for await (const entry of extract) {
+      if (entry.header.name !== MANIFEST_MEMBER) break
+      return decodeManifest(await new HashedBytes(entry as AsyncIterable<Buffer>).collect(MANIFEST_MEMBER))
+    }
+  } catch (error) {
+    throw isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error
   }
-  throw corrupt(MANIFEST_MEMBER, 'it is missing')
+  throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
+}
+
+interface Members {
+  seen: Checksums['members']
+  checksums: Checksums | undefined
+}
+
+async function readMembers(extract: Extract, sink: ArchiveSink): Promise<Members> {
+  const seen: Checksums['members'] = []
+  let manifest: Manifest | undefined
+  let checksums: Checksums | undefined
+  for await (const entry of extract) {
+    const { name, size = 0 } = entry.header
+    if (checksums !== undefined) throw corrupt(name, 'it follows the checksums')
+    const hashed = new HashedBytes(entry as AsyncIterable<Buffer>)
+    if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await hashed.collect(name))
+    else if (manifest === undefined) {
+      if (name !== MANIFEST_MEMBER) throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
+      manifest = decodeManifest(await hashed.collect(name))
+      sink.manifest(manifest)
+    } else await sink.member(name, size, hashed)
+    if (name !== CHECKSUMS_MEMBER) seen.push({ name, size: hashed.size, sha256: hashed.digest() })
+  }
+  return { seen, checksums }
 }
 
 async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promise<void> {
   for await (const plain of decompressSeekable(source)) {
-    if (extract.destroyed) throw new Error('The reader gave up.')
+    if (extract.destroyed) return
     if (!extract.write(plain)) {
       await new Promise<void>((resolve) => {
         extract.once('drain', resolve)
@@ -89,6 +112,16 @@ async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promis
     }
   }
   extract.end(undefined)
+}
+
+/** The tar reader's own errors are plain ones; those of a disk or of a caller are not the archive's fault. */
+function isDamage(error: unknown): boolean {
+  return (
+    !(error instanceof CellError) &&
+    error instanceof Error &&
+    error.constructor === Error &&
+    !('code' in error)
+  )
 }
 
 function compareChecksums(seen: Checksums['members'], expected: Checksums['members']): void {

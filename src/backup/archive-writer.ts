@@ -40,24 +40,23 @@ export async function writeArchive(
   const pack = openPack()
   const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
   const manifestBytes = encodeJsonMember(manifest)
-  const draining = drain(pack, compressor, tarBytes(manifestBytes.length))
-  const filling = fill(pack, manifestBytes, members, new Date(manifest.created_at), progress)
-  // Either failing ends the other: a destroyed pack ends both of its sides.
+  // Either side failing ends the other. Both are waited for: none may write to a spool that was given up.
+  let cause: unknown
+  const fail = (error: unknown) => {
+    cause ??= error
+    pack.destroy()
+  }
   await Promise.all([
-    draining.catch((error) => fail(pack, error)),
-    filling.catch((error) => fail(pack, error)),
+    drain(pack, compressor, tarBytes(manifestBytes.length)).catch(fail),
+    fill(pack, manifestBytes, members, new Date(manifest.created_at), progress).catch(fail),
   ])
+  if (cause !== undefined) throw cause
   await compressor.finish()
 }
 
 /** A tar entry's share of the archive: a header block, and the content in whole blocks. */
 function tarBytes(size: number): number {
   return TAR_BLOCK_BYTES + Math.ceil(size / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES
-}
-
-function fail(pack: Pack, error: unknown): never {
-  pack.destroy()
-  throw error
 }
 
 async function drain(pack: Pack, compressor: SeekableCompressor, firstFrameBytes: number): Promise<void> {
@@ -101,10 +100,11 @@ function fromBytes(name: string, bytes: Buffer): MemberSource {
 
 async function addMember(
   pack: Pack,
-  { name, size, read }: MemberSource,
+  member: MemberSource,
   mtime: Date,
   onBytes: (bytes: number) => void,
 ): Promise<Checksums['members'][number]> {
+  const { name, size } = member
   const hash = createHash('sha256')
   const entry = pack.entry({ name, size, mtime, mode: 0o600 })
   const closed = new Promise<void>((resolve, reject) => {
@@ -113,7 +113,7 @@ async function addMember(
   })
   closed.catch(() => {})
   for (let offset = 0; offset < size; ) {
-    const chunk = await read(offset, Math.min(CHUNK_BYTES, size - offset))
+    const chunk = await member.read(offset, Math.min(CHUNK_BYTES, size - offset))
     hash.update(chunk)
     offset += chunk.length
     onBytes(chunk.length)

@@ -1,3 +1,4 @@
+import { setMaxListeners } from 'node:events'
 import type { Clock, Timer } from '../engine/clock.ts'
 import { CellError } from '../errors.ts'
 
@@ -25,6 +26,8 @@ export class CallDeadline implements Disposable {
     this.#clock = clock
     this.#patience = patience
     this.#sources = signals.filter((signal) => signal !== undefined)
+    // Many calls may wait on one signal, and one call for many parts; Node 22 would warn of a leak that is none.
+    setMaxListeners(0, this.signal, ...this.#sources)
     for (const source of this.#sources) {
       source.addEventListener('abort', this.#onAbort)
       if (source.aborted) this.#cancel(source)

@@ -9,6 +9,8 @@ const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 
 const STORED_KEY = 'catalog_changes_stored'
+/** Not even the catalog as it was made. */
+const NOTHING = -1
 
 /** Keeps the catalog's newest state in the object store, so that a node with nothing but the bucket knows its keys and cells. */
 export class CatalogBackup {
@@ -36,7 +38,9 @@ export class CatalogBackup {
     this.#backup = backup
     this.#clock = clock
     this.#log = log
-    this.#stored = Number(state.get(STORED_KEY) ?? -1)
+    const stored = Number(state.get(STORED_KEY) ?? NOTHING)
+    // A catalog that has fewer changes than were stored is another one.
+    this.#stored = stored <= catalog.changes ? stored : NOTHING
   }
 
   /** Catches up with what was changed while nothing could be stored. */
@@ -46,6 +50,12 @@ export class CatalogBackup {
 
   changed(): void {
     if (this.#timer === undefined && this.#running === undefined) this.#schedule(GATHER_MS)
+  }
+
+  /** Backups go to another place than before, where nothing is stored yet. */
+  startAnew(): void {
+    this.#note(NOTHING)
+    this.changed()
   }
 
   /**
@@ -63,7 +73,6 @@ export class CatalogBackup {
 
   /** Makes a last attempt within the deadline, and no more after it. */
   async stop(deadline: AbortSignal): Promise<void> {
-    this.#timer?.cancel()
     const abort = () => this.#abort.abort()
     if (deadline.aborted) abort()
     else deadline.addEventListener('abort', abort, { once: true })
@@ -75,9 +84,10 @@ export class CatalogBackup {
         'the newest changes of the catalog are not in the object store; they will be after the next start',
       )
     } finally {
-      this.#timer?.cancel()
       deadline.removeEventListener('abort', abort)
       abort()
+      this.#timer?.cancel()
+      this.#timer = undefined
     }
   }
 
@@ -90,30 +100,38 @@ export class CatalogBackup {
     this.#timer?.cancel()
     this.#timer = this.#clock.setTimer(() => {
       this.#timer = undefined
-      this.#run().catch((error) => {
-        this.#log.warn(
-          { err: error, retryMs: this.#retryMs },
-          'the catalog could not be backed up; trying again',
-        )
-        this.#schedule(this.#retryMs)
-        this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
-      })
+      // Whoever waited for it may have run it already. A failure has been reported, and is tried again.
+      if (this.#behind()) this.#run().catch(() => {})
     }, delayMs)
   }
 
   #run(): Promise<void> {
     this.#running ??= this.#backupOnce().finally(() => {
       this.#running = undefined
+      if (this.#behind() && this.#timer === undefined) this.#schedule(GATHER_MS)
     })
     return this.#running
   }
 
   async #backupOnce(): Promise<void> {
-    const changes = this.#catalog.changes
-    await this.#backup(this.#abort.signal)
+    const { changes } = this.#catalog
+    try {
+      await this.#backup(this.#abort.signal)
+    } catch (error) {
+      this.#log.warn(
+        { err: error, retryMs: this.#retryMs },
+        'the catalog could not be backed up; trying again',
+      )
+      this.#schedule(this.#retryMs)
+      this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+      throw error
+    }
+    this.#retryMs = RETRY_MS_MIN
+    this.#note(changes)
+  }
+
+  #note(changes: number): void {
     this.#stored = changes
     this.#state.set(STORED_KEY, String(changes))
-    this.#retryMs = RETRY_MS_MIN
-    if (this.#behind()) this.#schedule(GATHER_MS)
   }
 }

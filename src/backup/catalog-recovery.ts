@@ -1,5 +1,6 @@
 import type { CellPaths } from '../engine/cell-path.ts'
 import { CellError } from '../errors.ts'
+import { toBackupError } from './backup-errors.ts'
 import { BackupCatalogue } from './backup-list.ts'
 import { BACKUPS_PREFIX } from './object-keys.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
@@ -20,6 +21,19 @@ export async function recoverCatalog(
   options: CallOptions = {},
 ): Promise<boolean> {
   finishRestore(paths)
+  try {
+    return await recover(store, storeId, paths, options)
+  } catch (error) {
+    throw toBackupError(error, options.signal)
+  }
+}
+
+async function recover(
+  store: ObjectStore,
+  storeId: string,
+  paths: CellPaths,
+  options: CallOptions,
+): Promise<boolean> {
   const catalogue = new BackupCatalogue(store, storeId)
   const [newest] = await catalogue.versions(storeId, options)
   if (newest === undefined) {

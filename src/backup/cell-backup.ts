@@ -1,12 +1,11 @@
-import fs from 'node:fs'
 import { open } from 'node:fs/promises'
 import type { CellDatabase } from '../engine/cell-database.ts'
-import { cellNotFound } from '../engine/cell-registry.ts'
 import type { Clock } from '../engine/clock.ts'
 import { CellError } from '../errors.ts'
 import { type MemberSource, writeArchive } from './archive-writer.ts'
 import type { ChangeTracker } from './change-tracker.ts'
-import { DATABASE_MEMBER, FORMAT, type Manifest, walMember } from './manifest.ts'
+import { DatabaseSource } from './database-source.ts'
+import { FORMAT, type Manifest, walMember } from './manifest.ts'
 import type { ObjectStore } from './object-store.ts'
 import type { BackupChain } from './progress-table.ts'
 import type { Segment } from './segments.ts'
@@ -49,122 +48,85 @@ export interface BackupTarget {
   store: ObjectStore
   spoolDirectory: string
   clock: Clock
+  /** Told what was stored. */
+  stored(manifest: Manifest): void
 }
 
-/** One backup of one open cell. The caller keeps the cell pinned, and lets no other backup of it run meanwhile. */
+/** What a backup is called, and what it may go on from. */
+export interface BackupOrder {
+  kind: BackupKind
+  version: string
+  /** Epoch milliseconds of the version. */
+  time: number
+  /** Versions that a chain may have. */
+  versionsMax: number
+}
+
+/** One backup of one open cell. The caller lets no other backup or restore of it run meanwhile. */
 export class CellBackup {
   readonly #target: BackupTarget
   readonly #identity: CellIdentity
-  readonly #database: CellDatabase
   readonly #tracker: ChangeTracker
   readonly #options: BackupOptions
 
-  constructor(
-    target: BackupTarget,
-    identity: CellIdentity,
-    database: CellDatabase,
-    tracker: ChangeTracker,
-    options: BackupOptions,
-  ) {
+  constructor(target: BackupTarget, identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions) {
     this.#target = target
     this.#identity = identity
-    this.#database = database
     this.#tracker = tracker
     this.#options = options
   }
 
   /**
-   * Stores the whole database. It is read while writers go on in the log: no checkpoint touches the file meanwhile.
+   * Cuts here and stores: the whole database, or what changed since the chain's last version.
    *
-   * @param at epoch milliseconds of the version
+   * @param letGo called once the cell's own files are no longer needed: a slow upload pins nothing
+   * @throws `busy` if something keeps the log from being checkpointed, or it outgrows its bound meanwhile
    */
-  async base(version: string, kind: BackupKind, at: number): Promise<BackupResult> {
-    const database = this.#database
-    database.checkpoint('TRUNCATE')
-    const { frames, checkpointed } = database.walState()
-    if (frames !== checkpointed) {
-      throw new CellError(
-        'busy',
-        'Another program reads the cell, so that its log cannot be checkpointed. Try again.',
-      )
+  async run(order: BackupOrder, database: CellDatabase, letGo: () => void): Promise<BackupResult> {
+    const tracker = this.#tracker
+    const cutAt = this.#target.clock.now()
+    tracker.cut(database)
+    try {
+      // Keeps the log as a segment, moves it into the database, and begins a new one if it can.
+      database.checkpoint('TRUNCATE')
+      const pending = order.kind === 'incremental' ? tracker.pending(order.versionsMax) : undefined
+      if (pending === undefined) {
+        const result = await this.#base(order, database, letGo)
+        tracker.baseStored(order.version, order.kind, cutAt)
+        return result
+      }
+      const { chain, segments } = pending
+      const manifest = this.#manifest(order, database, contentOf(chain, segments))
+      tracker.seal(segments)
+      letGo()
+      const result = await this.#store(manifest, segments.map(segmentSource))
+      tracker.incrementalStored(chain, order.version, segments, cutAt)
+      return result
+    } catch (error) {
+      tracker.backupFailed()
+      throw error
     }
-    this.#tracker.beginBase(database)
+  }
+
+  /** The file is read while writers go on in the log: no checkpoint touches it meanwhile. */
+  async #base(order: BackupOrder, database: CellDatabase, letGo: () => void): Promise<BackupResult> {
+    const { frames, checkpointed } = database.walState()
+    if (frames !== checkpointed) throw heldUp()
+    this.#tracker.beginBase()
     const hold = database.holdCheckpoints()
     try {
-      const file = database.readDescriptor()
-      const size = fs.fstatSync(file).size
-      const read = async (offset: number, length: number) => {
-        const bytes = await readFrom(file, offset, length)
-        // Deleted meanwhile: the descriptor is closed, and its number may be another file's by now.
-        if (!database.open) throw cellNotFound()
-        return bytes
-      }
-      const member = { name: DATABASE_MEMBER, size, read }
-      const manifest = this.#manifest(version, kind, at, {
-        database: { name: DATABASE_MEMBER, size },
-        chain: [],
-        wals: [],
-      })
-      const result = await this.#store(manifest, [member], () => {
+      const source = new DatabaseSource(database, hold)
+      const { name, size } = source
+      const manifest = this.#manifest(order, database, { database: { name, size }, chain: [], wals: [] })
+      return await this.#store(manifest, [source], () => {
+        source.check()
+        const { checkpointed: now } = database.walState()
+        if (!this.#tracker.baseUntouched || (now !== 0 && now !== checkpointed)) throw touched()
         hold.release()
-        if (hold.broken) throw outgrown(database)
+        letGo()
       })
-      this.#tracker.baseStored(version, kind, at)
-      return result
-    } catch (error) {
-      this.#tracker.backupFailed()
-      throw error
     } finally {
       hold.release()
-    }
-  }
-
-  /** Stores what changed since the chain's last version: the logs that were kept, and the one that is being written. */
-  async incremental(version: string, chain: BackupChain, at: number): Promise<BackupResult> {
-    this.#tracker.cut(this.#database)
-    try {
-      // Keeps the log as a segment, and begins a new one.
-      this.#database.checkpoint('TRUNCATE')
-      if (this.#tracker.progress.chain !== chain)
-        throw new CellError('disk_full', 'The log could not be kept for the backup.')
-      const segments = this.#tracker.segments.list().filter(({ sequence }) => sequence > chain.through)
-      const wals = segments.map(({ size, frames, pageSize, salts }, i) => ({
-        name: walMember(i),
-        size,
-        frames,
-        page_size: pageSize,
-        salts,
-      }))
-      const manifest = this.#manifest(version, 'incremental', at, {
-        database: null,
-        chain: [...chain.versions],
-        wals,
-      })
-      const result = await this.#storeSegments(manifest, segments)
-      const bytes = segments.reduce((sum, { size }) => sum + size, 0)
-      this.#tracker.incrementalStored(chain, version, segments.at(-1)?.sequence ?? chain.through, bytes, at)
-      return result
-    } catch (error) {
-      this.#tracker.backupFailed()
-      throw error
-    }
-  }
-
-  async #storeSegments(manifest: Manifest, segments: readonly Segment[]): Promise<BackupResult> {
-    const handles = await Promise.all(segments.map(({ path }) => open(path, 'r')))
-    try {
-      const members = segments.map(({ size }, i): MemberSource => {
-        const handle = handles[i] as (typeof handles)[number]
-        const read = async (offset: number, length: number) => {
-          const bytes = Buffer.allocUnsafe(length)
-          await readAll(handle, bytes, offset)
-          return bytes
-        }
-        return { name: walMember(i), size, read }
-      })
-      return await this.#store(manifest, members, () => {})
-    } finally {
-      await Promise.all(handles.map((handle) => handle.close()))
     }
   }
 
@@ -172,9 +134,9 @@ export class CellBackup {
   async #store(
     manifest: Manifest,
     members: readonly MemberSource[],
-    afterRead: () => void,
+    afterRead: () => void = () => {},
   ): Promise<BackupResult> {
-    const { store, spoolDirectory, clock } = this.#target
+    const { store, spoolDirectory, clock, stored } = this.#target
     const { signal, onProgress } = this.#options
     const started = clock.monotonic()
     const spool = new Spool(spoolDirectory)
@@ -185,10 +147,12 @@ export class CellBackup {
       })
       afterRead()
       const { body, sha256 } = await spool.finish()
+      this.#tracker.claimVersion(manifest.version)
       await store.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
       })
+      stored(manifest)
       return {
         version: manifest.version,
         kind: manifest.kind,
@@ -203,46 +167,57 @@ export class CellBackup {
     }
   }
 
-  #manifest(
-    version: string,
-    kind: BackupKind,
-    at: number,
-    content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
-  ): Manifest {
+  #manifest({ kind, version, time }: BackupOrder, database: CellDatabase, content: Content): Manifest {
     return {
       format: FORMAT,
       ...this.#identity,
       version,
       kind,
       base_version: content.chain[0] ?? null,
-      created_at: new Date(at).toISOString(),
-      sqlite_version: this.#database.sqliteVersion(),
+      created_at: new Date(time).toISOString(),
+      sqlite_version: database.sqliteVersion(),
       ...content,
     }
   }
 }
 
-function outgrown({ settings }: CellDatabase): CellError {
-  const { walBytesMax } = settings.limits
+type Content = Pick<Manifest, 'database' | 'chain' | 'wals'>
+
+function contentOf(chain: BackupChain, segments: readonly Segment[]): Content {
+  const wals = segments.map(({ size, frames, pageSize, salts }, i) => ({
+    name: walMember(i),
+    size,
+    frames,
+    page_size: pageSize,
+    salts,
+  }))
+  return { database: null, chain: [...chain.versions], wals }
+}
+
+function segmentSource({ path, size }: Segment, index: number): MemberSource {
+  return {
+    name: walMember(index),
+    size,
+    // Opened for each piece: there may be more segments than descriptors.
+    read: async (offset, length) => {
+      await using handle = await open(path, 'r')
+      const bytes = Buffer.allocUnsafe(length)
+      await readAll(handle, bytes, offset)
+      return bytes
+    },
+  }
+}
+
+function heldUp(): CellError {
   return new CellError(
     'busy',
-    `While the snapshot was read, more than ${walBytesMax} bytes were written to the cell; it was given up. Try again, or raise walBytesMax.`,
-    { limit: walBytesMax },
+    'Another program reads the cell, so that its log cannot be checkpointed. Try again.',
   )
 }
 
-function readFrom(fd: number, offset: number, length: number): Promise<Buffer> {
-  return new Promise((resolve, reject) => {
-    const bytes = Buffer.allocUnsafe(length)
-    let at = 0
-    const next = () => {
-      fs.read(fd, bytes, at, length - at, offset + at, (error, read) => {
-        if (error) return reject(error)
-        if (read === 0) return reject(new Error('The database file ended early.'))
-        at += read
-        return at < length ? next() : resolve(bytes)
-      })
-    }
-    next()
-  })
+function touched(): CellError {
+  return new CellError(
+    'busy',
+    'Another program wrote to the cell while it was read, so that the copy is worthless. Try again.',
+  )
 }

@@ -46,7 +46,8 @@ const manifestSchema = z.object({
 })
 
 export type Manifest = z.infer<typeof manifestSchema>
-export type WalManifest = z.infer<typeof walSchema>
+/** What is kept in memory of a version: not its many logs. */
+export type ManifestHead = Omit<Manifest, 'database' | 'wals'>
 
 const checksumsSchema = z.object({
   members: z.array(

@@ -30,6 +30,12 @@ export function versionOf(cellId: string, time: number): string {
   return `${cellPrefix(cellId)}backup-${stamp}`
 }
 
+/** The key right before a version of this store's making: a listing after it begins with that version. */
+export function keyBefore(version: string): string {
+  const { cellId, time } = parseVersion(version) as ParsedVersion
+  return versionOf(cellId, time - 1)
+}
+
 /** @returns undefined for what is no version */
 export function parseVersion(version: string): ParsedVersion | undefined {
   const match = VERSION.exec(version)

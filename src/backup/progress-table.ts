@@ -1,12 +1,16 @@
 import type { LocalState } from '../engine/local-state.ts'
 import type { Statement } from '../engine/sqlite.ts'
+import type { FileStamp } from './file-stamp.ts'
+
+/** Where this machine's backups went last. */
+const TARGET_KEY = 'backup_target'
 
 /** How far the backups of one cell have come, as this machine knows it. */
 export interface BackupProgress {
   cellId: string
   /** What the next incremental rests on; null if a new base is due. */
   chain: BackupChain | null
-  /** The newest version that this machine made or has seen, for the order of stamps. */
+  /** The newest version that this machine made, tried to make or has seen, for the order of stamps. */
   lastVersion: string | null
   /** Changed since the newest backup. */
   dirty: boolean
@@ -30,12 +34,6 @@ export interface BackupChain {
   database: FileStamp
 }
 
-export interface FileStamp {
-  size: number
-  /** Nanoseconds, in decimal. */
-  modified: string
-}
-
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS backup_progress (
     cell_id TEXT PRIMARY KEY,
@@ -53,12 +51,14 @@ type Row = [string, string | null, string | null, number, number, number | null,
 
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
+  readonly #state: LocalState
   readonly #find: Statement
   readonly #put: Statement
   readonly #remove: Statement
   readonly #due: Statement
 
   constructor(state: LocalState) {
+    this.#state = state
     state.define(SCHEMA)
     const columns =
       'cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at'
@@ -91,6 +91,21 @@ export class BackupProgressTable {
 
   remove(cellId: string): void {
     this.#remove.run(cellId)
+  }
+
+  /**
+   * Takes note of where backups go. In another place nothing is stored yet: there every cell has changed, and every chain
+   * begins anew.
+   *
+   * @returns true if it is another place than the last time
+   */
+  aimAt(target: string): boolean {
+    if (this.#state.get(TARGET_KEY) === target) return false
+    this.#state.define(
+      'UPDATE backup_progress SET chain = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',
+    )
+    this.#state.set(TARGET_KEY, target)
+    return true
   }
 
   /** Every cell that has changed since its newest backup or snapshot. */

@@ -8,17 +8,22 @@ import { fsyncDirectory, makeDirectory, writeNewFile } from '../engine/durable-f
  *
  * 1. `incoming.db` is whole, proven and fsynced, and its name is durable.
  * 2. `restore-intent` is durable: from here on the restore is decided, and a crash is finished by {@link finishRestore}.
- * 3. The old log and shared memory go, and the kept segments, which belong to the old history: a stale log beside the
- *    new file would be applied to it.
+ * 3. The old log, shared memory and journal go, and the kept segments, which belong to the old history: a stale log or
+ *    journal beside the new file would be applied to it.
  * 4. `incoming.db` is renamed to the database, and that is durable.
  * 5. The intent goes.
  *
  * The caller has closed the cell.
  */
 export function installRestored(paths: CellPaths): void {
-  fsyncDirectory(paths.directory)
-  writeNewFile(paths.restoreIntent, Buffer.from('switch to incoming.db\n'))
-  fsyncDirectory(paths.directory)
+  try {
+    fsyncDirectory(paths.directory)
+    writeNewFile(paths.restoreIntent, Buffer.from('switch to incoming.db\n'))
+    fsyncDirectory(paths.directory)
+  } catch (error) {
+    withdraw(paths)
+    throw error
+  }
   finishRestore(paths)
 }
 
@@ -28,13 +33,16 @@ export function finishRestore(paths: CellPaths): void {
     if (fs.existsSync(paths.incoming)) discardIncoming(paths)
     return
   }
-  for (const file of [paths.wal, paths.sharedMemory]) fs.rmSync(file, { force: true })
-  fs.rmSync(paths.segments, { recursive: true, force: true })
-  makeDirectory(path.dirname(paths.database))
-  fsyncDirectory(path.dirname(paths.database))
-  // Gone if the crash came after the rename.
-  if (fs.existsSync(paths.incoming)) fs.renameSync(paths.incoming, paths.database)
-  fsyncDirectory(path.dirname(paths.database))
+  const databaseDirectory = path.dirname(paths.database)
+  // If it is gone, the crash came after the rename, and the files beside the database are its own.
+  if (fs.existsSync(paths.incoming)) {
+    for (const suffix of ['-wal', '-shm', '-journal']) fs.rmSync(paths.database + suffix, { force: true })
+    fs.rmSync(paths.segments, { recursive: true, force: true })
+    makeDirectory(databaseDirectory)
+    fsyncDirectory(databaseDirectory)
+    fs.renameSync(paths.incoming, paths.database)
+  }
+  fsyncDirectory(databaseDirectory)
   fsyncDirectory(paths.directory)
   fs.rmSync(paths.restoreIntent)
   fsyncDirectory(paths.directory)
@@ -42,4 +50,11 @@ export function finishRestore(paths: CellPaths): void {
 
 export function discardIncoming({ incoming }: CellPaths): void {
   for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(incoming + suffix, { force: true })
+}
+
+/** The intent goes first, for good: without its file it would still be one. */
+function withdraw(paths: CellPaths): void {
+  fs.rmSync(paths.restoreIntent, { force: true })
+  fsyncDirectory(paths.directory)
+  discardIncoming(paths)
 }

@@ -160,7 +160,7 @@ class S3Requests implements RemoteRequests {
     const Body = await readBody(body, 0, body.size, call)
     attempt.begun = true
     const command = new PutObjectCommand({ ...params, Body, ContentLength: Body.length })
-    await this.#ask(call, (options) => this.#client.send(command, options))
+    await this.#ask(call, (options) => this.#client.send(command, options), body.size)
     attempt.onProgress?.(body.size)
   }
 
@@ -215,15 +215,14 @@ class S3Requests implements RemoteRequests {
       const isFirst = command instanceof CreateMultipartUploadCommand
       // Until its answer is there, nobody knows whether there is an upload.
       if (isFirst) begun.mayHaveMore = true
-      const answer = await this.#ask(call, (options) => this.#client.send(command, options))
+      const bytes = command instanceof UploadPartCommand ? partBytes(command) : 0
+      const answer = await this.#ask(call, (options) => this.#client.send(command, options), bytes)
       if (isFirst) {
         begun.id = 'UploadId' in answer ? answer.UploadId : undefined
         begun.mayHaveMore = answer.$metadata.attempts !== 1
       }
-      if (command instanceof UploadPartCommand && command.input.Body instanceof Uint8Array) {
-        stored += command.input.Body.length
-        attempt.onProgress?.(stored)
-      }
+      stored += bytes
+      if (bytes > 0) attempt.onProgress?.(stored)
       return answer
     }
     return new Proxy(this.#client, {
@@ -247,11 +246,14 @@ class S3Requests implements RemoteRequests {
     }
   }
 
-  /** Sends a request, with the client's own retries, within the call's time. Rejects with a `CellError`. */
-  async #ask<T>(call: CallDeadline, send: (options: { abortSignal: AbortSignal }) => Promise<T>): Promise<T> {
+  /** Sends a request of so many bytes, with the client's own retries, within the call's time. Rejects with a `CellError`. */
+  async #ask<T>(call: CallDeadline, send: (options: RequestOptions) => Promise<T>, bytes = 0): Promise<T> {
+    const { requestMs, slowestBytesPerSecond } = this.#settings.patience
+    // The parts of an object share the line.
+    const bytesMs = Math.ceil((bytes * this.#settings.concurrency * 1000) / slowestBytesPerSecond)
     try {
       call.signal.throwIfAborted()
-      const answer = await call.race(send({ abortSignal: call.signal }))
+      const answer = await call.race(send({ abortSignal: call.signal, requestTimeout: requestMs + bytesMs }))
       this.#bucketAnswers = true
       return answer
     } catch (error) {
@@ -275,6 +277,16 @@ class S3Requests implements RemoteRequests {
   #at(key: string): { Bucket: string; Key: string } {
     return { Bucket: this.#settings.bucket, Key: this.#settings.prefix + key }
   }
+}
+
+function partBytes({ input }: UploadPartCommand): number {
+  return input.Body instanceof Uint8Array ? input.Body.length : 0
+}
+
+interface RequestOptions {
+  abortSignal: AbortSignal
+  /** Milliseconds. */
+  requestTimeout: number
 }
 
 type S3Command = Parameters<S3Client['send']>[0]

@@ -32,7 +32,7 @@ export interface S3Credentials {
 export interface S3Patience extends Patience {
   /** Longest wait for a connection, in milliseconds. Default 5 s. */
   connectMs: number
-  /** Longest wait from a request's beginning to the headers of its answer, in milliseconds. Default 60 s. */
+  /** Longest wait from a request's beginning to the headers of its answer, beside what its bytes need. Default 60,000 ms. */
   requestMs: number
   /** Longest wait for the next bytes of a body, in milliseconds. Default 30 s. */
   idleMs: number

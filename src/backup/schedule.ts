@@ -1,7 +1,8 @@
 import type { Clock, Timer } from '../engine/clock.ts'
 import type { Log } from '../engine/log.ts'
 import type { BackupManager } from './backup-manager.ts'
-import type { BackupKind } from './cell-backup.ts'
+import type { BackupOptions, BackupResult } from './cell-backup.ts'
+import { type Due, DueList } from './due-list.ts'
 import type { BackupProgress } from './progress-table.ts'
 
 export interface ScheduleSettings {
@@ -12,15 +13,14 @@ export interface ScheduleSettings {
   concurrency: number
 }
 
-interface Due {
-  cellId: string
-  kind: BackupKind
-  at: number
-}
+/** What the schedule asks of the backups. */
+export type ScheduledBackups = Pick<BackupManager, 'snapshot' | 'incremental' | 'changed' | 'changeOf'>
 
 /** Cells that changed together are not backed up together: each waits up to this share of the interval longer. */
 const JITTER = 0.1
 const RETRY_MS = 30_000
+/** Due times are wall-clock times, timers are not: after this long they are compared again. */
+const LOOK_AGAIN_MS = 600_000
 
 /**
  * Backs up every cell that has changed, after each interval: a snapshot, or an incremental. A cell that did not change
@@ -28,10 +28,11 @@ const RETRY_MS = 30_000
  */
 export class BackupSchedule {
   readonly #settings: ScheduleSettings
-  readonly #backups: BackupManager
+  readonly #backups: ScheduledBackups
   readonly #clock: Clock
   readonly #random: () => number
   readonly #log: Log
+  readonly #due = new DueList()
   readonly #running = new Map<string, Promise<void>>()
   readonly #jitter = new Map<string, number>()
   readonly #notBefore = new Map<string, number>()
@@ -40,7 +41,7 @@ export class BackupSchedule {
 
   constructor(
     settings: ScheduleSettings,
-    backups: BackupManager,
+    backups: ScheduledBackups,
     clock: Clock,
     random: () => number,
     log: Log,
@@ -56,32 +57,18 @@ export class BackupSchedule {
     return this.#settings.snapshotEveryMs !== undefined || this.#settings.incrementalEveryMs !== undefined
   }
 
-  /** A cell has changed for the first time since its newest backup. While a timer is set, it stands behind others. */
-  changed(): void {
-    if (this.#timer === undefined && this.#running.size === 0) this.look()
-  }
-
-  /** Starts what is due, and sets the timer for what is due next. */
+  /** Plans all that has changed since its backup, and starts what is due. */
   look(): void {
     if (!this.enabled || this.#abort.signal.aborted) return
-    this.#timer?.cancel()
-    this.#timer = undefined
-    const now = this.#clock.now()
-    const due = this.#backups
-      .changed()
-      .filter(({ cellId }) => !this.#running.has(cellId))
-      .map((progress) => this.#dueOf(progress))
-      .filter((each) => each !== undefined)
-      .sort((a, b) => a.at - b.at)
-    for (const each of due) {
-      if (each.at > now) {
-        this.#timer = this.#clock.setTimer(() => this.look(), each.at - now)
-        return
-      }
-      // Each that ends looks again.
-      if (this.#running.size >= this.#settings.concurrency) return
-      this.#start(each)
-    }
+    for (const progress of this.#backups.changed()) this.#plan(progress)
+    this.#startDue()
+  }
+
+  /** A cell has changed for the first time since its newest backup. */
+  changed(cellId: string): void {
+    if (!this.enabled || this.#abort.signal.aborted) return
+    this.#planCell(cellId)
+    this.#startDue()
   }
 
   /** Gives up what is running; the cells stay changed, and are backed up after the next start. */
@@ -89,6 +76,47 @@ export class BackupSchedule {
     this.#timer?.cancel()
     this.#abort.abort()
     await Promise.allSettled(this.#running.values())
+  }
+
+  /** Starts what is due, and sets the timer for what is due next. */
+  #startDue(): void {
+    this.#timer?.cancel()
+    this.#timer = undefined
+    const now = this.#clock.now()
+    // Each that ends looks again.
+    while (this.#running.size < this.#settings.concurrency) {
+      const next = this.#due.first
+      if (next === undefined) return
+      if (next.at > now) {
+        this.#timer = this.#clock.setTimer(() => this.#startDue(), Math.min(next.at - now, LOOK_AGAIN_MS))
+        return
+      }
+      this.#due.remove(next.cellId)
+      const due = this.#dueNow(next.cellId)
+      if (due !== undefined && due.at > now) this.#due.put(due)
+      else if (due !== undefined) this.#start(due)
+    }
+  }
+
+  /** It was planned a while ago: a backup by hand counts as well, and the cell may be gone. */
+  #dueNow(cellId: string): Due | undefined {
+    const progress = this.#backups.changeOf(cellId)
+    if (progress !== undefined) return this.#dueOf(progress)
+    this.#jitter.delete(cellId)
+    this.#notBefore.delete(cellId)
+    return undefined
+  }
+
+  #planCell(cellId: string): void {
+    const progress = this.#backups.changeOf(cellId)
+    if (progress !== undefined) this.#plan(progress)
+  }
+
+  /** One that is being backed up is planned when that ends. */
+  #plan(progress: BackupProgress): void {
+    if (this.#running.has(progress.cellId)) return
+    const due = this.#dueOf(progress)
+    if (due !== undefined) this.#due.put(due)
   }
 
   /** A snapshot that is due stands for the incremental as well. */
@@ -113,36 +141,44 @@ export class BackupSchedule {
   }
 
   #after(cellId: string, last: number | null, everyMs: number): number {
+    const now = this.#clock.now()
     let jitter = this.#jitter.get(cellId)
     if (jitter === undefined) {
       jitter = this.#random() * JITTER
       this.#jitter.set(cellId, jitter)
     }
-    const due = (last ?? this.#clock.now()) + everyMs * (1 + jitter)
-    return Math.max(Math.ceil(due), this.#notBefore.get(cellId) ?? 0)
+    const since = last ?? now
+    // The clock has stepped back: how long ago that was, nobody knows.
+    const due = since > now ? now : Math.ceil(since + everyMs * (1 + jitter))
+    const notBefore = Math.min(this.#notBefore.get(cellId) ?? 0, now + RETRY_MS)
+    return Math.max(due, notBefore)
   }
 
   #start({ cellId, kind }: Due): void {
-    const signal = this.#abort.signal
-    const run =
-      kind === 'snapshot'
-        ? this.#backups.snapshot(cellId, { signal })
-        : this.#backups.incremental(cellId, { signal })
-    const running = run.then(
+    const { signal } = this.#abort
+    const ended = this.#backup(cellId, kind, { signal }).then(
       () => {
         this.#jitter.delete(cellId)
         this.#notBefore.delete(cellId)
       },
-      (error) => {
+      (err) => {
         this.#notBefore.set(cellId, this.#clock.now() + RETRY_MS)
-        if (!signal.aborted)
-          this.#log.warn({ cellId, kind, err: error }, 'a scheduled backup failed; it will be tried again')
+        if (signal.aborted) return
+        this.#log.warn({ cellId, kind, err }, 'a scheduled backup failed; it will be tried again')
       },
     )
-    this.#running.set(cellId, running)
-    running.finally(() => {
+    const running = ended.then(() => {
       this.#running.delete(cellId)
-      this.look()
+      if (signal.aborted) return
+      this.#planCell(cellId)
+      this.#startDue()
     })
+    this.#running.set(cellId, running)
+  }
+
+  #backup(cellId: string, kind: Due['kind'], options: BackupOptions): Promise<BackupResult> {
+    return kind === 'snapshot'
+      ? this.#backups.snapshot(cellId, options)
+      : this.#backups.incremental(cellId, options)
   }
 }

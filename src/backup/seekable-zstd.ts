@@ -138,11 +138,15 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
   if (!seekTable.equals(encodeSeekTable(frames))) throw corrupt('its seek table does not match its frames')
 }
 
-/** The plain bytes of the first frame alone, from the first bytes of an archive. @throws `backup_corrupt` */
-export async function decompressFirstFrame(head: Buffer): Promise<Buffer> {
+/**
+ * The plain bytes of the first frame alone, from the first bytes of an archive.
+ *
+ * @returns undefined if the frame goes on behind them
+ * @throws `backup_corrupt`
+ */
+export async function decompressFirstFrame(head: Buffer): Promise<Buffer | undefined> {
   const end = frameEnd(head)
-  if (end === undefined || end > head.length) throw corrupt('it ends within its first frame')
-  return decompressFrame(head.subarray(0, end))
+  return end === undefined || end > head.length ? undefined : await decompressFrame(head.subarray(0, end))
 }
 
 function decompressFrame(frame: Buffer): Promise<Buffer> {

@@ -53,10 +53,14 @@ export class Spool {
 
   /** Removes the file; call it when the body is no longer needed, whatever happened. */
   async dispose(): Promise<void> {
-    if (this.#file === undefined) return
-    await this.#file.handle.close()
-    await fs.rm(this.#file.path, { force: true })
+    const file = this.#file
     this.#file = undefined
+    this.#chunks = []
+    try {
+      await file?.handle.close()
+    } finally {
+      if (file !== undefined) await fs.rm(file.path, { force: true })
+    }
   }
 
   async #spill(): Promise<void> {

@@ -1,9 +1,20 @@
+import { randomUUID } from 'node:crypto'
 import { z } from 'zod'
 import { CellError, isCellError } from '../errors.ts'
 import { BACKUPS_PREFIX, STORE_OBJECT } from './object-keys.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from './object-store.ts'
 
-const identitySchema = z.object({ format: z.literal(1), store_id: z.uuid(), created_at: z.iso.datetime() })
+const FORMAT = 1
+
+const identitySchema = z.object({
+  format: z.literal(FORMAT),
+  store_id: z.uuid(),
+  /** Of this prefix alone: where it is another, nothing that was stored elsewhere counts. */
+  claim_id: z.uuid(),
+  created_at: z.iso.datetime(),
+})
+
+export type StoreIdentity = z.infer<typeof identitySchema>
 
 const IDENTITY_BYTES_MAX = 4_096
 
@@ -17,22 +28,7 @@ export async function readStoreId(
   store: ObjectStore,
   options: CallOptions = {},
 ): Promise<string | undefined> {
-  const content = await store.get(STORE_OBJECT, options)
-  if (content === undefined) {
-    if (await isEmpty(store, options)) return undefined
-    throw new CellError(
-      'object_store_mismatch',
-      `${store.url} holds backups but no ${STORE_OBJECT} that says whose they are.`,
-    )
-  }
-  const parsed = identitySchema.safeParse(
-    content.size > IDENTITY_BYTES_MAX ? undefined : await readJson(content.body),
-  )
-  if (parsed.success) return parsed.data.store_id
-  throw new CellError(
-    'object_store_mismatch',
-    `${store.url} has a ${STORE_OBJECT} that this version cannot read.`,
-  )
+  return (await readIdentity(store, options))?.store_id
 }
 
 /**
@@ -45,22 +41,47 @@ export async function claimPrefix(
   storeId: string,
   now: number,
   options: CallOptions = {},
-): Promise<void> {
-  let owner = await readStoreId(store, options)
+): Promise<StoreIdentity> {
+  let owner = await readIdentity(store, options)
   if (owner === undefined) {
-    const identity = { format: 1, store_id: storeId, created_at: new Date(now).toISOString() }
+    const identity: StoreIdentity = {
+      format: FORMAT,
+      store_id: storeId,
+      claim_id: randomUUID(),
+      created_at: new Date(now).toISOString(),
+    }
     try {
       await store.put(STORE_OBJECT, bufferBody(Buffer.from(`${JSON.stringify(identity)}\n`)), options)
     } catch (error) {
       if (!isCellError(error, 'object_exists')) throw error
     }
     // Read back: where the store can't promise that only one of two puts wins, both learn which did.
-    owner = await readStoreId(store, options)
+    owner = await readIdentity(store, options)
   }
-  if (owner === storeId) return
+  if (owner?.store_id === storeId) return owner
   throw new CellError(
     'object_store_mismatch',
-    `${store.url} belongs to the store ${owner}, this is ${storeId}. One prefix holds one store's backups; use another.`,
+    `${store.url} belongs to ${owner === undefined ? 'no store' : `the store ${owner.store_id}`}, this is ${storeId}. One prefix holds one store's backups; use another.`,
+  )
+}
+
+async function readIdentity(store: ObjectStore, options: CallOptions): Promise<StoreIdentity | undefined> {
+  const content = await store.get(STORE_OBJECT, {
+    ...options,
+    range: { offset: 0, length: IDENTITY_BYTES_MAX },
+  })
+  if (content === undefined) {
+    if (await isEmpty(store, options)) return undefined
+    throw new CellError(
+      'object_store_mismatch',
+      `${store.url} holds backups but no ${STORE_OBJECT} that says whose they are.`,
+    )
+  }
+  const parsed = identitySchema.safeParse(await readJson(content.body))
+  if (parsed.success) return parsed.data
+  throw new CellError(
+    'object_store_mismatch',
+    `${store.url} has a ${STORE_OBJECT} that this version cannot read.`,
   )
 }
 

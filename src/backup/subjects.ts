@@ -1,7 +1,7 @@
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { CellPaths } from '../engine/cell-path.ts'
 import type { CellRecord } from '../engine/cell-registry.ts'
-import type { Manifest } from './manifest.ts'
+import type { ManifestHead } from './manifest.ts'
 
 /** The cells, as backups see them. The store implements it; the catalog is one of them, under the store's own id. */
 export interface BackupSubjects {
@@ -13,8 +13,11 @@ export interface BackupSubjects {
   isOpen(cellId: string): boolean
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
-  /** Closes the cell, calls `install`, and lets it be opened again. Nothing else runs in between. */
+  /**
+   * Closes the cell, calls `install`, and lets it be opened again. Nothing else runs in between. That the old file can't
+   * be closed properly, because it is damaged, is no reason not to replace it.
+   */
   replace(cellId: string, install: () => void): void
   /** The cell was restored: it is there again, whatever the catalog said. */
-  restored(cellId: string, manifest: Manifest): void
+  restored(cellId: string, manifest: ManifestHead): void
 }

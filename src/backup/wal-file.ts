@@ -26,57 +26,102 @@ export function walBytes(frames: number, pageSize: number): number {
 }
 
 /**
- * Copies the head of a live log, up to a commit, into a new fsynced file. Reading a log is safe beside SQLite: its POSIX
- * locks lie on the other two files (invariant 4).
- *
- * @param frames how many, as SQLite itself counts them
- * @throws an `Error` if the log is not what SQLite says it is; then nothing is left
+ * A live log, open for reading beside SQLite: its POSIX locks lie on the other two files (invariant 4). Every method
+ * throws an `Error` if the log is not what SQLite says it is.
  */
-export function copyWal(from: string, to: string, frames: number): WalHeader {
-  const source = fs.openSync(from, 'r')
-  try {
-    const head = Buffer.alloc(WAL_HEADER_BYTES)
-    fs.readSync(source, head, 0, head.length, 0)
-    const header = parseWalHeader(head)
-    if (header === undefined) throw new Error('The write-ahead log has no header.')
-    copyBytes(source, to, walBytes(frames, header.pageSize))
-    checkLastFrame(to, frames, header)
-    return header
-  } finally {
-    fs.closeSync(source)
-  }
-}
+export class WalReader implements Disposable {
+  readonly header: WalHeader
+  readonly #fd: number
 
-function copyBytes(source: number, to: string, length: number): void {
-  const target = fs.openSync(to, 'w', FILE_MODE)
-  try {
-    const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, length))
-    for (let at = 0; at < length; ) {
-      const read = fs.readSync(source, chunk, 0, Math.min(chunk.length, length - at), at)
+  constructor(file: string) {
+    // For writing too, since not every system lets a file that is only read be synced.
+    this.#fd = fs.openSync(file, 'r+')
+    try {
+      const header = parseWalHeader(this.#read(0, WAL_HEADER_BYTES))
+      if (header === undefined) throw new Error('The write-ahead log has no header.')
+      this.header = header
+    } catch (error) {
+      fs.closeSync(this.#fd)
+      throw error
+    }
+  }
+
+  /**
+   * Copies the head of the log, up to a commit, into a new fsynced file.
+   *
+   * @param frames how many, as SQLite itself counts them
+   */
+  copy(to: string, frames: number): void {
+    this.#checkCommit(frames)
+    const target = fs.openSync(to, 'w', FILE_MODE)
+    try {
+      this.#copyBytes(target, 0, walBytes(frames, this.header.pageSize))
+    } finally {
+      fs.closeSync(target)
+    }
+  }
+
+  /**
+   * Adds the frames after the first `have` to a copy that holds those, and fsyncs it. The copy may have grown by part of
+   * a frame, where this was interrupted before.
+   */
+  extend(copy: string, have: number, frames: number): void {
+    const { pageSize } = this.header
+    if (frames < have) throw new Error('The write-ahead log is shorter than the copy of its head.')
+    this.#checkCommit(frames)
+    const target = fs.openSync(copy, 'r+')
+    try {
+      // A frame's checksums cover all before it: where these are equal, so is everything up to there.
+      const last = walBytes(have - 1, pageSize)
+      const kept = readBytes(target, last, FRAME_HEADER_BYTES)
+      if (!kept.equals(this.#read(last, FRAME_HEADER_BYTES))) {
+        throw new Error('The write-ahead log was written anew under the salts that it had.')
+      }
+      this.#copyBytes(target, walBytes(have, pageSize), walBytes(frames, pageSize))
+    } finally {
+      fs.closeSync(target)
+    }
+  }
+
+  [Symbol.dispose](): void {
+    fs.closeSync(this.#fd)
+  }
+
+  /** The last frame must be of the log's own generation, and end a transaction. */
+  #checkCommit(frames: number): void {
+    const frame = this.#read(walBytes(frames - 1, this.header.pageSize), FRAME_HEADER_BYTES)
+    if (frame.readUInt32BE(4) > 0 && frame.toString('hex', 8, 16) === this.header.salts) return
+    throw new Error('The write-ahead log does not end in a commit of its own generation.')
+  }
+
+  #copyBytes(target: number, from: number, to: number): void {
+    // In relaxed durability the log may be ahead of the disk. A copy must not be: after a power loss other frames would
+    // follow, and the copy would be of a history that never was.
+    fs.fsyncSync(this.#fd)
+    const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, to - from))
+    for (let at = from; at < to; ) {
+      const read = fs.readSync(this.#fd, chunk, 0, Math.min(chunk.length, to - at), at)
       if (read === 0) throw new Error('The write-ahead log is shorter than SQLite says.')
-      for (let written = 0; written < read; ) written += fs.writeSync(target, chunk, written, read - written)
+      let written = 0
+      while (written < read) written += fs.writeSync(target, chunk, written, read - written, at + written)
       at += read
     }
+    fs.ftruncateSync(target, to)
     fs.fsyncSync(target)
-  } catch (error) {
-    fs.rmSync(to, { force: true })
-    throw error
-  } finally {
-    fs.closeSync(target)
+  }
+
+  #read(at: number, length: number): Buffer {
+    return readBytes(this.#fd, at, length)
   }
 }
 
-/** The last frame must be of the same generation and end a transaction. */
-function checkLastFrame(file: string, frames: number, { pageSize, salts }: WalHeader): void {
-  const fd = fs.openSync(file, 'r')
-  try {
-    const frame = Buffer.alloc(FRAME_HEADER_BYTES)
-    fs.readSync(fd, frame, 0, frame.length, walBytes(frames - 1, pageSize))
-    const endsTransaction = frame.readUInt32BE(4) > 0
-    if (endsTransaction && frame.toString('hex', 8, 16) === salts) return
-  } finally {
-    fs.closeSync(fd)
+function readBytes(fd: number, at: number, length: number): Buffer {
+  const bytes = Buffer.alloc(length)
+  let read = 0
+  while (read < length) {
+    const more = fs.readSync(fd, bytes, read, length - read, at + read)
+    if (more === 0) throw new Error('The write-ahead log is shorter than SQLite says.')
+    read += more
   }
-  fs.rmSync(file, { force: true })
-  throw new Error('The write-ahead log does not end in a commit of its own generation.')
+  return bytes
 }

@@ -1,0 +1,114 @@
+import { cellNotFound } from '../engine/cell-registry.ts'
+import type { BackupComponents } from './backup-components.ts'
+import type { BackupCatalogue, StoredVersion } from './backup-list.ts'
+import type { BackupKind, BackupOptions } from './cell-backup.ts'
+import type { ChangeTrackers } from './change-trackers.ts'
+import { backupNotFound } from './object-keys.ts'
+import { buildIncoming } from './restore-build.ts'
+import { discardIncoming, finishRestore, installRestored } from './restore-install.ts'
+
+export interface RestoreOptions extends BackupOptions {
+  /** The newest, if none is named. */
+  version?: string | undefined
+  /** Only if the cell is this account's; without it, anybody's. */
+  accountId?: string | undefined
+}
+
+export interface RestoreResult {
+  version: string
+  kind: BackupKind
+  /** Bytes of the restored database. */
+  sizeBytes: number
+  durationMs: number
+}
+
+/** Brings cells back, one at a time each. */
+export class CellRestorer {
+  readonly #c: BackupComponents
+  readonly #catalogue: BackupCatalogue
+  readonly #trackers: ChangeTrackers
+
+  constructor(c: BackupComponents, catalogue: BackupCatalogue, trackers: ChangeTrackers) {
+    this.#c = c
+    this.#catalogue = catalogue
+    this.#trackers = trackers
+  }
+
+  /** The cell stays as it is until the new database is proven; then they are switched as a unit. */
+  async run(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
+    const { objectStore, clock, storeId, subjects } = this.#c
+    const { signal, onProgress } = options
+    const started = clock.monotonic()
+    signal?.throwIfAborted()
+    this.checkRecord(cellId, options.accountId)
+    const versions = await this.#catalogue.versions(cellId, { signal })
+    await this.checkManifests(cellId, versions, options)
+    const newest = versions[0]?.version
+    const version = options.version ?? newest
+    if (version === undefined) throw backupNotFound()
+    const manifest = await this.#catalogue.manifest(version, cellId, { signal })
+    const paths = subjects.paths(cellId)
+    if (!subjects.isOpen(cellId)) finishRestore(paths)
+    const sizeBytes = await buildIncoming(objectStore, manifest, { storeId, cellId }, paths, {
+      signal,
+      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+    })
+    try {
+      signal?.throwIfAborted()
+      // Before the switch: if the process ends right after it, the next backup is a base all the same.
+      this.#beginHistory(cellId, newest, true)
+      subjects.replace(cellId, () => installRestored(paths))
+    } catch (error) {
+      discardIncoming(paths)
+      throw error
+    }
+    // A cell that was set back is changed: until it is backed up, the newest version is not the state that it is in.
+    this.#beginHistory(cellId, newest, version !== newest)
+    subjects.restored(cellId, manifest)
+    if (version !== newest) this.#c.onChange(cellId)
+    return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
+  }
+
+  /** @throws `cell_not_found` if the catalog says that the cell is another account's */
+  checkRecord(cellId: string, accountId: string | undefined): void {
+    const record = this.#c.subjects.record(cellId)
+    if (record !== undefined && accountId !== undefined && record.accountId !== accountId)
+      throw cellNotFound()
+  }
+
+  /**
+   * Whose a cell is that the catalog does not know, its backups tell.
+   *
+   * @throws `cell_not_found` if there is no such cell, or it is another account's
+   */
+  async checkManifests(
+    cellId: string,
+    versions: readonly StoredVersion[],
+    { accountId, signal }: RestoreOptions,
+  ): Promise<void> {
+    if (this.#c.subjects.record(cellId) !== undefined) return
+    const present = new Set(versions.map(({ version }) => version))
+    for (const { version } of versions) {
+      const manifest = await this.#catalogue.restorable(version, cellId, present, { signal })
+      if (manifest === undefined) continue
+      if (accountId === undefined || manifest.account_id === accountId) return
+      break
+    }
+    throw cellNotFound()
+  }
+
+  /** After a restore the next backup is a base. */
+  #beginHistory(cellId: string, newest: string | undefined, changed: boolean): void {
+    const now = this.#c.clock.now()
+    this.#trackers.end(cellId)
+    this.#c.progress.save({
+      cellId,
+      chain: null,
+      lastVersion: newest ?? null,
+      dirty: changed,
+      dirtySinceSnapshot: changed,
+      lastBackupAt: now,
+      lastSnapshotAt: now,
+    })
+  }
+}

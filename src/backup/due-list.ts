@@ -1,0 +1,46 @@
+import type { BackupKind } from './cell-backup.ts'
+
+/** A cell's next backup. */
+export interface Due {
+  cellId: string
+  kind: BackupKind
+  /** Epoch milliseconds. */
+  at: number
+}
+
+/** The next backup of each cell, the earliest first. */
+export class DueList {
+  /** Sorted by time. */
+  readonly #list: Due[] = []
+  readonly #byCell = new Map<string, Due>()
+
+  get first(): Due | undefined {
+    return this.#list[0]
+  }
+
+  /** Takes the place of what was planned for the cell before. */
+  put(due: Due): void {
+    this.remove(due.cellId)
+    this.#byCell.set(due.cellId, due)
+    this.#list.splice(this.#placeOf(due.at), 0, due)
+  }
+
+  remove(cellId: string): void {
+    const known = this.#byCell.get(cellId)
+    if (known === undefined) return
+    this.#byCell.delete(cellId)
+    this.#list.splice(this.#list.indexOf(known), 1)
+  }
+
+  /** Behind those of the same time, so that each gets its turn. */
+  #placeOf(at: number): number {
+    let low = 0
+    let high = this.#list.length
+    while (low < high) {
+      const middle = (low + high) >> 1
+      if ((this.#list[middle] as Due).at <= at) low = middle + 1
+      else high = middle
+    }
+    return low
+  }
+}

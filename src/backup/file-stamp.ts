@@ -1,0 +1,24 @@
+import fs from 'node:fs'
+
+/** What tells whether a file was written or replaced. */
+export interface FileStamp {
+  size: number
+  /** Nanoseconds, in decimal. */
+  modified: string
+  /** The file's number in its file system, in decimal. */
+  inode: string
+}
+
+/**
+ * stat, which opens nothing and so drops no lock (invariant 4).
+ *
+ * @returns undefined if there is no such file
+ */
+export function stampOf(file: string): FileStamp | undefined {
+  const stat = fs.statSync(file, { bigint: true, throwIfNoEntry: false })
+  return stat && { size: Number(stat.size), modified: String(stat.mtimeNs), inode: String(stat.ino) }
+}
+
+export function sameStamp(a: FileStamp, b: FileStamp): boolean {
+  return a.size === b.size && a.modified === b.modified && a.inode === b.inode
+}

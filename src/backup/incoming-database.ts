@@ -1,0 +1,50 @@
+import { type Connection, openConnection } from '../engine/sqlite.ts'
+import { CellError } from '../errors.ts'
+import { localFailure } from './backup-errors.ts'
+import { corrupt, DATABASE_MEMBER } from './manifest.ts'
+
+/**
+ * Lets SQLite's own recovery apply the log that lies beside a restored database, and makes sure that it took every frame:
+ * it stops silently at a bad one.
+ *
+ * @param member the log's name, for the message
+ * @throws `backup_corrupt`
+ */
+export function applyLog(file: string, member: string, frames: number): void {
+  withDatabase(file, member, (connection) => {
+    connection.pragma('journal_mode = WAL')
+    // The whole is fsynced at its end.
+    connection.pragma('synchronous = OFF')
+    connection.pragma('wal_autocheckpoint = 0')
+    connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+    const [state] = connection.pragma('wal_checkpoint(NOOP)') as { log: number }[]
+    if (state?.log !== frames) throw corrupt(member, `SQLite took ${state?.log ?? 0} of its ${frames} frames`)
+    const [done] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[]
+    if (done?.busy !== 0) throw corrupt(member, 'it could not be applied')
+  })
+}
+
+/** SQLite's own look at every page. @throws `backup_corrupt` */
+export function proveDatabase(file: string): void {
+  withDatabase(file, DATABASE_MEMBER, (connection) => {
+    // A CHECK may call what answers otherwise on another connection (total_changes(), random()): that is no damage.
+    connection.pragma('ignore_check_constraints = ON')
+    const problems = connection.pragma('quick_check(1)', { simple: true })
+    if (problems !== 'ok') throw corrupt(DATABASE_MEMBER, `SQLite finds it damaged (${String(problems)})`)
+  })
+}
+
+function withDatabase(file: string, member: string, work: (connection: Connection) => void): void {
+  try {
+    const connection = openConnection(file)
+    try {
+      work(connection)
+    } finally {
+      connection.close()
+    }
+  } catch (error) {
+    // A full disk is not the backup's fault.
+    if (error instanceof CellError || localFailure(error) !== undefined) throw error
+    throw corrupt(member, 'SQLite cannot use it', error)
+  }
+}
