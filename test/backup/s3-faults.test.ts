@@ -12,7 +12,7 @@ const MIB = 1024 * 1024
 const LARGE = 12 * MIB
 const THREE_TRIES: Partial<S3Patience> = { attempts: 3 }
 /** Short waits, for tests where what is waited for never comes. */
-const HASTY: Partial<S3Patience> = { requestMs: 200, idleMs: 200, attempts: 3 }
+const HASTY: Partial<S3Patience> = { requestMs: 200, idleMs: 200, slowestBytesPerSecond: 1e9, attempts: 3 }
 const small = Buffer.from('a small object')
 
 let s3: ScriptedS3
@@ -93,7 +93,7 @@ describe('An endpoint that fails for a while', () => {
   ] satisfies [string, Script][])('is asked again: every request works in spite of %s', async (_, script) => {
     const failedBefore = new Map<string, number>()
     // Two of five requests fail; the others have the time they need, also on a busy machine.
-    store = open({ requestMs: script === neverAnswer ? 250 : 30_000, attempts: 5 })
+    store = open({ ...(script === neverAnswer ? HASTY : {}), attempts: 5 })
     s3.intercept = (request, exchange) => {
       const name = `${request.method} ${request.key} ${request.query}`
       const failed = failedBefore.get(name) ?? 0
@@ -642,6 +642,13 @@ describe('Requests', () => {
     const parts = requestsOf(isPart).map(({ headers }) => Number(headers['content-length']))
     expect(parts.sort((a, b) => b - a)).toEqual([5 * MIB, 5 * MIB, 2 * MIB])
     expect(requestsOf(isPut)).toEqual([])
+  })
+
+  it('that carry bytes get the time that those may need', async () => {
+    store = open({ requestMs: 300, slowestBytesPerSecond: 10, attempts: 1 })
+    interfere(isPut, (_, { carryOut, send }) => void setTimeout(() => send(carryOut()), 600))
+    await store.put('a', bufferBody(small))
+    expect(requestsOf(isPut).length).toBe(1)
   })
 
   it('end with the process that asked for them: a client that is closed lets go of its connections', async () => {
