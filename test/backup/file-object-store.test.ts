@@ -303,6 +303,12 @@ describe('A folder store', () => {
     expect(filesOnDisk()).toEqual([])
   })
 
+  it('makes a folder again that another call has pruned between its making and its use', async () => {
+    faults.link = ['ENOENT', 'ENOENT']
+    await store.put('a/b', bufferBody(Buffer.from('x')))
+    expect(filesOnDisk()).toEqual(['a/b'])
+  })
+
   it('sweeps only what was begun before the given time', async () => {
     for (const name of ['old', 'new']) {
       fs.mkdirSync(path.join(root, '.cellstore/uploads/key'), { recursive: true })
