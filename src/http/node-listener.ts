@@ -69,11 +69,15 @@ class NodeRequest implements HttpRequest {
   async readBody(bytesMax: number): Promise<RequestBody> {
     const request = this.#request
     const { body } = request
-    if (!request.readableEnded && !request.readableDidRead)
+    if (!request.readableEnded && !request.readableDidRead) {
       return { kind: 'bytes', bytes: await readAll(request, bytesMax) }
+    }
     // Something before us has read the stream, and left what it found.
-    if (typeof body === 'string') return { kind: 'bytes', bytes: Buffer.from(body) }
-    if (body instanceof Uint8Array) return { kind: 'bytes', bytes: body }
+    const bytes = typeof body === 'string' ? Buffer.from(body) : body
+    if (bytes instanceof Uint8Array) {
+      if (bytes.length > bytesMax) throw bodyTooLarge(bytesMax)
+      return { kind: 'bytes', bytes }
+    }
     if (body !== undefined) return { kind: 'parsed', value: body }
     throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
   }
@@ -88,6 +92,8 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
 
 function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
+    // It has said so already, while something before us was at work.
+    if (request.destroyed) reject(new RequestAborted('The client went away.'))
     const chunks: Buffer[] = []
     let size = 0
     const release = () => {

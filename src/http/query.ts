@@ -30,7 +30,7 @@ export class Query {
   /** How many entries a page may have. @throws `invalid_request` */
   limit(defaultValue: number, max: number): number {
     const value = this.#values.get('limit')
-    if (value === undefined) return defaultValue
+    if (value === undefined) return Math.min(defaultValue, max)
     const limit = /^\d{1,9}$/.test(value) ? Number(value) : 0
     if (limit >= 1 && limit <= max) return limit
     throw new CellError('invalid_request', `limit is a whole number from 1 to ${max}.`, {

@@ -2,8 +2,9 @@ import { CellError } from '../errors.ts'
 import { parseJson } from './exact-json.ts'
 import type { HttpRequest } from './http-message.ts'
 
-/** `application/json`, and the types that say they are JSON by their suffix. JSON is UTF-8. */
-const JSON_TYPE = /^application\/(?:[\w!#$&^.+-]+\+)?json\s*(?:;\s*charset\s*=\s*"?utf-?8"?\s*)?;?\s*$/i
+/** `application/json`, and the types that say they are JSON by their suffix. */
+const JSON_TYPE = /^\s*application\/(?:[\w!#$&^.+-]+\+)?json\s*(?:;|$)/i
+const CHARSET = /;\s*charset\s*=\s*"?([^\s";]*)/i
 
 export interface JsonBody {
   value: unknown
@@ -21,7 +22,7 @@ const EMPTY: JsonBody = { value: {}, exact: true }
 export async function readJson(request: HttpRequest, bytesMax: number): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return EMPTY
-  const isJson = JSON_TYPE.test(request.header('content-type') ?? '')
+  const isJson = isJsonType(request.header('content-type') ?? '')
   if (!isJson && contentLength !== undefined) throw notJson()
   if (contentLength !== undefined && contentLength > bytesMax) throw bodyTooLarge(bytesMax)
   const body = await (isJson ? request.readBody(bytesMax) : readNothing(request))
@@ -31,6 +32,11 @@ export async function readJson(request: HttpRequest, bytesMax: number): Promise<
 
 export function bodyTooLarge(bytesMax: number): CellError {
   return new CellError('body_too_large', `The body is at most ${bytesMax} bytes long.`, { limit: bytesMax })
+}
+
+/** JSON is UTF-8, whether its type says so or not. */
+function isJsonType(type: string): boolean {
+  return JSON_TYPE.test(type) && /^utf-?8$/i.test(CHARSET.exec(type)?.[1] ?? 'utf-8')
 }
 
 /** A body of unknown length that is not declared as JSON is fine if it turns out to be empty. */

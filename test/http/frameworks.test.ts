@@ -284,6 +284,22 @@ test('a body that was read and thrown away is reported as a mistake of the embed
   await bench.close()
 })
 
+test.each(['text', 'raw'] as const)('a body that express.%s() has read is still bounded', async (reader) => {
+  const bench = await Bench.open(viaFetch)
+  const read = express[reader]({ type: '*/*', limit: '5mb' })
+  const hosted = await withExpress((app) => app.use(read, createListener(bench.store)))()
+  const send = async (size: number) => {
+    const body = new Blob(['{"padding":"', 'x'.repeat(size - 14), '"}']).stream()
+    const init = { method: 'POST', body, duplex: 'half' } as RequestInit
+    const headers = { 'x-api-key': bench.key, 'content-type': 'application/json' }
+    return (await fetch(`${hosted.base}/v1/databases`, { ...init, headers })).status
+  }
+  expect(await send(2_097_152)).toBe(201)
+  expect(await send(2_097_153)).toBe(413)
+  await hosted.close()
+  await bench.close()
+})
+
 test.each(['api', '/api/', '//', '/a?b', 'https://x/api'])(
   'a base path of %j is refused at once',
   async (basePath) => {

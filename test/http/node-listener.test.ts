@@ -203,6 +203,26 @@ describe('a connection', () => {
     expect(reply.status).toBe(404)
   })
 
+  test('that ended before the listener got the request is no bug', async () => {
+    const handled: Promise<unknown>[] = []
+    const listener = createListener(bench.store, {
+      logger: { error: (fields) => void bench.logged.push({ ...fields }) },
+    })
+    const slow = http.createServer((request, response) => {
+      const gone = new Promise((resolve) => request.once('close', resolve))
+      handled.push(gone.then(() => listener(request, response)))
+    })
+    await new Promise<void>((resolve) => slow.listen(0, '127.0.0.1', resolve))
+    const socket = net.connect((slow.address() as AddressInfo).port, '127.0.0.1')
+    socket.write(head('PUT', kvPath, 'Content-Type: application/json', 'Content-Length: 100'))
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    socket.destroy()
+    await handled[0]
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(bench.logged).toEqual([])
+    await new Promise((resolve) => slow.close(resolve))
+  })
+
   test('that ends before its answer does no harm', async () => {
     const wire = new Wire()
     wire.write(head('POST', '/v1/databases/{cell}/backup'))

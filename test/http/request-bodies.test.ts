@@ -32,6 +32,8 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       'application/jsonp',
       'text/json',
       'application/json; charset=latin1',
+      'application/json; x=y; charset="utf-16"',
+      'text/plain; application/json',
       '',
     ])('is refused as %j', async (type) => {
       const reply = await send({ method, path, raw: '{}', headers: { 'content-type': type } })
@@ -44,6 +46,8 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       'application/json; charset=utf-8',
       'application/json;charset="UTF-8"',
       'application/vnd.api+json',
+      'application/json; profile="x"; charset=utf-8',
+      'application/json;',
     ])('is taken as %j', async (type) => {
       const { status } = await send({ method, path, raw: '{}', headers: { 'content-type': type } })
       expect(status).not.toBe(415)

@@ -6,6 +6,7 @@ import { KV_BULK_ROWS } from './kv-bulk-rows.ts'
 import { KV_COUNTER_ROWS } from './kv-counter-rows.ts'
 import { KV_ENTRY_ROWS } from './kv-entry-rows.ts'
 import type { Row } from './row.ts'
+import { SETTING_ROWS } from './setting-rows.ts'
 import { SQL_ROWS } from './sql-rows.ts'
 
 /** Every row of the contract, by what it is about. */
@@ -18,4 +19,5 @@ export const AREAS: [name: string, rows: Row[]][] = [
   ['KV counters and times to live', KV_COUNTER_ROWS],
   ['KV in bulk', KV_BULK_ROWS],
   ['backups', BACKUP_ROWS],
+  ['settings', SETTING_ROWS],
 ]
