@@ -10,11 +10,17 @@ export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): v
   if (key.length === 0) throw new CellError('invalid_key', `${field} must not be empty.`, { field })
   // Measured exactly only where it could matter: this is on the path of every get.
   if (key.length * UTF8_BYTES_PER_UNIT_MAX > keyBytesMax && Buffer.byteLength(key) > keyBytesMax) {
-    throw new CellError('invalid_key', `${field} is at most ${keyBytesMax} bytes of UTF-8.`, { field, limit: keyBytesMax })
+    throw new CellError('invalid_key', `${field} is at most ${keyBytesMax} bytes of UTF-8.`, {
+      field,
+      limit: keyBytesMax,
+    })
   }
-  if (key.includes('\0')) throw new CellError('invalid_key', `${field} must not hold a NUL character.`, { field })
+  if (key.includes('\0'))
+    throw new CellError('invalid_key', `${field} must not hold a NUL character.`, { field })
   if (!key.isWellFormed()) {
-    throw new CellError('invalid_key', `${field} holds a lone surrogate, which is not valid Unicode.`, { field })
+    throw new CellError('invalid_key', `${field} holds a lone surrogate, which is not valid Unicode.`, {
+      field,
+    })
   }
 }
 
@@ -28,7 +34,9 @@ export function checkValue(value: string, { valueBytesMax }: Limits, field = 'va
     })
   }
   if (!value.isWellFormed()) {
-    throw new CellError('invalid_request', `${field} holds a lone surrogate, which is not valid Unicode.`, { field })
+    throw new CellError('invalid_request', `${field} holds a lone surrogate, which is not valid Unicode.`, {
+      field,
+    })
   }
 }
 
@@ -55,7 +63,7 @@ export function encodeCursor(key: string): string {
 
 /** @throws `invalid_request` for what no listing has given out */
 export function decodeCursor(cursor: string): string {
-  const key = Buffer.from(cursor, 'base64url').toString('utf8')
+  const key = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString('utf8') : ''
   if (key.length > 0 && encodeCursor(key) === cursor) return key
   throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
 }

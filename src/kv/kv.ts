@@ -3,6 +3,7 @@ import type { Clock } from '../engine/clock.ts'
 import type { Limits } from '../engine/limits.ts'
 import { decodeInteger } from '../engine/rows.ts'
 import { CellError } from '../errors.ts'
+import { addTo, checkDelta } from './counter.ts'
 import type {
   KvEntry,
   KvExpireResult,
@@ -14,7 +15,8 @@ import type {
   KvPutResult,
   KvTtlOptions,
 } from './entry.ts'
-import { checkKey, checkValue, decodeCursor, encodeCursor, prefixEnd } from './key.ts'
+import { checkKey, checkValue } from './key.ts'
+import { keyRange, type ListRow, pageLimit, toPage } from './listing.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
 
@@ -27,12 +29,6 @@ export interface KvHost {
   /** Told of every time to live that is set. */
   expiryNoted(expiresAt: number): void
 }
-
-const LIST_LIMIT_DEFAULT = 100
-const INT64_MIN = -(2n ** 63n)
-const INT64_MAX = 2n ** 63n - 1n
-/** The one spelling of each integer. A leading zero, a plus or a space makes a text that is no counter. */
-const CANONICAL_INTEGER = /^(0|-?[1-9]\d{0,18})$/
 
 /**
  * Keys with values and exact times to live, in the same file as the cell's tables. Every method is a transaction of its
@@ -51,16 +47,20 @@ export class Kv {
   }
 
   get(key: string): string | undefined {
-    checkKey(key, this.#host.limits)
-    return this.#statements().getValue.get(key, this.#host.clock.now()) as string | undefined
+    const { limits, clock } = this.#host
+    checkKey(key, limits)
+    const statements = this.#statements()
+    try {
+      return statements.getValue.get(key, clock.now()) as string | undefined
+    } catch (error) {
+      throw statements.database.failure(error)
+    }
   }
 
   /** Like {@link get}, with the time to live. */
   entry(key: string): KvEntry | undefined {
     checkKey(key, this.#host.limits)
-    const now = this.#host.clock.now()
-    const row = this.#statements().getEntry.get(key, now) as [string, number | null] | undefined
-    return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
+    return this.#read((statements, now) => readEntry(statements, key, now))
   }
 
   /**
@@ -112,7 +112,7 @@ export class Kv {
     const statements = this.#statements()
     return statements.database.transaction(() => {
       const row = statements.getEntry.get(key, now) as [string, number | null] | undefined
-      const value = add(row === undefined ? 0n : parseInteger(row[0]), step)
+      const value = addTo(row?.[0], step)
       const expiresAt = row === undefined ? expiryIfNew : row[1]
       this.#putRow(statements, key, value.toString(), expiresAt, now)
       return { value: decodeInteger(value), ttlSeconds: secondsLeft(expiresAt, now) }
@@ -122,12 +122,12 @@ export class Kv {
   /** @returns for each key, in order: seconds left, rounded up; −1 if it does not expire; null if there is no live entry */
   ttl(keys: readonly string[]): (number | null)[] {
     this.#checkKeys(keys)
-    const now = this.#host.clock.now()
-    const { getExpiry } = this.#statements()
-    return keys.map((key) => {
-      const row = getExpiry.get(key, now) as [number | null] | undefined
-      return row === undefined ? null : secondsLeft(row[0], now)
-    })
+    return this.#read(({ getExpiry }, now) =>
+      keys.map((key) => {
+        const row = getExpiry.get(key, now) as [number | null] | undefined
+        return row === undefined ? null : secondsLeft(row[0], now)
+      }),
+    )
   }
 
   /**
@@ -153,51 +153,20 @@ export class Kv {
    *
    * @throws `invalid_request` for a bad limit or cursor
    */
-  list({
-    prefix = '',
-    cursor,
-    limit = LIST_LIMIT_DEFAULT,
-    reverse = false,
-    values = true,
-  }: KvListOptions = {}): KvPage {
-    const { pageMax } = this.#host.limits
-    if (!Number.isInteger(limit) || limit < 1 || limit > pageMax) {
-      throw new CellError('invalid_request', `limit is a whole number from 1 to ${pageMax}.`, {
-        field: 'limit',
-        limit: pageMax,
-      })
-    }
-    if (prefix !== '') checkKey(prefix, this.#host.limits, 'prefix')
-    const now = this.#host.clock.now()
-    const after = cursor === undefined ? null : decodeCursor(cursor)
-    const rows = this.#statements()
-      .list(values, reverse)
-      .all({ from: prefix, to: prefixEnd(prefix), after, now, limit: limit + 1 }) as [
-      string,
-      number | null,
-      string | null,
-    ][]
-    const page = rows.slice(0, limit)
-    return {
-      entries: page.map(([key, expiresAt, value]) => ({
-        key,
-        ttlSeconds: secondsLeft(expiresAt, now),
-        expiresAt,
-        ...(value === null ? {} : { value }),
-      })),
-      nextCursor: rows.length > limit ? encodeCursor((page.at(-1) as [string, ...unknown[]])[0]) : null,
-    }
+  list(options: KvListOptions = {}): KvPage {
+    const { limits } = this.#host
+    const limit = pageLimit(options, limits)
+    const { from, to } = keyRange(options, limits)
+    return this.#read((statements, now) => {
+      const list = statements.list(options.values ?? true, options.reverse ?? false)
+      return toPage(list.all(from, to, now, limit + 1) as ListRow[], limit, now)
+    })
   }
 
   /** @returns for each key, in order, the live entry or undefined */
   mget(keys: readonly string[]): (KvEntry | undefined)[] {
     this.#checkKeys(keys)
-    const now = this.#host.clock.now()
-    const { getEntry } = this.#statements()
-    return keys.map((key) => {
-      const row = getEntry.get(key, now) as [string, number | null] | undefined
-      return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
-    })
+    return this.#read((statements, now) => keys.map((key) => readEntry(statements, key, now)))
   }
 
   /**
@@ -240,10 +209,16 @@ export class Kv {
 
   /** Puts `value` as JSON text. @throws `invalid_request` for what JSON can't hold; as {@link put} */
   putJson(key: string, value: unknown, options: KvPutOptions = {}): KvPutResult {
-    const text = JSON.stringify(value) as string | undefined
-    if (text === undefined)
-      throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
-    return this.put(key, text, options)
+    return this.put(key, toJson(value), options)
+  }
+
+  #read<T>(read: (statements: KvStatements, now: number) => T): T {
+    const statements = this.#statements()
+    try {
+      return read(statements, this.#host.clock.now())
+    } catch (error) {
+      throw statements.database.failure(error)
+    }
   }
 
   #statements(): KvStatements {
@@ -254,7 +229,7 @@ export class Kv {
     }
     const database = this.#host.database()
     database.assertUsable()
-    this.#bound = bound?.database === database ? bound : new KvStatements(database)
+    this.#bound = KvStatements.of(database)
     return this.#bound
   }
 
@@ -301,35 +276,23 @@ export class Kv {
   }
 }
 
+function readEntry({ getEntry }: KvStatements, key: string, now: number): KvEntry | undefined {
+  const row = getEntry.get(key, now) as [string, number | null] | undefined
+  return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
+}
+
+function toJson(value: unknown): string {
+  let text: string | undefined
+  try {
+    text = JSON.stringify(value)
+  } catch (cause) {
+    throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value', cause })
+  }
+  if (text !== undefined) return text
+  throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
+}
+
 /** A put's share of the write-ahead log, in ordinary row changes. */
 function weigh(value: string): number {
   return 1 + value.length / 1_024
-}
-
-function checkDelta(delta: number | bigint): bigint {
-  const step = typeof delta === 'bigint' || Number.isSafeInteger(delta) ? BigInt(delta) : undefined
-  if (step !== undefined && step >= INT64_MIN && step <= INT64_MAX) return step
-  throw new CellError('invalid_request', 'delta is a whole number of 64 bits; beyond ±(2^53−1) a bigint.', {
-    field: 'delta',
-  })
-}
-
-function parseInteger(text: string): bigint {
-  if (CANONICAL_INTEGER.test(text)) {
-    const value = BigInt(text)
-    if (value >= INT64_MIN && value <= INT64_MAX) return value
-  }
-  throw new CellError(
-    'not_an_integer',
-    'The value is not a whole number of 64 bits in decimal; it is unchanged.',
-    { field: 'key' },
-  )
-}
-
-function add(value: bigint, step: bigint): bigint {
-  const sum = value + step
-  if (sum >= INT64_MIN && sum <= INT64_MAX) return sum
-  throw new CellError('integer_overflow', 'The sum does not fit in 64 bits; the value is unchanged.', {
-    field: 'delta',
-  })
 }

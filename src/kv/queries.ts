@@ -25,8 +25,6 @@ export const KV_VIEW = `
   SELECT key, value, expires_at FROM main._cell_kv WHERE expires_at IS NULL OR expires_at > _cell_now()
 `
 
-const LIVE = '(expires_at IS NULL OR expires_at > @now)'
-
 export const GET_VALUE =
   'SELECT value FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
@@ -52,12 +50,12 @@ export const UPDATE_EXPIRY =
 export const DELETE_LIVE =
   'DELETE FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-/** @param columns what to read beside key and expiry @param reverse descending key order */
+/** A range of the primary key: its cost is that of what it finds. @param reverse descending key order */
 export function listQuery(values: boolean, reverse: boolean): string {
   return `
     SELECT key, expires_at, ${values ? 'value' : 'NULL'} FROM main._cell_kv
-    WHERE key >= @from AND (@to IS NULL OR key < @to) AND (@after IS NULL OR key ${reverse ? '<' : '>'} @after) AND ${LIVE}
-    ORDER BY key ${reverse ? 'DESC' : 'ASC'} LIMIT @limit`
+    WHERE key >= ? AND key < ? AND (expires_at IS NULL OR expires_at > ?)
+    ORDER BY key ${reverse ? 'DESC' : 'ASC'} LIMIT ?`
 }
 
 /** Bounded by the count, so that one batch never holds up the cell for long. */

@@ -7,6 +7,7 @@ import * as queries from './queries.ts'
  * cells, most need two or three.
  */
 export class KvStatements {
+  static readonly #byDatabase = new WeakMap<CellDatabase, KvStatements>()
   readonly database: CellDatabase
   #getValue: Statement | undefined
   #getEntry: Statement | undefined
@@ -18,8 +19,18 @@ export class KvStatements {
   #deleteLive: Statement | undefined
   #lists: Map<string, Statement> | undefined
 
-  constructor(database: CellDatabase) {
+  private constructor(database: CellDatabase) {
     this.database = database
+  }
+
+  /** All handles of a cell share them. */
+  static of(database: CellDatabase): KvStatements {
+    let statements = KvStatements.#byDatabase.get(database)
+    if (statements === undefined) {
+      statements = new KvStatements(database)
+      KvStatements.#byDatabase.set(database, statements)
+    }
+    return statements
   }
 
   get getValue(): Statement {

@@ -12,7 +12,12 @@ export const PERSISTENT = -1
  * @returns epoch milliseconds, or null for never
  * @throws `invalid_ttl`
  */
-export function expiryOf({ ttlSeconds, ttlMs }: KvTtlOptions, now: number, limits: Limits, at = ''): number | null {
+export function expiryOf(
+  { ttlSeconds, ttlMs }: KvTtlOptions,
+  now: number,
+  limits: Limits,
+  at = '',
+): number | null {
   if (ttlSeconds === undefined) {
     if (ttlMs === undefined) return null
     return now + checkTtl(ttlMs, `${at}ttlMs`, limits.ttlSecondsMax * 1_000)

@@ -1,0 +1,43 @@
+import { CellError } from '../errors.ts'
+
+const INT64_MIN = -(2n ** 63n)
+const INT64_MAX = 2n ** 63n - 1n
+/** The one spelling of each integer. A leading zero, a plus or a space makes a text that is no counter. */
+const CANONICAL_INTEGER = /^(0|-?[1-9]\d{0,18})$/
+
+/** @throws `invalid_request` for what is no whole number of 64 bits */
+export function checkDelta(delta: number | bigint): bigint {
+  const step = typeof delta === 'bigint' || Number.isSafeInteger(delta) ? BigInt(delta) : undefined
+  if (step !== undefined && fits(step)) return step
+  throw new CellError('invalid_request', 'delta is a whole number of 64 bits; beyond ±(2^53−1) a bigint.', {
+    field: 'delta',
+  })
+}
+
+/**
+ * @param text the counter's value; undefined for one that is not there yet
+ * @throws `not_an_integer`, `integer_overflow`
+ */
+export function addTo(text: string | undefined, step: bigint): bigint {
+  const sum = (text === undefined ? 0n : parseInteger(text)) + step
+  if (fits(sum)) return sum
+  throw new CellError('integer_overflow', 'The sum does not fit in 64 bits; the value is unchanged.', {
+    field: 'delta',
+  })
+}
+
+function parseInteger(text: string): bigint {
+  if (CANONICAL_INTEGER.test(text)) {
+    const value = BigInt(text)
+    if (fits(value)) return value
+  }
+  throw new CellError(
+    'not_an_integer',
+    'The value is not a whole number of 64 bits in decimal; it is unchanged.',
+    { field: 'key' },
+  )
+}
+
+function fits(value: bigint): boolean {
+  return value >= INT64_MIN && value <= INT64_MAX
+}
