@@ -20,15 +20,19 @@ export interface Reception {
 
 /**
  * Delivers exactly `length` bytes, or ends in an error: a body that breaks off or stalls is asked for again from where
- * it stopped, and a short one never ends like a whole one. Ends `call` when it is done.
+ * it stopped, and a short one never ends like a whole one. Ends `call` when it is done. A body that nobody reads holds
+ * its connection until the call's deadline, no longer.
  *
  * @throws `object_store_unavailable` when the rest does not come.
  */
-export async function* receiveBody(reception: Reception): AsyncGenerator<Uint8Array> {
-  const { length, call } = reception
-  let stream = guarded(reception.first)
-  // Also for a body that nobody reads: it holds its connection until the deadline, no longer.
-  call.signal.addEventListener('abort', () => stream.destroy())
+export function receiveBody(reception: Reception): AsyncGenerator<Uint8Array> {
+  // Before anybody reads, not with the first read: that may come late, or never.
+  return deliver(guarded(reception.first, reception.call), reception)
+}
+
+async function* deliver(first: Readable, reception: Reception): AsyncGenerator<Uint8Array> {
+  const { length, call, resume, resumesMax } = reception
+  let stream = first
   let delivered = 0
   let resumes = 0
   try {
@@ -36,8 +40,8 @@ export async function* receiveBody(reception: Reception): AsyncGenerator<Uint8Ar
       const chunk = await nextChunk(chunks, reception)
       if (chunk instanceof CellError) {
         stream.destroy()
-        if (call.signal.aborted || resumes++ >= reception.resumesMax) throw chunk
-        stream = guarded(await reception.resume(delivered))
+        if (call.signal.aborted || resumes++ >= resumesMax) throw chunk
+        stream = guarded(await resume(delivered), call)
         chunks = stream[Symbol.asyncIterator]()
         continue
       }
@@ -50,6 +54,12 @@ export async function* receiveBody(reception: Reception): AsyncGenerator<Uint8Ar
     call[Symbol.dispose]()
     stream.destroy()
   }
+}
+
+/** A stream whose failure between two reads does not end the process, and which ends with its call. */
+function guarded(stream: Readable, call: CallDeadline): Readable {
+  call.signal.addEventListener('abort', () => stream.destroy())
+  return stream.on('error', () => {})
 }
 
 /** The next bytes, or why there are none. */
@@ -74,9 +84,4 @@ async function nextChunk(
 
 function unavailable(what: string, cause?: unknown): CellError {
   return new CellError('object_store_unavailable', `The object store ${what}.`, { cause })
-}
-
-/** Without a listener, an 'error' event between two reads would end the process. */
-function guarded(stream: Readable): Readable {
-  return stream.on('error', () => {})
 }
