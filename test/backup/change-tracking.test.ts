@@ -1,11 +1,14 @@
 import { execFileSync } from 'node:child_process'
-import fs from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { BackupProgressTable } from '../../src/backup/progress-table.ts'
+import { Segments } from '../../src/backup/segments.ts'
 import type { Cell } from '../../src/cell.ts'
 import type { CellStore } from '../../src/store.ts'
+import { rejectedBy } from '../fixtures/thrown.ts'
 import { ForeignProgram } from './fixtures/foreign-program.ts'
-import { GatedStore } from './fixtures/object-store-decorators.ts'
-import { addRow, createLedger, filesBelow, notes, ScratchPlace } from './fixtures/scratch-store.ts'
+import { FailingStore, GatedStore } from './fixtures/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from './fixtures/scratch-store.ts'
+import { StoreProcess } from './fixtures/store-process.ts'
 
 let place: ScratchPlace
 beforeEach(() => {
@@ -18,6 +21,20 @@ afterEach(async () => {
 
 /** Makes the engine checkpoint after every write, as a busy cell does after every few megabytes. */
 const EAGER = { checkpointBytes: 1 }
+
+function keptBytes(cell: Cell): number {
+  const { segments } = place.paths.cell(cell.id)
+  return new Segments(segments).list().reduce((sum, { size }) => sum + size, 0)
+}
+
+/** A store that was closed again, with one cell and its snapshot. */
+async function cellWithBackup(): Promise<string> {
+  const store = await place.create()
+  const cell = createLedger(store)
+  await store.backups.snapshot(cell.id)
+  await store.close()
+  return cell.id
+}
 
 async function restoredNotes(store: CellStore, cell: Cell, version?: string): Promise<string[]> {
   await store.backups.restore(cell.id, { version })
@@ -127,15 +144,127 @@ describe('The logs that are kept', () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
-    const { segments } = place.paths.cell(cell.id)
-    // The same page again and again: the database stays small, the logs do not.
-    for (let i = 0; i < 200; i++) {
-      addRow(cell, `${i}`)
-    }
-    const bytes = filesBelow(segments).reduce((sum, file) => sum + fs.statSync(`${segments}/${file}`).size, 0)
-    expect(bytes).toBeLessThanOrEqual(1_048_576 + 64 * 1024)
+    addRow(cell, 'the one row')
+    // The same pages again and again: the database stays small, the logs do not.
+    for (let i = 0; i < 80; i++) cell.sql('UPDATE ledger SET payload = randomblob(20000)')
+    expect(keptBytes(cell)).toBeLessThanOrEqual(1_048_576)
     const { version, baseVersion } = await store.backups.incremental(cell.id)
     expect(baseVersion).toBeNull()
-    expect(await restoredNotes(store, cell, version)).toHaveLength(200)
+    expect(await restoredNotes(store, cell, version)).toEqual(['the one row'])
+  })
+})
+
+describe('A cell counts as changed', () => {
+  it('until its backup is stored, also for a process that is killed during the upload', async () => {
+    const cellId = await cellWithBackup()
+    const child = await StoreProcess.open(place)
+    await child.sql(cellId, "INSERT INTO ledger (note) VALUES ('one')")
+    await child.order({ do: 'backup until put', cellId })
+    await child.kill()
+    const store = await place.open()
+    expect(store.backups.changeOf(cellId)).toMatchObject({ dirty: true })
+    const { version, baseVersion } = await store.backups.incremental(cellId)
+    expect(baseVersion).not.toBeNull()
+    expect(await restoredNotes(store, store.openCell(cellId), version)).toEqual(['one'])
+  })
+
+  it('when the process was killed before the row that says so was written', async () => {
+    const cellId = await cellWithBackup()
+    const child = await StoreProcess.open(place)
+    await child.order({ do: 'forget rows' })
+    await child.sql(cellId, "INSERT INTO ledger (note) VALUES ('one')")
+    await child.kill()
+    const store = await place.open()
+    expect(store.backups.changeOf(cellId)).toBeUndefined()
+    expect(notes(store.openCell(cellId))).toEqual(['one'])
+    expect(store.backups.changeOf(cellId)).toMatchObject({ dirty: true })
+  })
+
+  it('after a backup that failed', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing })
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    addRow(cell, 'one')
+    failing.failFromHere(1, (call, key) => call === 'put' && key.includes(cell.id))
+    expect((await rejectedBy(store.backups.incremental(cell.id))).code).toBe('object_store_unavailable')
+    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: true })
+    const { version, baseVersion } = await store.backups.incremental(cell.id)
+    expect(baseVersion).not.toBeNull()
+    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: false, dirtySinceSnapshot: true })
+    expect(await restoredNotes(store, cell, version)).toEqual(['one'])
+  })
+
+  it('not after a backup that holds everything', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
+    await store.backups.snapshot(cell.id)
+    expect(store.backups.changeOf(cell.id)).toBeUndefined()
+    await store.close()
+    const again = await place.open()
+    notes(again.openCell(cell.id))
+    expect(again.backups.changeOf(cell.id)).toBeUndefined()
+  })
+})
+
+describe('When what is known of backups cannot be written down', () => {
+  it('commits are answered all the same, and the next backup is right', async () => {
+    const store = await place.create(EAGER)
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    vi.spyOn(BackupProgressTable.prototype, 'save').mockImplementation(() => {
+      throw Object.assign(new Error('database or disk is full'), { code: 'SQLITE_FULL' })
+    })
+    addRow(cell, 'one')
+    await cell.commit(() => addRow(cell, 'two'))
+    vi.restoreAllMocks()
+    addRow(cell, 'three')
+    const { version } = await store.backups.incremental(cell.id)
+    expect(await restoredNotes(store, cell, version)).toEqual(['one', 'two', 'three'])
+  })
+
+  it('commits are answered all the same when a log cannot be kept, and the next backup is a base', async () => {
+    const store = await place.create(EAGER)
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    vi.spyOn(Segments.prototype, 'keep').mockImplementation(() => {
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), {
+        code: 'ENOSPC',
+        syscall: 'write',
+      })
+    })
+    addRow(cell, 'one')
+    vi.restoreAllMocks()
+    addRow(cell, 'two')
+    const { version, baseVersion } = await store.backups.incremental(cell.id)
+    expect(baseVersion).toBeNull()
+    expect(await restoredNotes(store, cell, version)).toEqual(['one', 'two'])
+  })
+
+  it('a base that is being uploaded is still stored, and the next backup is a base again', async () => {
+    const gated = new GatedStore(place.folder())
+    const store = await place.create({ ...EAGER, objectStore: gated })
+    const cell = createLedger(store)
+    addRow(cell, 'one')
+    gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
+    const first = store.backups.snapshot(cell.id)
+    await gated.arrival()
+    vi.spyOn(Segments.prototype, 'keep').mockImplementation(() => {
+      throw Object.assign(new Error('ENOSPC: no space left on device, write'), {
+        code: 'ENOSPC',
+        syscall: 'write',
+      })
+    })
+    addRow(cell, 'two')
+    vi.restoreAllMocks()
+    addRow(cell, 'three')
+    gated.open()
+    await first
+    expect(keptBytes(cell)).toBe(0)
+    const second = await store.backups.incremental(cell.id)
+    expect(second.baseVersion).toBeNull()
+    expect(await restoredNotes(store, cell, (await first).version)).toEqual(['one'])
+    expect(await restoredNotes(store, cell, second.version)).toEqual(['one', 'two', 'three'])
   })
 })
