@@ -1,5 +1,4 @@
 import fs from 'node:fs'
-import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { ACCOUNTS_SCHEMA, Accounts } from './auth/accounts.ts'
 import { API_KEYS_SCHEMA, ApiKeys } from './auth/api-keys.ts'
 import { FirstKey } from './auth/first-key.ts'
@@ -11,10 +10,11 @@ import type { ObjectStore } from './backup/object-store.ts'
 import { BackupProgressTable } from './backup/progress-table.ts'
 import { finishRestore } from './backup/restore-install.ts'
 import { BackupSchedule } from './backup/schedule.ts'
-import type { BackupSubjects } from './backup/subjects.ts'
+import { backupSubjects } from './backup-subjects.ts'
 import { Cell } from './cell.ts'
+import { cellHooks, trackedBy } from './cell-hooks.ts'
 import { Catalog } from './engine/catalog.ts'
-import type { CellDatabaseSettings, CellHooks, Durability } from './engine/cell-database.ts'
+import type { CellDatabaseSettings, Durability } from './engine/cell-database.ts'
 import { newCellId, type StorePaths } from './engine/cell-path.ts'
 import { CellPool } from './engine/cell-pool.ts'
 import {
@@ -31,9 +31,10 @@ import { fsyncDirectory, makeDirectory, writeNewFile } from './engine/durable-fi
 import { HostSchema } from './engine/host-schema.ts'
 import { LocalState } from './engine/local-state.ts'
 import { CellError } from './errors.ts'
+import { forEachCell } from './for-each-cell.ts'
 import { ExpiryHints } from './kv/expiry-hints.ts'
 import { ExpirySweeper } from './kv/expiry-sweeper.ts'
-import { KV_SCHEMA, KV_VIEW, KV_VIEW_NAME } from './kv/queries.ts'
+import { KV_SCHEMA } from './kv/queries.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
@@ -54,8 +55,6 @@ export interface CloseOptions {
 }
 
 const CLOSE_DEADLINE_MS = 10_000
-/** Cells that are looked at in one turn of the event loop after the machine went down. */
-const LOOK_BATCH = 64
 /** Within this time after the machine went down every cell is looked at for expired entries. */
 const LOOK_WITHIN_MS = 60 * 60 * 1_000
 
@@ -124,7 +123,13 @@ export class CellStore {
     this.#pool = new CellPool(settings.openCellsMax, {
       paths: (id) => paths.cell(id),
       settings: (id) => this.#cellSettings(this.#registry.require(id).durability ?? settings.durability),
-      hooks: (id) => this.#cellHooks(id),
+      hooks: (id) =>
+        cellHooks(
+          hostSchema,
+          clock,
+          () => this.#backups?.tracker(id),
+          () => this.#closed(id),
+        ),
       beforeOpen: (_id, cellPaths) => finishRestore(cellPaths),
       missing: (id) => this.#missing(id),
     })
@@ -135,7 +140,13 @@ export class CellStore {
       objectStore,
       storeId: this.id,
       storeCreatedAt: Number(this.#catalog.meta('created_at') ?? 0),
-      subjects: this.#subjects(),
+      subjects: backupSubjects({
+        paths,
+        catalog: this.#catalog,
+        registry: this.#registry,
+        pool: this.#pool,
+        onRestored: (id) => this.#sweeper.lookAt(id),
+      }),
       progress: new BackupProgressTable(this.#state),
       clock,
       log,
@@ -309,9 +320,12 @@ export class CellStore {
     this.#catalogBackup?.start()
     this.#schedule?.look()
     if (this.#state.complete) return
-    this.#lookAtAllCells().catch((err) =>
-      this.settings.log.error({ err }, 'not all cells could be looked at after an unclean stop'),
-    )
+    const look = (id: string) => this.#lookAt(id)
+    forEachCell(this.#registry, look, () => this.#closing !== undefined)
+      .then(() => this.#sweeper.start())
+      .catch((err) =>
+        this.settings.log.error({ err }, 'not all cells could be looked at after the machine went down'),
+      )
   }
 
   /** Ends what is under way, checkpoints and closes every cell, and gives the directory free. A repeat is the same call. */
@@ -357,29 +371,6 @@ export class CellStore {
     return { durability, sqlPolicy, limits, pageCacheBytes, checkpointBytes }
   }
 
-  #cellHooks(id: string): CellHooks {
-    const tracked = trackedBy(() => this.#backups?.tracker(id))
-    let hasFunction = false
-    return {
-      ...tracked,
-      opened: (database) => {
-        hostSchema.check(database)
-        tracked.opened?.(database)
-      },
-      beforePrepare: (database, sql) => {
-        if (!KV_VIEW_NAME.test(sql)) return false
-        if (!hasFunction) database.defineFunction('_cell_now', () => this.clock.now())
-        hasFunction = true
-        database.exec(KV_VIEW)
-        return true
-      },
-      closed: () => {
-        this.#hints.forget(id)
-        this.#backups?.closed(id)
-      },
-    }
-  }
-
   #writeCell(id: string): void {
     const { directory, database } = this.#paths.cell(id)
     try {
@@ -420,6 +411,19 @@ export class CellStore {
     )
   }
 
+  #closed(id: string): void {
+    this.#hints.forget(id)
+    this.#backups?.closed(id)
+  }
+
+  /** After the machine went down, rows of the local state may be missing: what they told shows in the cell's files. */
+  #lookAt(id: string): void {
+    this.#hints.setIfAbsent(id, this.clock.now() + Math.floor(this.settings.random() * LOOK_WITHIN_MS))
+    const tracker = this.#backups?.tracker(id)
+    if (tracker?.differsFromFiles()) tracker.foundChanged()
+    if (this.#pool.peek(id) === undefined) this.#backups?.closed(id)
+  }
+
   #borrow(id: string): ReturnType<ConstructorParameters<typeof ExpirySweeper>[1]['borrow']> {
     const wasOpen = this.#pool.peek(id) !== undefined
     const { database, unpin } = this.#pool.pin(id)
@@ -429,69 +433,6 @@ export class CellStore {
     }
     const usedAt = database.usedAt
     return { database, done }
-  }
-
-  #subjects(): BackupSubjects {
-    const isCatalog = (id: string) => id === this.id
-    return {
-      record: (id) => this.#registry.find(id),
-      paths: (id) => (isCatalog(id) ? this.#paths.catalogCell : this.#paths.cell(id)),
-      pin: (id) =>
-        isCatalog(id) ? { database: this.#catalog.database, unpin: () => {} } : this.#pool.pin(id),
-      isOpen: (id) => isCatalog(id) || this.#pool.peek(id) !== undefined,
-      isLocal: (id) => this.#isLocal(id),
-      replace: (id, install) => {
-        this.#pool.close(id)
-        install()
-      },
-      restored: (id, manifest) => this.#restored(id, manifest),
-    }
-  }
-
-  #restored(id: string, manifest: Parameters<BackupSubjects['restored']>[1]): void {
-    const record = this.#registry.find(id)
-    if (record === undefined) {
-      this.#catalog.change(() =>
-        this.#registry.insert({
-          id,
-          accountId: manifest.account_id,
-          name: manifest.name,
-          createdAt: Date.parse(manifest.cell_created_at),
-          deletedAt: null,
-          durability: manifest.durability,
-        }),
-      )
-    } else if (record.deletedAt !== null) this.#registry.setDeleted(id, null)
-    this.#sweeper.lookAt(id)
-  }
-
-  /** After the machine went down, rows of the local state may be missing: look at every cell's files, a few at a time. */
-  async #lookAtAllCells(): Promise<void> {
-    const { random } = this.settings
-    let cursor: string | undefined
-    do {
-      const page = this.#registry.list({ cursor, limit: Math.min(LOOK_BATCH, this.settings.limits.pageMax) })
-      for (const { id } of page.cells) {
-        if (this.#closing !== undefined) return
-        this.#hints.setIfAbsent(id, this.clock.now() + Math.floor(random() * LOOK_WITHIN_MS))
-        const tracker = this.#backups?.tracker(id)
-        if (tracker?.differsFromFiles()) tracker.foundChanged()
-        if (this.#pool.peek(id) === undefined) this.#backups?.closed(id)
-      }
-      cursor = page.nextCursor ?? undefined
-      await turnOfTheLoop()
-    } while (cursor !== undefined)
-    this.#sweeper.start()
-  }
-}
-
-/** The backup part's share in a cell's life; none without an object store. */
-function trackedBy(tracker: () => ChangeTracker | undefined): CellHooks {
-  return {
-    opened: (database) => tracker()?.hooks.opened?.(database),
-    changed: (database) => tracker()?.hooks.changed?.(database),
-    beforeCheckpoint: (database, wal) => tracker()?.hooks.beforeCheckpoint?.(database, wal),
-    afterCheckpoint: (database) => tracker()?.hooks.afterCheckpoint?.(database),
   }
 }
 

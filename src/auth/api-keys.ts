@@ -110,6 +110,7 @@ export class ApiKeys {
 
   /** The account's active keys, newest first. */
   list(accountId: string): ApiKeyRecord[] {
+    this.#catalog.assertOpen()
     const rows = this.#list.all(accountId) as [string, string | null, string, number, number | null][]
     return rows.map(([id, name, hint, createdAt, lastUsedAt]) => ({
       id,
@@ -141,6 +142,7 @@ export class ApiKeys {
    * @throws `unauthorized`, the same for every reason
    */
   verify(key: string): VerifiedApiKey {
+    this.#catalog.assertOpen()
     const wellFormed = parseApiKey(key)
     const row = wellFormed && (this.#verify.get(hashApiKey(wellFormed)) as [string, string] | undefined)
     if (!row) {

@@ -54,6 +54,11 @@ export class Catalog {
     fsyncDirectory(path.dirname(file))
   }
 
+  /** @throws `store_closed` */
+  assertOpen(): void {
+    this.database.assertUsable()
+  }
+
   /** Counts up with every {@link change}: what tells whether a backup holds all of them. */
   get changes(): number {
     return Number(this.meta('changes'))

@@ -57,11 +57,11 @@ export class CellRegistry {
   readonly #setDeleted: Statement
   readonly #page: Statement
   readonly #accountPage: Statement
-  readonly #pageMax: number
+  readonly pageMax: number
 
   constructor(catalog: Catalog, pageMax: number) {
     this.#catalog = catalog
-    this.#pageMax = pageMax
+    this.pageMax = pageMax
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
@@ -71,6 +71,7 @@ export class CellRegistry {
   }
 
   find(id: string): CellRecord | undefined {
+    this.#catalog.assertOpen()
     const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
     return row && toRecord(row)
   }
@@ -93,10 +94,11 @@ export class CellRegistry {
 
   /** Cells that are there, in the order they were made. @throws `invalid_request` for a bad cursor or limit */
   list({ accountId, cursor, limit = PAGE_DEFAULT }: CellListOptions = {}): CellPage {
-    if (!Number.isInteger(limit) || limit < 1 || limit > this.#pageMax) {
-      throw new CellError('invalid_request', `limit is a whole number from 1 to ${this.#pageMax}.`, {
+    this.#catalog.assertOpen()
+    if (!Number.isInteger(limit) || limit < 1 || limit > this.pageMax) {
+      throw new CellError('invalid_request', `limit is a whole number from 1 to ${this.pageMax}.`, {
         field: 'limit',
-        limit: this.#pageMax,
+        limit: this.pageMax,
       })
     }
     const after = cursor === undefined ? 0 : decodeCursor(cursor)
