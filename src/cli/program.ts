@@ -5,6 +5,7 @@ import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
+import { examples } from './examples.ts'
 
 const MORE = `
 Commands work on the store in --data-dir (CELLSTORE_DATA_DIR, ./data by
@@ -15,17 +16,19 @@ Exit codes: 0 done; 1 failed, with a sentence on standard error; 2 the command
 line or a setting is wrong. With --json, standard output holds one JSON document
 with the names of the HTTP interface, and an error is {"code", "message"} on
 standard error.
+`
 
-Examples:
-  $ cellstore serve
-  $ cellstore keys create --name laptop
-  $ CELL=$(cellstore cells create --name acme)
-  $ cellstore sql "$CELL" 'CREATE TABLE notes (text TEXT)'
-  $ cellstore sql "$CELL" 'INSERT INTO notes VALUES (?)' 'remember me'
-  $ cellstore backup "$CELL"
-  $ cellstore backups list "$CELL"
-  $ cellstore restore "$CELL"
-  $ cellstore help serve`
+const EXAMPLES = examples(
+  'cellstore serve',
+  'cellstore keys create --name laptop',
+  'CELL=$(cellstore cells create --name acme)',
+  `cellstore sql "$CELL" 'CREATE TABLE notes (text TEXT)'`,
+  `cellstore sql "$CELL" 'INSERT INTO notes VALUES (?)' 'remember me'`,
+  'cellstore backup "$CELL"',
+  'cellstore backups list "$CELL"',
+  'cellstore restore "$CELL"',
+  'cellstore help serve',
+)
 
 /** The command line as a whole. Errors are thrown, and told by whoever runs it. */
 export function buildProgram(): Command {
@@ -39,7 +42,7 @@ export function buildProgram(): Command {
     .enablePositionalOptions()
     .configureOutput({ outputError: () => {} })
     .configureHelp({ visibleCommands: commandsBelow, subcommandTerm: termOf })
-    .addHelpText('after', MORE)
+    .addHelpText('after', MORE + EXAMPLES)
   addServeCommand(program)
   addKeysCommands(program)
   addCellsCommands(program)

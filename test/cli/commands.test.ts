@@ -1,12 +1,15 @@
 import { execFileSync, spawn } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { parseApiKey } from '../../src/auth/api-key.ts'
 import { StorePaths } from '../../src/engine/cell-path.ts'
 import { DirectoryLock } from '../../src/engine/directory-lock.ts'
-import { PROJECT, shellEnv } from '../package/run.ts'
-import { until, Workplace } from './support/workplace.ts'
+import { shellEnv } from '../package/run.ts'
+import { ENTRY, until, Workplace } from './support/workplace.ts'
+
+// Each command is a process, and other suites run beside this one.
+vi.setConfig({ testTimeout: 90_000 })
 
 const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
@@ -150,7 +153,10 @@ describe('on a running node', () => {
       exit: 1,
       code: 'api_key_not_found',
     })
-    expect(await place.failure('restore', UNKNOWN)).toMatchObject({ exit: 1, code: 'backup_not_found' })
+    expect(await place.failure('restore', UNKNOWN)).toMatchObject({
+      exit: 1,
+      code: 'cell_not_found',
+    })
     expect(await place.failure('cells', 'create', '--account', 'x')).toMatchObject({
       exit: 1,
       code: 'invalid_request',
@@ -286,8 +292,7 @@ describe('a person at a terminal', () => {
 test('a reader that has seen enough is no failure', async () => {
   const place = new Workplace()
   await (await place.serve()).stop()
-  const entry = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
-  const child = spawn(process.execPath, [entry, 'keys', 'list'], {
+  const child = spawn(process.execPath, [ENTRY, 'keys', 'list'], {
     cwd: place.folder,
     env: shellEnv(),
     stdio: 'pipe',
@@ -303,8 +308,7 @@ test('a reader that has seen enough is no failure', async () => {
 
 /** Runs a command with a terminal for its output. @returns what a person sees */
 function onTerminal(place: Workplace, args: string[]): string {
-  const entry = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
-  const command = [process.execPath, entry, ...args].map((word) => `'${word}'`).join(' ')
+  const command = [process.execPath, ENTRY, ...args].map((word) => `'${word}'`).join(' ')
   const env = { ...shellEnv(), TERM: 'xterm' }
   return execFileSync('script', ['-qec', command, '/dev/null'], { cwd: place.folder, env, encoding: 'utf8' })
 }

@@ -54,6 +54,7 @@ describe('--help', () => {
   test.each(COMMANDS)('of %s has a sentence, and each flag and argument its line', (name) => {
     const text = helpOf(name)
     expect(text).toMatch(/^Usage: cellstore [^\n]+\n\n[A-Z][\s\S]+?\.\n\n/)
+    expect(text).toMatch(/\nExamples:\n( {2}\$ .+\n( {6}.+\n)*)+$/)
     const options = text.split('Options:\n')[1]?.split('\n\n')[0] ?? ''
     for (const line of options.split('\n').filter((each) => /^ {2}-/.test(each))) {
       expect(line).toMatch(/^ {2}-\S.*\S {2,}\S|^ {2}-\S.*>$/)

@@ -1,7 +1,10 @@
 import fs from 'node:fs'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { startS3rver } from '../support/s3rver.ts'
 import { type ServedNode, Workplace } from './support/workplace.ts'
+
+// Each command is a process, and other suites run beside this one.
+vi.setConfig({ testTimeout: 90_000 })
 
 /** A newcomer's whole session up to the loss of everything local, and what should be there afterwards. */
 async function workAndLoseAll(place: Workplace, node: ServedNode): Promise<string> {

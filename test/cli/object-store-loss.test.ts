@@ -1,8 +1,11 @@
 import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { Workplace } from './support/workplace.ts'
+
+// Each command is a process, and other suites run beside this one.
+vi.setConfig({ testTimeout: 90_000 })
 
 /** A port of this machine where nobody listens. */
 async function closedPort(): Promise<number> {

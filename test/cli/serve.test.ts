@@ -3,11 +3,14 @@ import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
 import { filesBelow } from '../fixtures/temp-directory.ts'
 import { SlowRequest } from './support/slow-request.ts'
 import { until, Workplace } from './support/workplace.ts'
+
+// Each command is a process, and other suites run beside this one.
+vi.setConfig({ testTimeout: 90_000 })
 
 const OK = [0, null]
 
@@ -25,6 +28,19 @@ describe('the first start', () => {
     expect(again.stdout).not.toContain('cell_sk_')
     expect((await again.request('GET', '/v1/api-keys', undefined, node.key)).status).toBe(200)
     expect(await again.stop()).toEqual(OK)
+  })
+
+  test('has printed it all before it answers anybody', async () => {
+    const place = new Workplace()
+    const port = await freePort()
+    const printed = path.join(place.folder, 'printed')
+    const child = place.spawn(['--port', String(port)], fs.openSync(printed, 'w'))
+    let answered: Response | undefined
+    while (answered === undefined && child.exitCode === null) {
+      answered = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined)
+    }
+    expect(fs.readFileSync(printed, 'utf8')).toMatch(/cell_sk_[0-9A-Za-z]{49}(.*\n)*.*curl /)
+    expect(answered?.status).toBe(200)
   })
 
   test('has the key in the object store before anybody sees it', async () => {
@@ -285,6 +301,14 @@ describe('SIGTERM and SIGINT', () => {
     expect(await node.stop()).toEqual(OK)
   })
 })
+
+async function freePort(): Promise<number> {
+  const server = net.createServer().listen(0, '127.0.0.1')
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as net.AddressInfo
+  await new Promise((resolve) => server.close(resolve))
+  return port
+}
 
 function refuses(address: string): Promise<boolean> {
   const { hostname, port } = new URL(address)

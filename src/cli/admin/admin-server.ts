@@ -97,7 +97,7 @@ export class AdminServer {
       const result = await this.#perform(request, answer, gone.signal)
       answer.end({ result })
     } catch (error) {
-      answer.end(encodeError(this.#toCellError(error, gone.signal)))
+      answer.end(encodeError(this.#toCellError(error, gone.signal.aborted || request.errored !== null)))
     }
   }
 
@@ -115,10 +115,10 @@ export class AdminServer {
     return await perform(this.#c.service, input, { signal, onProgress: (event) => answer.progress(event) })
   }
 
-  #toCellError(error: unknown, gone: AbortSignal): CellError {
+  /** @param gone whoever asked went away, which is what failed then */
+  #toCellError(error: unknown, gone: boolean): CellError {
     if (error instanceof CellError && error.code !== 'internal') return error
-    if (!gone.aborted)
-      this.#c.log.error({ err: error }, 'a command over the socket failed with an internal error')
+    if (!gone) this.#c.log.error({ err: error }, 'a command over the socket failed with an internal error')
     return isCellError(error)
       ? error
       : new CellError('internal', 'An unexpected error occurred. The log of the node has it.')

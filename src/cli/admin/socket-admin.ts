@@ -48,7 +48,7 @@ export class SocketAdmin implements AdminService {
       )
     } catch (error) {
       const code = error instanceof CellError ? errnoOf(error.cause) : undefined
-      if (code !== undefined && NOBODY.includes(code)) return undefined
+      if (isNobody(code)) return undefined
       if (code !== 'EACCES' && code !== 'EPERM') throw error
       throw new CellError(
         'store_locked',
@@ -116,7 +116,7 @@ export class SocketAdmin implements AdminService {
       }
     } catch (error) {
       if (error instanceof CellError || signal?.aborted) throw error
-      throw cutOff(error)
+      throw isNobody(errnoOf(error)) ? justStopped(error) : cutOff(error)
     }
     throw cutOff(undefined)
   }
@@ -147,12 +147,24 @@ function silent(): CellError {
   )
 }
 
+function justStopped(cause: unknown): CellError {
+  return new CellError(
+    'shutting_down',
+    'The running node has just stopped, and nothing was done. Try again.',
+    { cause },
+  )
+}
+
 function cutOff(cause: unknown): CellError {
   return new CellError(
     'shutting_down',
     'The running node went away before it answered. What was asked for may be done or not: look, then try again.',
     { cause },
   )
+}
+
+function isNobody(errno: string | undefined): boolean {
+  return errno !== undefined && NOBODY.includes(errno)
 }
 
 function errnoOf(error: unknown): string | undefined {

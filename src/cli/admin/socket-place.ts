@@ -22,11 +22,13 @@ export class SocketPlace {
   }
 
   /**
-   * Finds a place, and removes what a node left there that did not get to end. Call as the directory's owner only.
+   * Finds a place. Call as the directory's owner only.
    *
+   * @param left where the node before this one listened, if it did not get to end: what it left is removed
    * @throws `Error` where even a temporary folder's path is too long
    */
-  static take(paths: StorePaths, temporary = os.tmpdir()): SocketPlace {
+  static take(paths: StorePaths, left?: string, temporary = os.tmpdir()): SocketPlace {
+    if (left !== undefined) removeLeft(left)
     if (fits(paths.socket)) {
       fs.rmSync(paths.socket, { force: true })
       return new SocketPlace(paths.socket)
@@ -49,6 +51,18 @@ export class SocketPlace {
 /** Where the store's node listens, going by what it left behind; the node itself may be gone. */
 export function publishedSocket(paths: StorePaths): string | undefined {
   return readOwner(paths)?.socket ?? undefined
+}
+
+function removeLeft(socket: string): void {
+  const folder = path.dirname(socket)
+  // The path comes from a file: nothing but a folder of ours is removed.
+  if (path.basename(socket) !== SOCKET_NAME || !path.basename(folder).startsWith(FOLDER_PREFIX)) return
+  fs.rmSync(socket, { force: true })
+  try {
+    fs.rmdirSync(folder)
+  } catch {
+    // It is gone, or is more than ours.
+  }
 }
 
 function fits(socket: string): boolean {

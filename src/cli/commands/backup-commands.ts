@@ -2,6 +2,7 @@ import type { Command } from 'commander'
 import type { BackupPageDocument } from '../admin/documents.ts'
 import { allPages, runAdmin } from '../admin-command.ts'
 import { formatBytes } from '../byte-size.ts'
+import { examples } from '../examples.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { printResult } from '../output.ts'
 import { formatTable } from '../text-table.ts'
@@ -9,7 +10,8 @@ import { runTransfer } from '../transfer.ts'
 
 const STOPPED = `
 While a node runs on the data directory, the node's own object store is used.
-Otherwise the command opens the store itself: give it the same --object-store.`
+Otherwise the command opens the store itself: give it the same --object-store.
+`
 
 export function addBackupCommands(program: Command): void {
   addBackup(program)
@@ -33,7 +35,7 @@ function addBackup(program: Command): void {
   addStoreFlags(command)
     .addHelpText(
       'after',
-      `${STOPPED}\n\nExamples:\n  $ cellstore backup "$CELL"\n  $ cellstore backup "$CELL" --incremental --json`,
+      STOPPED + examples('cellstore backup "$CELL"', 'cellstore backup "$CELL" --incremental --json'),
     )
     .action((cell: string, { incremental, ...flags }: { incremental?: true } & StoreFlags) =>
       runAdmin(flags, async (admin) => {
@@ -57,8 +59,12 @@ function addRestore(program: Command): void {
   addStoreFlags(command)
     .addHelpText(
       'after',
-      `${STOPPED}\n\nExamples:\n  $ cellstore restore "$CELL"\n  $ cellstore restore "$CELL" --version \\
+      STOPPED +
+        examples(
+          'cellstore restore "$CELL"',
+          `cellstore restore "$CELL" --version \\
       "$(cellstore backups list "$CELL" --json | jq -r '.backups[1].version')"`,
+        ),
     )
     .action((cell: string, { version, ...flags }: { version?: string } & StoreFlags) =>
       runAdmin(flags, async (admin) => {
@@ -82,7 +88,7 @@ function addList(backups: Command): void {
     .description('Lists the backups of a cell, newest first; of a deleted one, too.')
     .argument('<cell>', 'the id of the cell')
   addStoreFlags(command)
-    .addHelpText('after', STOPPED)
+    .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))
     .action((cell: string, flags: StoreFlags) =>
       runAdmin(flags, async (admin) => {
         const all = await allPages(

@@ -2,23 +2,16 @@ import type { Command } from 'commander'
 import type { CreateCellInput } from '../admin/admin-service.ts'
 import type { CellPageDocument } from '../admin/documents.ts'
 import { allPages, runAdmin } from '../admin-command.ts'
+import { examples } from '../examples.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { printNote, printResult } from '../output.ts'
 import { formatTable } from '../text-table.ts'
-
-const EXAMPLES = `
-Examples:
-  $ CELL=$(cellstore cells create --name acme)
-  $ cellstore cells list
-  $ cellstore cells list --json | jq -r '.databases[].id'
-  $ cellstore cells delete "$CELL"`
 
 export function addCellsCommands(program: Command): void {
   const cells = program
     .command('cells')
     .summary('make, list and delete cells')
     .description('A cell is a SQLite database of its own, used through SQL and through keys and values.')
-    .addHelpText('after', EXAMPLES)
   addCreate(cells)
   addList(cells)
   addDelete(cells)
@@ -33,6 +26,7 @@ function addCreate(cells: Command): void {
     )
     .option('--account <id>', 'the account that the cell belongs to')
     .option('--name <name>', 'for people: need not be unique')
+    .addHelpText('after', examples('CELL=$(cellstore cells create --name acme)'))
   addStoreFlags(command).action(({ account, name, ...flags }: CreateCellInput & StoreFlags) =>
     runAdmin(flags, async (admin) => {
       const cell = await admin.createCell({ account, name })
@@ -48,6 +42,10 @@ function addList(cells: Command): void {
     .summary('list the cells, oldest first')
     .description('Lists the cells in the order they were made: of every account, or of one.')
     .option('--account <id>', 'only the cells of this account')
+    .addHelpText(
+      'after',
+      examples('cellstore cells list', "cellstore cells list --json | jq -r '.databases[].id'"),
+    )
   addStoreFlags(command).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
     runAdmin(flags, async (admin) => {
       const databases = await allPages(
@@ -65,6 +63,7 @@ function addDelete(cells: Command): void {
     .summary('delete a cell; its backups stay')
     .description('Deletes a cell. Its backups stay, and `cellstore restore` brings it back from them.')
     .argument('<cell>', 'the id of the cell')
+    .addHelpText('after', examples('cellstore cells delete "$CELL"'))
   addStoreFlags(command).action((cell: string, flags: StoreFlags) =>
     runAdmin(flags, async (admin) => {
       const deleted = await admin.deleteCell({ cell })

@@ -4,17 +4,10 @@ import { makeApiKey } from '../../auth/api-key.ts'
 import type { CreateKeyInput } from '../admin/admin-service.ts'
 import type { KeyDocument } from '../admin/documents.ts'
 import { runAdmin } from '../admin-command.ts'
+import { examples } from '../examples.ts'
 import { addStoreFlags, jsonOption, type StoreFlags } from '../flags.ts'
 import { printNote, printResult } from '../output.ts'
 import { formatTable } from '../text-table.ts'
-
-const EXAMPLES = `
-Examples:
-  $ cellstore keys create --name laptop
-  $ KEY=$(cellstore keys create --new-account --json | jq -r .key)
-  $ cellstore keys list
-  $ cellstore keys revoke 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11
-  $ CELLSTORE_ROOT_KEY=$(cellstore keys generate) cellstore serve`
 
 export function addKeysCommands(program: Command): void {
   const keys = program
@@ -23,7 +16,6 @@ export function addKeysCommands(program: Command): void {
     .description(
       'API keys belong to accounts; a key reaches the cells of its account and nothing else. Only hashes of keys are stored: a key is shown when it is made, and never again.',
     )
-    .addHelpText('after', EXAMPLES)
   addGenerate(keys)
   addCreate(keys)
   addList(keys)
@@ -38,6 +30,7 @@ function addGenerate(keys: Command): void {
       'Prints a fresh key with a valid checksum. It needs no store and is good for nothing yet: give it to the first start of a store in CELLSTORE_ROOT_KEY.',
     )
     .addOption(jsonOption())
+    .addHelpText('after', examples('CELLSTORE_ROOT_KEY=$(cellstore keys generate) cellstore serve'))
     .action(({ json }: { json?: true }) =>
       printResult({ key: makeApiKey(randomBytes) }, json, ({ key }) => key),
     )
@@ -53,6 +46,14 @@ function addCreate(keys: Command): void {
     .option('--account <id>', 'the account that the key is of')
     .option('--new-account', 'make a new account for it')
     .option('--name <name>', 'for people: what the key is for')
+  command.addHelpText(
+    'after',
+    examples(
+      'cellstore keys create --name laptop',
+      'KEY=$(cellstore keys create)',
+      'cellstore keys create --new-account --json | jq -r .key',
+    ),
+  )
   addStoreFlags(command).action(({ account, newAccount, name, ...flags }: CreateKeyInput & StoreFlags) =>
     runAdmin(flags, async (admin) => {
       const created = await admin.createKey({ account, newAccount, name })
@@ -71,6 +72,7 @@ function addList(keys: Command): void {
     .summary('list the active keys, newest first')
     .description('Lists the active keys, newest first: of every account, or of one.')
     .option('--account <id>', 'only the keys of this account')
+    .addHelpText('after', examples('cellstore keys list', "cellstore keys list --json | jq -r '.[].id'"))
   addStoreFlags(command).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
     runAdmin(flags, async (admin) => printResult(await admin.listKeys({ account }), flags.json, showKeys)),
   )
@@ -84,6 +86,7 @@ function addRevoke(keys: Command): void {
       'Revokes a key: from the very next request on it is refused. Doing it twice changes nothing.',
     )
     .argument('<key-id>', 'the id of the key, as `keys list` shows it; not the key itself')
+    .addHelpText('after', examples('cellstore keys revoke 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11'))
   addStoreFlags(command).action((id: string, flags: StoreFlags) =>
     runAdmin(flags, async (admin) => {
       const revoked = await admin.revokeKey({ id })

@@ -1,4 +1,5 @@
 import type { Command } from 'commander'
+import { examples } from '../examples.ts'
 import { addServeFlags, type ServeFlags } from '../serve/serve-flags.ts'
 
 const MORE = `
@@ -21,15 +22,17 @@ waits, then fails.
 
 SIGTERM and SIGINT end it: requests under way finish, every cell is
 checkpointed, and it exits with 0.
+`
 
-Examples:
-  $ cellstore serve
-  $ cellstore serve --port 0 --data-dir /var/lib/cells \\
-      --object-store file:///var/backups/cells
-  $ export CELLSTORE_OBJECT_STORE='s3://backups/cells?region=eu-central-1'
-  $ export CELLSTORE_BACKUP_SNAPSHOT_EVERY=24h
-  $ export CELLSTORE_BACKUP_INCREMENTAL_EVERY=15m CELLSTORE_BACKUP_KEEP=30
-  $ cellstore serve`
+const EXAMPLES = examples(
+  'cellstore serve',
+  `cellstore serve --port 0 --data-dir /var/lib/cells \\
+      --object-store file:///var/backups/cells`,
+  "export CELLSTORE_OBJECT_STORE='s3://backups/cells?region=eu-central-1'",
+  'export CELLSTORE_BACKUP_SNAPSHOT_EVERY=24h',
+  'export CELLSTORE_BACKUP_INCREMENTAL_EVERY=15m CELLSTORE_BACKUP_KEEP=30',
+  'cellstore serve',
+)
 
 export function addServeCommand(program: Command): void {
   const command = program
@@ -37,7 +40,7 @@ export function addServeCommand(program: Command): void {
     .summary('serve the cells of a directory over HTTP')
     .description('Serves the cells of a directory over HTTP, and makes the directory at the first start.')
   addServeFlags(command)
-    .addHelpText('after', MORE)
+    .addHelpText('after', MORE + EXAMPLES)
     .action(async (flags: ServeFlags) => {
       const { serve } = await import('../serve/serve.ts')
       await serve(flags)

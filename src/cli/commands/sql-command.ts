@@ -1,6 +1,7 @@
 import type { Command } from 'commander'
 import { isCellError } from '../../errors.ts'
 import { runAdmin } from '../admin-command.ts'
+import { examples } from '../examples.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { printResult } from '../output.ts'
 import { parseJsonParams, typedParam } from '../sql-params.ts'
@@ -11,12 +12,14 @@ A parameter that is written as a whole number is an integer, null is NULL, and
 everything else is text. For the rest there is --json-params, which takes what
 the HTTP interface takes: '["42", 3.5, {"type":"blob","base64":"AAE="}]', or an
 object for named placeholders.
+`
 
-Examples:
-  $ cellstore sql "$CELL" 'CREATE TABLE users (name TEXT, age INTEGER)'
-  $ cellstore sql "$CELL" 'INSERT INTO users VALUES (?, ?)' Ann 31
-  $ cellstore sql "$CELL" 'SELECT * FROM users WHERE age > ?' 30 --json
-  $ cellstore sql "$CELL" 'SELECT * FROM cell_kv'`
+const EXAMPLES = examples(
+  `cellstore sql "$CELL" 'CREATE TABLE users (name TEXT, age INTEGER)'`,
+  `cellstore sql "$CELL" 'INSERT INTO users VALUES (?, ?)' Ann 31`,
+  `cellstore sql "$CELL" 'SELECT * FROM users WHERE age > ?' 30 --json`,
+  `cellstore sql "$CELL" 'SELECT * FROM cell_kv'`,
+)
 
 interface SqlFlags extends StoreFlags {
   jsonParams?: string
@@ -34,7 +37,7 @@ export function addSqlCommand(program: Command): void {
     .argument('[params...]', 'the parameters, in order')
     .option('--json-params <json>', 'the parameters as JSON, in place of those on the command line')
   addStoreFlags(command)
-    .addHelpText('after', MORE)
+    .addHelpText('after', MORE + EXAMPLES)
     .action(async (cell: string, sql: string, words: string[], { jsonParams, ...flags }: SqlFlags) => {
       const params =
         jsonParams === undefined ? words.map(typedParam) : jsonParameters(command, jsonParams, words)

@@ -1,4 +1,3 @@
-import path from 'node:path'
 import { StorePaths } from '../../engine/cell-path.ts'
 import type { Clock } from '../../engine/clock.ts'
 import type { Log } from '../../engine/log.ts'
@@ -7,8 +6,8 @@ import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/han
 import { NodeServer } from '../../http/node-server.ts'
 import type { StoreOptions } from '../../settings.ts'
 import { CellStore } from '../../store.ts'
-import { AdminServer } from '../admin/admin-server.ts'
-import { SocketPlace } from '../admin/socket-place.ts'
+import { AdminServer, type AdminServerComponents } from '../admin/admin-server.ts'
+import { publishedSocket, SocketPlace } from '../admin/socket-place.ts'
 import { StoreAdmin } from '../admin/store-admin.ts'
 import { objectStoreOf } from '../flags.ts'
 import { announce } from './announcement.ts'
@@ -28,55 +27,38 @@ export interface NodeComponents {
 export class RunningNode {
   readonly #store: CellStore
   readonly #server: NodeServer
-  readonly #admin: AdminServer | undefined
+  #admin: AdminServer | undefined
 
-  private constructor(store: CellStore, server: NodeServer, admin: AdminServer | undefined) {
+  private constructor(store: CellStore, server: NodeServer) {
     this.#store = store
     this.#server = server
-    this.#admin = admin
   }
 
   /** @throws what opening the store throws, and `invalid_setting` for a port or a host that can't be had */
   static async start(flags: ServeFlags, components: NodeComponents): Promise<RunningNode> {
     const { clock, log, rootKey, print } = components
+    const paths = new StorePaths(flags.dataDir)
+    const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
-    const store = await CellStore.openOrCreate(flags.dataDir, {
-      ...storeOptions(flags),
-      objectStore,
-      clock,
-      log,
-    })
+    const options = { ...storeOptions(flags), objectStore, clock, log }
+    const store = await CellStore.openOrCreate(flags.dataDir, options)
     const service = new InProcessService(store, {
       restoreWaitMs: REQUEST_DEADLINE_MS_DEFAULT,
       answerBytesMax: DEFAULT_HTTP_LIMITS.result.bytesMax,
     })
-    const server = new NodeServer(store, { logger: log, service })
-    let admin: AdminServer | undefined
+    const node = new RunningNode(store, new NodeServer(store, { logger: log, service }))
     try {
       const firstKey = await issueFirstKey(store, rootKey, flags.objectStoreWait, log)
-      admin = await startAdmin(new StoreAdmin(store, service), new StorePaths(flags.dataDir), clock, log)
-      const address = await listen(server, flags.host, flags.port)
+      node.#admin = await startAdmin({ service: new StoreAdmin(store, service), clock, log }, paths, left)
+      const address = await listen(node.#server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
-      print(
-        announce(
-          { address, store, dataDir: path.resolve(flags.dataDir), objectStore, firstKey },
-          flags.json === true,
-        ),
-      )
+      print(announce({ address, store, dataDir: paths.root, objectStore, firstKey }, flags.json === true))
       if (firstKey !== undefined) store.firstKey.shown()
-      if (admin !== undefined) store.publishSocket(admin.path)
-      log.info({ address, store_id: store.id }, 'serving')
-      if (!isLoopback(flags.host)) {
-        log.warn(
-          { host: flags.host },
-          'other machines can connect, and keys travel unencrypted: put a proxy with TLS in front',
-        )
-      }
-      return new RunningNode(store, server, admin)
+      if (node.#admin !== undefined) store.publishSocket(node.#admin.path)
+      logServing(log, address, flags.host)
+      return node
     } catch (error) {
-      await server.stop({ drainMs: 0 })
-      await admin?.stop({ drainMs: 0 })
-      await store.close()
+      await node.stop({ drainMs: flags.drain })
       throw error
     }
   }
@@ -87,6 +69,16 @@ export class RunningNode {
     await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
     await this.#store.close({ deadlineMs: drainMs })
   }
+}
+
+function logServing(log: Log, address: string, host: string): void {
+  if (!isLoopback(host)) {
+    log.warn(
+      { host },
+      'other machines can connect, and keys travel unencrypted: put a proxy with TLS in front',
+    )
+  }
+  log.info({ address }, 'serving')
 }
 
 function storeOptions(flags: ServeFlags): StoreOptions {
@@ -101,17 +93,16 @@ function storeOptions(flags: ServeFlags): StoreOptions {
 
 /** A node without its socket still serves; what is lost are commands while it runs. */
 async function startAdmin(
-  service: StoreAdmin,
+  components: Omit<AdminServerComponents, 'place'>,
   paths: StorePaths,
-  clock: Clock,
-  log: Log,
+  left: string | undefined,
 ): Promise<AdminServer | undefined> {
   try {
-    return await AdminServer.start({ service, place: SocketPlace.take(paths), clock, log })
+    return await AdminServer.start({ ...components, place: SocketPlace.take(paths, left) })
   } catch (err) {
-    log.warn(
+    components.log.warn(
       { err },
-      'the socket for commands could not be made: commands work only while the node is stopped',
+      'no socket for commands could be made: they work only while the node is stopped',
     )
     return undefined
   }

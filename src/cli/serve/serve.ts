@@ -18,7 +18,7 @@ export async function serve(flags: ServeFlags): Promise<never> {
   const starting = RunningNode.start(flags, {
     clock: systemClock,
     log,
-    rootKey: process.env['CELLSTORE_ROOT_KEY'],
+    rootKey: takeRootKey(process.env),
     print: (text) => process.stdout.write(text),
   })
   const node = await Promise.race([starting, stop.asked()])
@@ -30,4 +30,11 @@ export async function serve(flags: ServeFlags): Promise<never> {
   log.info({}, 'stopped')
   // An ordinary end gives the signals back to the system first, and a repeat that comes in just then would kill.
   process.exit(EXIT_OK)
+}
+
+/** A key is in the environment no longer than it takes to read it: child processes and crash reports get a copy (invariant 12). */
+function takeRootKey(environment: NodeJS.ProcessEnv): string | undefined {
+  const key = environment['CELLSTORE_ROOT_KEY']
+  delete environment['CELLSTORE_ROOT_KEY']
+  return key
 }

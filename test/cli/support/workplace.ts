@@ -6,8 +6,10 @@ import { onTestFinished } from 'vitest'
 import { tempDirectory } from '../../fixtures/temp-directory.ts'
 import { type Outcome, PROJECT, run, shellEnv } from '../../package/run.ts'
 
-const ENTRY = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
-const START_MS_MAX = 20_000
+export const ENTRY = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
+/** Each command is a process of its own, and most of its time would be compiling the same sources again. */
+const COMPILE_CACHE = path.join(PROJECT, 'node_modules', '.cache', 'cellstore-cli')
+const START_MS_MAX = 60_000
 
 type Environment = Record<string, string>
 
@@ -20,7 +22,7 @@ export class Workplace {
 
   /** @param env what the commands are told beside the defaults */
   constructor(env: Environment = {}) {
-    this.env = env
+    this.env = { NODE_COMPILE_CACHE: COMPILE_CACHE, ...env }
   }
 
   /** Runs a command to its end. */
@@ -53,9 +55,9 @@ export class Workplace {
     return ServedNode.start([ENTRY, 'serve', '--port', '0', ...args], this.folder, this.env)
   }
 
-  /** Starts a node, and does not wait for anything. */
-  spawn(...args: string[]): ChildProcess {
-    return spawnNode([ENTRY, 'serve', '--port', '0', ...args], this.folder, this.env)
+  /** Starts a node, and does not wait for anything. @param stdout a file descriptor, in place of a pipe */
+  spawn(args: string[] = [], stdout: number | 'pipe' = 'pipe'): ChildProcess {
+    return spawnNode([ENTRY, 'serve', '--port', '0', ...args], this.folder, this.env, stdout)
   }
 
   has(...file: string[]): boolean {
@@ -135,8 +137,14 @@ export class ServedNode {
   }
 }
 
-function spawnNode(args: string[], cwd: string, env: Environment): ChildProcess {
-  const child = spawn(process.execPath, args, { cwd, env: { ...shellEnv(), ...env }, stdio: 'pipe' })
+function spawnNode(
+  args: string[],
+  cwd: string,
+  env: Environment,
+  stdout: number | 'pipe' = 'pipe',
+): ChildProcess {
+  const stdio = ['pipe', stdout, 'pipe'] as const
+  const child = spawn(process.execPath, args, { cwd, env: { ...shellEnv(), ...env }, stdio: [...stdio] })
   onTestFinished(() => void child.kill('SIGKILL'))
   return child
 }
@@ -145,7 +153,7 @@ function spawnNode(args: string[], cwd: string, env: Environment): ChildProcess 
 export async function until(
   holds: () => boolean | Promise<boolean>,
   what: string,
-  msMax = 10_000,
+  msMax = 30_000,
 ): Promise<void> {
   const deadline = performance.now() + msMax
   while (!(await holds())) {
