@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { checkStatement, type StatementVerb, statementVerb } from '../../src/engine/sql-policy.ts'
@@ -8,8 +9,11 @@ import { disguise, mutate, wrap } from './sql-disguise.ts'
 import { ALLOWED, FORBIDDEN, VOCABULARY } from './sql-statements.ts'
 import { type Outcome, TenantDatabase } from './tenant-database.ts'
 
-/** Statements that one database has to bear before a fresh one takes over: SQLite slows down with those not yet collected. */
+/** Statements that one database has to bear before a fresh one takes over, and the driver can collect the old ones. */
 const STATEMENTS_PER_DATABASE = 2_000
+
+/** Without those that run for ever once they lose their WHERE. */
+const ORDINARY = HONEST_SQL.filter((sql) => !/RECURSIVE|UNION ALL/.test(sql))
 
 function isAllowed(sql: string): boolean {
   try {
@@ -25,7 +29,7 @@ function isAllowed(sql: string): boolean {
 function variant(random: Random): string {
   const isOrdinary = random.chance(0.3)
   const listed = random.chance(0.5) ? FORBIDDEN : ALLOWED
-  let sql = isOrdinary ? random.pick(HONEST_SQL).replaceAll(/\s+/g, ' ') : random.pick(listed)
+  let sql = isOrdinary ? random.pick(ORDINARY).replaceAll(/\s+/g, ' ') : random.pick(listed)
   if (random.chance(0.4)) sql = wrap(sql, random)
   if (random.chance(0.6)) sql = mutate(sql, VOCABULARY, random)
   if (random.chance(0.2)) sql = wrap(sql, random)
@@ -93,7 +97,7 @@ describe('invariants 5 and 6, on a real database', () => {
 
   test(
     'what passes touches nothing but the tenant tables',
-    () => {
+    async () => {
       const random = fuzzRandom('sql-policy effects')
       const count = { refused: 0, ran: 0, failed: 0 }
       let database = new TenantDatabase()
@@ -108,6 +112,7 @@ describe('invariants 5 and 6, on a real database', () => {
           count[outcome]++
           if ((count.ran + count.failed) % STATEMENTS_PER_DATABASE === 0) {
             database.close()
+            await setImmediate()
             database = freshTenantDatabase()
           }
         }
@@ -204,14 +209,24 @@ describe('agreement with SQLite on what a text is', () => {
     return database.prepare('SELECT 1 FROM plain').get() !== undefined
   }
 
+  function freshDatabase(): Database.Database {
+    const database = new Database(':memory:')
+    database.exec('CREATE TABLE plain(a)')
+    return database
+  }
+
   test(
     'what SQLite carries out is what the first word was taken for',
-    () => {
+    async () => {
       const random = fuzzRandom('sql-policy first words')
-      const database = new Database(':memory:')
-      database.exec('CREATE TABLE plain(a)')
+      let database = freshDatabase()
       let done = 0
       for (let round = fuzzCount(); round > 0; round--) {
+        if (round % STATEMENTS_PER_DATABASE === 0) {
+          database.close()
+          await setImmediate()
+          database = freshDatabase()
+        }
         const { verb, sql, isDone, undo } = random.pick(MARKED)
         let text = sql
         for (let pieces = random.below(6); pieces > 0; pieces--) text = random.pick(SOUP) + text
