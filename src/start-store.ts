@@ -8,6 +8,7 @@ import { Catalog } from './engine/catalog.ts'
 import { newCellId, StorePaths } from './engine/cell-path.ts'
 import { DirectoryLock } from './engine/directory-lock.ts'
 import { makeDirectory } from './engine/durable-files.ts'
+import { assertSupportedRuntime } from './engine/runtime.ts'
 import { CellError, isCellError } from './errors.ts'
 import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 
@@ -47,6 +48,7 @@ export async function startStore<T extends StartedStore>(
   tables: readonly string[],
   build: (parts: StoreParts) => T,
 ): Promise<T> {
+  assertSupportedRuntime()
   const settings = resolveSettings(options)
   const paths = new StorePaths(directory)
   const isHere = fs.existsSync(paths.catalog)
@@ -86,19 +88,26 @@ async function bringUpCatalog(
   if (fs.existsSync(paths.catalog)) return false
   const known = objectStore && (await untilAvailable(settings, () => readStoreId(objectStore)))
   if (objectStore !== undefined && known !== undefined) {
-    if (mode === 'create') throw exists(`${objectStore.url} holds the backups of the store ${known}. Open it instead.`)
-    if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell))) return false
+    if (mode === 'create')
+      throw exists(`${objectStore.url} holds the backups of the store ${known}. Open it instead.`)
+    if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell)))
+      return false
   }
   if (mode === 'open') throw notFound(paths)
   const { clock } = settings
   const storeId = known ?? newCellId()
-  if (objectStore !== undefined) await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
+  if (objectStore !== undefined)
+    await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
   Catalog.write(paths.catalog, storeId, clock.now(), tables)
   return true
 }
 
 /** Another store's prefix is refused at the start. While nobody answers, the question is asked before the first backup. */
-async function checkOwner(store: StartedStore, objectStore: ObjectStore, { clock, log }: StoreSettings): Promise<void> {
+async function checkOwner(
+  store: StartedStore,
+  objectStore: ObjectStore,
+  { clock, log }: StoreSettings,
+): Promise<void> {
   const abort = new AbortController()
   const timer = clock.setTimer(() => abort.abort(), OWNER_CHECK_MS)
   try {
@@ -115,14 +124,20 @@ async function checkOwner(store: StartedStore, objectStore: ObjectStore, { clock
 }
 
 /** Tries again while the object store is unavailable, up to the deadline. */
-async function untilAvailable<T>({ clock, log, objectStoreWaitMs }: StoreSettings, run: () => Promise<T>): Promise<T> {
+async function untilAvailable<T>(
+  { clock, log, objectStoreWaitMs }: StoreSettings,
+  run: () => Promise<T>,
+): Promise<T> {
   const deadline = clock.monotonic() + objectStoreWaitMs
   for (let wait = RETRY_MS_MIN; ; wait = Math.min(wait * 2, RETRY_MS_MAX)) {
     try {
       return await run()
     } catch (error) {
       if (!isCellError(error, 'object_store_unavailable') || clock.monotonic() + wait > deadline) throw error
-      log.warn({ err: error, retryMs: wait }, 'there is no catalog here, and the object store does not answer; trying again')
+      log.warn(
+        { err: error, retryMs: wait },
+        'there is no catalog here, and the object store does not answer; trying again',
+      )
       await new Promise<void>((resolve) => clock.setTimer(resolve, wait, { keepsAlive: true }))
     }
   }
