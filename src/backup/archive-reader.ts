@@ -106,8 +106,12 @@ async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promis
     if (extract.destroyed) return
     if (!extract.write(plain)) {
       await new Promise<void>((resolve) => {
-        extract.once('drain', resolve)
-        extract.once('close', resolve)
+        // Both go with either: a large archive waits thousands of times.
+        const done = () => {
+          extract.off('drain', done).off('close', done)
+          resolve()
+        }
+        extract.on('drain', done).on('close', done)
       })
     }
   }
