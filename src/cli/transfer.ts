@@ -14,6 +14,9 @@ const PHASES: Readonly<Record<BackupProgressEvent['phase'], string>> = {
 }
 const FORMAT = '{phase} [{bar}] {percentage}%  {done} of {all}  {rate}/s'
 
+/** A rate over less than this is chance: a folder store links what was spooled, and is done at once. */
+const RATE_AFTER_MS = 50
+
 /**
  * Runs what takes its time: with progress bars where a person looks on, and an end at Ctrl-C that leaves nothing behind.
  *
@@ -28,7 +31,7 @@ export async function runTransfer<T>(
   try {
     return await run({ signal: stop.signal, onProgress: (event) => bars?.show(event) })
   } catch (error) {
-    throw stop.signal.aborted ? new CellError('shutting_down', 'Interrupted.', { cause: error }) : error
+    throw stop.signal.aborted ? new CellError('shutting_down', 'Interrupted.') : error
   } finally {
     bars?.end()
     stop.dispose()
@@ -43,8 +46,8 @@ class ProgressBars {
 
   show({ phase, bytes, total }: BackupProgressEvent): void {
     if (phase !== this.#phase) this.#begin(phase, total)
-    const seconds = (systemClock.monotonic() - this.#startedAt) / 1_000
-    const rate = formatBytes(Math.round(seconds === 0 ? 0 : bytes / seconds))
+    const ms = Math.max(systemClock.monotonic() - this.#startedAt, RATE_AFTER_MS)
+    const rate = formatBytes(Math.round((bytes / ms) * 1_000))
     this.#bar?.update(bytes, { done: formatBytes(bytes), rate })
   }
 
