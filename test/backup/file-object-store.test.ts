@@ -7,13 +7,8 @@ import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { FileObjectStore } from '../../src/backup/file-object-store.ts'
 import { bufferBody, type ObjectBody } from '../../src/backup/object-store.ts'
 import type { Clock } from '../../src/engine/clock.ts'
-import {
-  collectAll,
-  expectBytes,
-  expectCode,
-  keysOf,
-  objectStoreContract,
-} from '../contracts/object-store.contract.ts'
+import { objectStoreContract } from '../contracts/object-store.contract.ts'
+import { collectAll, expectBytes, expectCode, keysOf } from '../support/object-store-checks.ts'
 
 /** Errnos that the next calls of these functions fail with, in order. */
 const faults = vi.hoisted(() => ({ link: [] as string[], rename: [] as string[] }))

@@ -4,7 +4,7 @@ import { describe, expect, it } from 'vitest'
 import { CallDeadline } from '../../src/backup/call-deadline.ts'
 import { receiveBody } from '../../src/backup/received-body.ts'
 import { systemClock } from '../../src/engine/clock.ts'
-import { collectAll } from '../contracts/object-store.contract.ts'
+import { collectAll } from '../support/object-store-checks.ts'
 
 /** Node's own response body hides an error that nobody listens for; what a client wraps it in does not. */
 describe('A body that is wrapped in another stream', () => {

@@ -3,24 +3,18 @@ import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import type { Patience } from '../../src/backup/call-deadline.ts'
 import { bufferBody, type ObjectBody, type ObjectStore } from '../../src/backup/object-store.ts'
-import { CellError, type CellErrorCode } from '../../src/errors.ts'
-
-/** An empty place for objects, and what this kind of store can promise. */
-export interface Subject {
-  /** A store over the place; each call gives another one over the same. */
-  open(patience?: Partial<Patience>): ObjectStore
-  /** Leaves an upload of the key behind, as a process does that is killed in the middle of one. */
-  strandUpload(key: string): Promise<void>
-  /** Puts an object that holds its own key, by the shortest way there is. */
-  fill(key: string): Promise<void>
-  /** Text that no message may hold: folders, credentials. */
-  secrets: string[]
-  /** Whether a key is kept by one writer also against writers of other stores, for small objects and for large. */
-  excludesOtherStores: { small: boolean; large: boolean }
-  /** Whether unfinished uploads can be found and ended. */
-  endsUploads: boolean
-  dispose(): Promise<void>
-}
+import { CellError } from '../../src/errors.ts'
+import {
+  collect,
+  collectAll,
+  entriesOf,
+  expectBytes,
+  expectCode,
+  keysOf,
+  sha256Of,
+} from '../support/object-store-checks.ts'
+import { listingContract } from './object-store-listing.contract.ts'
+import type { Subject } from './object-store-subject.ts'
 
 const MIB = 1024 * 1024
 /** More than two parts of 8 MiB, and no whole number of them. */
@@ -379,127 +373,13 @@ export function objectStoreContract(name: string, make: () => Promise<Subject>):
       }
     })
 
-    describe('listing', () => {
-      async function fill(keys: string[]): Promise<void> {
-        const rest = keys.values()
-        const work = async () => {
-          for (const key of rest) await subject.fill(key)
-        }
-        await Promise.all(Array.from({ length: 16 }, work))
-      }
-
-      it('an empty store gives nothing', async () => {
-        expect(await keysOf(store, '')).toEqual([])
-        expect(await keysOf(store, 'snapshots/')).toEqual([])
-      })
-
-      it('gives keys in the order of their UTF-8 bytes, across folders, with their sizes', async () => {
-        // U+FF61 comes before U+1F600 in UTF-8, and after it in UTF-16.
-        const ordered = [
-          'a!',
-          'a-b',
-          'a.b',
-          'a/b',
-          'a/b-c',
-          'a/b.c/d',
-          'a/bc',
-          'a0',
-          'b/c/d',
-          'z',
-          'é',
-          '｡',
-          '😀',
-        ]
-        await fill(ordered.toReversed())
-        expect(await entriesOf(store, '')).toEqual(
-          ordered.map((key) => ({ key, size: Buffer.byteLength(key) })),
-        )
-      })
-
-      it('tells a prefix that names a folder from one that begins a name', async () => {
-        await fill(['a/b', 'a/bc', 'a/b.d/e', 'ab', 'a/c', 'b/a'])
-        expect(await keysOf(store, 'a/b')).toEqual(['a/b', 'a/b.d/e', 'a/bc'])
-        expect(await keysOf(store, 'a/b.d/')).toEqual(['a/b.d/e'])
-        expect(await keysOf(store, 'a/')).toEqual(['a/b', 'a/b.d/e', 'a/bc', 'a/c'])
-        expect(await keysOf(store, 'a')).toEqual(['a/b', 'a/b.d/e', 'a/bc', 'a/c', 'ab'])
-        expect(await keysOf(store, 'a/b/')).toEqual([])
-        expect(await keysOf(store, 'c')).toEqual([])
-      })
-
-      it('begins after a given key, whether that is there or not', async () => {
-        await fill(['a/1', 'a/2', 'a/3', 'b/1', 'c'])
-        expect(await keysOf(store, '', 'a/2')).toEqual(['a/3', 'b/1', 'c'])
-        expect(await keysOf(store, '', 'a/25')).toEqual(['a/3', 'b/1', 'c'])
-        expect(await keysOf(store, '', 'a')).toEqual(['a/1', 'a/2', 'a/3', 'b/1', 'c'])
-        expect(await keysOf(store, '', 'c')).toEqual([])
-        expect(await keysOf(store, 'a/', 'a/2')).toEqual(['a/3'])
-        expect(await keysOf(store, 'b/', 'a/2')).toEqual(['b/1'])
-        expect(await keysOf(store, 'a/', 'b')).toEqual([])
-      })
-
-      it('gives every key of many pages once, and stops when the reader stops', async () => {
-        const keys = Array.from(
-          { length: 1100 },
-          (_, n) => `snapshots/cell/backup-${String(n).padStart(5, '0')}`,
-        )
-        await fill(keys)
-        expect(await keysOf(store, 'snapshots/cell/')).toEqual(keys)
-        expect(await keysOf(store, '', keys[1049])).toEqual(keys.slice(1050))
-        for await (const { key } of store.list('')) {
-          expect(key).toBe(keys[0])
-          break
-        }
-      }, 120_000)
-
-      it.each(['/a', '../', 'a/../b', 'a//', '.cellstore/'])('refuses the prefix %j', async (prefix) => {
-        await expectCode(keysOf(store, prefix), 'object_store_error')
-      })
-    })
-
-    describe('deleting', () => {
-      it('removes that object alone, and is no error for an absent one', async () => {
-        for (const key of ['a/b', 'a/bc', 'a/c/d']) await store.put(key, bufferBody(small))
-        await store.delete('a/b')
-        await store.delete('a/b')
-        await store.delete('a/never')
-        await store.delete('a')
-        await store.delete('a/bc/more')
-        expect(await keysOf(store, '')).toEqual(['a/bc', 'a/c/d'])
-        expect(await store.get('a/b')).toBeUndefined()
-      })
-
-      it('frees the key', async () => {
-        await store.put('a/b', bufferBody(small))
-        await store.delete('a/b')
-        await store.put('a/b', bufferBody(Buffer.from('anew')))
-        await expectBytes(store, 'a/b', Buffer.from('anew'))
-      })
-    })
-
-    describe('sweeping uploads', () => {
-      it('ends those under the prefix that are older, and no object', async (test) => {
-        test.skip(!subject.endsUploads, 'the endpoint can not list unfinished uploads')
-        await store.put('a/done', bufferBody(small))
-        for (const key of ['a/one', 'a/two', 'ab', 'b/one']) await subject.strandUpload(key)
-        expect(await keysOf(store, '')).toEqual(['a/done'])
-        expect(await store.sweepUploads('', 0)).toBe(0)
-        expect(await store.sweepUploads('a/', FAR_FUTURE_MS)).toBe(2)
-        expect(await store.sweepUploads('a/', FAR_FUTURE_MS)).toBe(0)
-        expect(await store.sweepUploads('', FAR_FUTURE_MS)).toBe(2)
-        expect(await keysOf(store, '')).toEqual(['a/done'])
-        await expectBytes(store, 'a/done', small)
-      })
-
-      it('says so where uploads can not be listed', async (test) => {
-        test.skip(subject.endsUploads, 'the store can end uploads')
-        await expectCode(store.sweepUploads('', FAR_FUTURE_MS), 'object_store_error')
-      })
-
-      it('does not keep a stranded upload from being done again', async () => {
-        await subject.strandUpload('a/one')
-        await store.put('a/one', bufferBody(randomBytes(LARGE)))
-        expect(await store.head('a/one')).toEqual({ size: LARGE })
-      })
+    listingContract({
+      get store() {
+        return store
+      },
+      get subject() {
+        return subject
+      },
     })
 
     it('names itself and fails without a path or a credential in any message', async () => {
@@ -520,53 +400,4 @@ export function objectStoreContract(name: string, make: () => Promise<Subject>):
       }
     })
   })
-}
-
-export async function expectCode(work: Promise<unknown>, code: CellErrorCode): Promise<void> {
-  const outcome = await work.then(
-    () => 'no error',
-    (error: unknown) => error,
-  )
-  expect(outcome).toBeInstanceOf(CellError)
-  expect(outcome).toMatchObject({ code })
-}
-
-async function collect(body: AsyncIterable<Uint8Array> | Iterable<Uint8Array>): Promise<Buffer> {
-  const chunks: Uint8Array[] = []
-  for await (const chunk of body) chunks.push(chunk)
-  return Buffer.concat(chunks)
-}
-
-export async function collectAll<T>(items: AsyncIterable<T>): Promise<T[]> {
-  const all: T[] = []
-  for await (const item of items) all.push(item)
-  return all
-}
-
-async function bytesOf(store: ObjectStore, key: string): Promise<Buffer> {
-  const content = await store.get(key)
-  expect(content).toBeDefined()
-  return collect(content?.body ?? [])
-}
-
-/** Compares as buffers: a matcher that explains the difference takes seconds for a megabyte. */
-export async function expectBytes(store: ObjectStore, key: string, expected: Uint8Array): Promise<void> {
-  const stored = await bytesOf(store, key)
-  expect(stored.equals(expected), `the bytes of ${key}`).toBe(true)
-}
-
-async function sha256Of(store: ObjectStore, key: string): Promise<string> {
-  const hash = createHash('sha256')
-  const content = await store.get(key)
-  for await (const chunk of content?.body ?? []) hash.update(chunk)
-  return hash.digest('hex')
-}
-
-async function entriesOf(store: ObjectStore, prefix: string) {
-  return collectAll(store.list(prefix))
-}
-
-export async function keysOf(store: ObjectStore, prefix: string, after?: string): Promise<string[]> {
-  const entries = await collectAll(store.list(prefix, { after }))
-  return entries.map(({ key }) => key)
 }

@@ -11,7 +11,8 @@ import {
 } from '@aws-sdk/client-s3'
 import { S3ObjectStore } from '../../src/backup/s3-object-store.ts'
 import type { S3ObjectStoreOptions } from '../../src/backup/s3-settings.ts'
-import { collectAll, type Subject } from '../contracts/object-store.contract.ts'
+import type { Subject } from '../contracts/object-store-subject.ts'
+import { collectAll } from './object-store-checks.ts'
 
 /** What an endpoint can do beyond storing, found out by trying. */
 export interface Abilities {

@@ -28,6 +28,11 @@ export interface Exchange {
   response: http.ServerResponse
 }
 
+export type Script = (request: S3Request, exchange: Exchange) => void
+
+/** Does what a good S3 does. */
+export const proceed: Script = (_, { carryOut, send }) => send(carryOut())
+
 interface StoredObject {
   bytes: Buffer
   metadata: Record<string, string>
@@ -55,7 +60,7 @@ export class ScriptedS3 {
   /** What is made of `If-None-Match: *`. */
   conditions: 'honoured' | 'ignored' | 'refused' = 'honoured'
   pageSize = 1000
-  intercept: (request: S3Request, exchange: Exchange) => void = (_, { carryOut, send }) => send(carryOut())
+  intercept: Script = proceed
   readonly #server: http.Server
 
   private constructor(server: http.Server) {
@@ -83,7 +88,22 @@ export class ScriptedS3 {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
+  /** Applies `script` to the requests that `when` picks, the first `times` of them; never to the store's probes. */
+  interfere(when: (request: S3Request) => boolean, script: Script, times = Number.POSITIVE_INFINITY): void {
+    let left = times
+    this.intercept = (request, exchange) => {
+      const use = !isProbe(request) && when(request) && left-- > 0 ? script : proceed
+      use(request, exchange)
+    }
+  }
+
+  requestsOf(when: (request: S3Request) => boolean): S3Request[] {
+    return this.requests.filter((request) => !isProbe(request) && when(request))
+  }
+
+  /** From then on connections are refused. */
   async stop(): Promise<void> {
+    if (!this.#server.listening) return
     this.#server.closeAllConnections()
     this.#server.close()
     await once(this.#server, 'close')
@@ -229,6 +249,11 @@ export class ScriptedS3 {
         : ''
     return xml('ListMultipartUploadsResult', ...uploads, element('IsTruncated', String(isTruncated)), next)
   }
+}
+
+/** True for the requests that a store finds out with whether conditions are honoured. */
+export function isProbe({ key }: S3Request): boolean {
+  return key.includes('.cellstore/probes/')
 }
 
 export function failure(status: number, code: string): Answer {
