@@ -36,6 +36,20 @@ export class CellRestorer {
 
   /** The cell stays as it is until the new database is proven; then they are switched as a unit. */
   async run(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
+    const wasThere = this.#isThere(cellId)
+    const deletedMeanwhile = () => wasThere && !this.#isThere(cellId)
+    try {
+      return await this.#run(cellId, options, () => {
+        if (deletedMeanwhile()) throw cellNotFound()
+      })
+    } catch (error) {
+      // Its folder went with it, so that the failure can be any.
+      throw deletedMeanwhile() ? cellNotFound() : error
+    }
+  }
+
+  /** @param beforeSwitch the last chance to refuse */
+  async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
     const { objectStore, clock, storeId, subjects } = this.#c
     const { signal, onProgress } = options
     const started = clock.monotonic()
@@ -55,13 +69,14 @@ export class CellRestorer {
     })
     try {
       signal?.throwIfAborted()
-      // Before the switch: if the process ends right after it, the next backup is a base all the same.
-      this.#beginHistory(cellId, newest, true)
-      subjects.replace(cellId, () => installRestored(paths))
+      beforeSwitch()
     } catch (error) {
       discardIncoming(paths)
       throw error
     }
+    // Before the switch: if the process ends right after it, the next backup is a base all the same.
+    this.#beginHistory(cellId, newest, true)
+    subjects.replace(cellId, () => installRestored(paths))
     // A cell that was set back is changed: until it is backed up, the newest version is not the state that it is in.
     this.#beginHistory(cellId, newest, version !== newest)
     subjects.restored(cellId, manifest)
@@ -95,6 +110,10 @@ export class CellRestorer {
       break
     }
     throw cellNotFound()
+  }
+
+  #isThere(cellId: string): boolean {
+    return this.#c.subjects.record(cellId)?.deletedAt === null
   }
 
   /** After a restore the next backup is a base. */

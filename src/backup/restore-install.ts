@@ -21,9 +21,14 @@ export function installRestored(paths: CellPaths): void {
     writeNewFile(paths.restoreIntent, Buffer.from('switch to incoming.db\n'))
     fsyncDirectory(paths.directory)
   } catch (error) {
-    withdraw(paths)
+    try {
+      withdraw(paths)
+    } catch {
+      // Whatever is left is seen to before the cell is opened.
+    }
     throw error
   }
+  // If this fails the switch is decided all the same, and finished before the cell is opened.
   finishRestore(paths)
 }
 
