@@ -76,6 +76,9 @@ export interface RemotePatience extends Patience {
   attempts: number
 }
 
+/** Longest time to clear up after a failed put, in milliseconds: a shutdown may be waiting for it. */
+const CLEAN_UP_MS = 15_000
+
 /** The contract of an object store, kept by means of requests that may fail, be repeated or be answered wrongly. */
 export class RemoteObjectStore implements ObjectStore {
   readonly url: string
@@ -90,9 +93,10 @@ export class RemoteObjectStore implements ObjectStore {
     this.#requests = requests
     this.#patience = patience
     this.#clock = clock
+    const deadlineMs = Math.min(patience.deadlineMs, CLEAN_UP_MS)
     this.#puts = new CreateOnlyPuts(requests, (kind) =>
       // Clearing up is neither its caller's nor `close`'s to take away.
-      kind === 'clean-up' ? new CallDeadline(clock, patience) : this.#call(),
+      kind === 'clean-up' ? new CallDeadline(clock, { ...patience, deadlineMs }) : this.#call(),
     )
   }
 
