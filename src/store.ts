@@ -130,7 +130,8 @@ export class CellStore {
           () => this.#backups?.tracker(id),
           () => this.#closed(id),
         ),
-      beforeOpen: (_id, cellPaths) => finishRestore(cellPaths),
+      beforeOpen: (id, cellPaths) =>
+        finishRestore(cellPaths, { building: this.#backups?.isRestoring(id) ?? false }),
       missing: (id) => this.#missing(id),
     })
     this.#hints = new ExpiryHints(this.#state)

@@ -135,6 +135,15 @@ export class BackupManager {
   }
 
   /**
+   * Whether the cell's next database is being built beside its files, or is about to be: it is no left-over of a crash.
+   *
+   * @internal
+   */
+  isRestoring(cellId: string): boolean {
+    return this.#restoring.has(cellId) || this.#recoveries.has(cellId)
+  }
+
+  /**
    * Backs up the catalog.
    *
    * @internal

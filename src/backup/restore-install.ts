@@ -32,10 +32,14 @@ export function installRestored(paths: CellPaths): void {
   finishRestore(paths)
 }
 
-/** Finishes a switch that was decided, and clears away one that was not. Called before a cell is opened. */
-export function finishRestore(paths: CellPaths): void {
+/**
+ * Finishes a switch that was decided, and clears away one that was not. Called before a cell is opened.
+ *
+ * @param options.building without an intent, `incoming.db` is not left over: it is being built right now
+ */
+export function finishRestore(paths: CellPaths, { building = false }: { building?: boolean } = {}): void {
   if (!fs.existsSync(paths.restoreIntent)) {
-    if (fs.existsSync(paths.incoming)) discardIncoming(paths)
+    if (!building && fs.existsSync(paths.incoming)) discardIncoming(paths)
     return
   }
   const databaseDirectory = path.dirname(paths.database)
