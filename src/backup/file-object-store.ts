@@ -89,14 +89,11 @@ export class FileObjectStore implements ObjectStore {
       const part = resolveRange(range, size)
       call.allow(part.length)
       // A body that nobody reads keeps its file open until the deadline, no longer.
-      call.signal.addEventListener('abort', () => void handle.close())
+      call.signal.addEventListener('abort', () => void handle.close().catch(() => {}))
       return { size: part.length, body: readPart(handle, part, call) }
     } catch (error) {
       call[Symbol.dispose]()
-      void opening.then(
-        (handle) => handle?.close(),
-        () => {},
-      )
+      void opening.then((handle) => handle?.close()).catch(() => {})
       throw folderFailure(error)
     }
   }
