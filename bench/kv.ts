@@ -1,0 +1,70 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import Database from 'better-sqlite3'
+import { CellStore } from '../src/store.ts'
+import { HEAD, report, sideBySide } from './side-by-side.ts'
+
+/**
+ * `kv.get` and `kv.put` through the library, next to bare better-sqlite3 with one prepared statement that tests expiry
+ * in the same way, on a table of the same shape, with the same durability.
+ */
+const KEYS = 5_000
+const GETS = 100_000
+const PUTS = 10_000
+const ROUNDS = 11
+
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-kv-'))
+const store = await CellStore.create(path.join(directory, 'data'), { durability: 'relaxed' })
+const { kv } = store.createCell()
+const bare = new Database(path.join(directory, 'bare.db'))
+bare.pragma('journal_mode = WAL')
+bare.pragma('synchronous = NORMAL')
+bare.exec(
+  'CREATE TABLE kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL, expires_at INTEGER) STRICT, WITHOUT ROWID',
+)
+const bareGet = bare
+  .prepare('SELECT value FROM kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)')
+  .pluck()
+const barePut = bare.prepare(
+  'INSERT INTO kv VALUES (?, ?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at',
+)
+
+const keys = Array.from({ length: KEYS }, (_, i) => `key:${i}`)
+const value = 'v'.repeat(100)
+for (const key of keys) {
+  kv.put(key, value)
+  barePut.run(key, value, null)
+}
+
+function microseconds(count: number, run: (key: string) => void): number {
+  const started = performance.now()
+  for (let i = 0; i < count; i++) run(keys[(i * 7_919) % KEYS] as string)
+  return ((performance.now() - started) * 1_000) / count
+}
+
+const get = sideBySide(ROUNDS, {
+  ours: () => microseconds(GETS, (key) => kv.get(key)),
+  bare: () => microseconds(GETS, (key) => bareGet.get(key, Date.now())),
+})
+const put = sideBySide(ROUNDS, {
+  ours: () => microseconds(PUTS, (key) => kv.put(key, value)),
+  bare: () => microseconds(PUTS, (key) => barePut.run(key, value, null)),
+})
+
+console.log(HEAD)
+for (const [what, { ours, bare: theirs }] of Object.entries({ 'kv.get': get, 'kv.put, relaxed': put })) {
+  const ratio = theirs / ours
+  const aim = '≥ 0.8 × bare better-sqlite3'
+  report({
+    what,
+    ours: `${ours.toFixed(2)} µs`,
+    theirs: `${theirs.toFixed(2)} µs`,
+    ratio,
+    aim,
+    met: ratio >= 0.8,
+  })
+}
+bare.close()
+await store.close()
+fs.rmSync(directory, { recursive: true, force: true })

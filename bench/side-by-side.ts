@@ -1,0 +1,34 @@
+/** Runs each contender in turn, again and again, so that what disturbs the machine disturbs all of them alike. */
+export function sideBySide<Name extends string>(
+  rounds: number,
+  contenders: Record<Name, () => number>,
+): Record<Name, number> {
+  const names = Object.keys(contenders) as Name[]
+  const results = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>
+  for (const name of names) contenders[name]()
+  for (let round = 0; round < rounds; round++)
+    for (const name of names) results[name].push(contenders[name]())
+  return Object.fromEntries(names.map((name) => [name, median(results[name])])) as Record<Name, number>
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = [...values].sort((a, b) => a - b)
+  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN
+}
+
+export interface Aim {
+  what: string
+  ours: string
+  theirs: string
+  /** Larger than 1 is better than what it is measured against. */
+  ratio: number
+  aim: string
+  met: boolean
+}
+
+/** Prints a line of the table in bench/README.md. */
+export function report({ what, ours, theirs, ratio, aim, met }: Aim): void {
+  console.log(`| ${what} | ${ours} | ${theirs} | ${ratio.toFixed(2)} | ${aim} | ${met ? 'met' : 'MISSED'} |`)
+}
+
+export const HEAD = '| what | cellstore | beside it | ratio | aim | |\n|---|---|---|---|---|---|'
