@@ -24,7 +24,7 @@ export async function collectAll<T>(items: AsyncIterable<T>): Promise<T[]> {
   return all
 }
 
-export async function bytesOf(store: ObjectStore, key: string): Promise<Buffer> {
+async function bytesOf(store: ObjectStore, key: string): Promise<Buffer> {
   const content = await store.get(key)
   expect(content).toBeDefined()
   return collect(content?.body ?? [])
