@@ -19,7 +19,7 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
 }
 
 /** Text with its control characters written out. */
-export function visible(text: string): string {
+function visible(text: string): string {
   return text.replace(CONTROL, (character) => {
     const code = character.charCodeAt(0)
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`

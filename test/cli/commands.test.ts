@@ -11,6 +11,8 @@ import { ENTRY, until, Workplace } from './support/workplace.ts'
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })
 
+/** Runs a command on a terminal of its own (util-linux). */
+const SCRIPT = '/usr/bin/script'
 const UUID = /^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const NUMBER = expect.any(Number)
@@ -273,20 +275,17 @@ describe('reaching the store', () => {
 })
 
 describe('a person at a terminal', () => {
-  test.skipIf(!fs.existsSync('/usr/bin/script'))(
-    'sees progress with bytes and rate, and with --json none',
-    async () => {
-      const place = new Workplace()
-      await (await place.serve()).stop()
-      const cell = await place.text('cells', 'create')
-      await place.text('sql', cell, 'CREATE TABLE t AS SELECT randomblob(500000) AS b')
-      const backup = onTerminal(place, ['backup', cell])
-      expect(backup).toMatch(/reading {2}\[.*\] 100% {2}\d+ KiB of \d+ KiB {2}.*B\/s/)
-      expect(backup).toMatch(/storing {2}\[.*\] 100%/)
-      expect(onTerminal(place, ['restore', cell])).toMatch(/fetching \[.*\] 100%/)
-      expect(JSON.parse(onTerminal(place, ['backup', cell, '--json']))).toMatchObject({ kind: 'snapshot' })
-    },
-  )
+  test.skipIf(!fs.existsSync(SCRIPT))('sees progress with bytes and rate, and with --json none', async () => {
+    const place = new Workplace()
+    await (await place.serve()).stop()
+    const cell = await place.text('cells', 'create')
+    await place.text('sql', cell, 'CREATE TABLE t AS SELECT randomblob(500000) AS b')
+    const backup = onTerminal(place, ['backup', cell])
+    expect(backup).toMatch(/reading {2}\[.*\] 100% {2}\d+ KiB of \d+ KiB {2}.*B\/s/)
+    expect(backup).toMatch(/storing {2}\[.*\] 100%/)
+    expect(onTerminal(place, ['restore', cell])).toMatch(/fetching \[.*\] 100%/)
+    expect(JSON.parse(onTerminal(place, ['backup', cell, '--json']))).toMatchObject({ kind: 'snapshot' })
+  })
 })
 
 test('a reader that has seen enough is no failure', async () => {
@@ -310,7 +309,7 @@ test('a reader that has seen enough is no failure', async () => {
 function onTerminal(place: Workplace, args: string[]): string {
   const command = [process.execPath, ENTRY, ...args].map((word) => `'${word}'`).join(' ')
   const env = { ...shellEnv(), TERM: 'xterm' }
-  return execFileSync('script', ['-qec', command, '/dev/null'], { cwd: place.folder, env, encoding: 'utf8' })
+  return execFileSync(SCRIPT, ['-qec', command, '/dev/null'], { cwd: place.folder, env, encoding: 'utf8' })
 }
 
 /** What the processes of this user have open. */
