@@ -9,7 +9,7 @@ export function cellHooks(
   schema: HostSchema,
   clock: Clock,
   tracker: () => ChangeTracker | undefined,
-  closed: () => void,
+  events: Pick<CellHooks, 'failed' | 'closed'>,
 ): CellHooks {
   const tracked = trackedBy(tracker)
   let hasFunction = false
@@ -26,7 +26,7 @@ export function cellHooks(
       database.exec(KV_VIEW)
       return true
     },
-    closed,
+    ...events,
   }
 }
 

@@ -94,17 +94,24 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
-      throw new CellError('invalid_setting', `${name} is a whole number above 0, not ${String(value)}.`, { field: name })
+      throw new CellError('invalid_setting', `${name} is a whole number above 0, not ${String(value)}.`, {
+        field: name,
+      })
     }
   }
 }
 
 function oneOf(name: string, value: string, choices: readonly string[]): void {
   if (choices.includes(value)) return
-  throw new CellError('invalid_setting', `${name} is one of ${choices.join(', ')}, not ${value}.`, { field: name })
+  throw new CellError('invalid_setting', `${name} is one of ${choices.join(', ')}, not ${value}.`, {
+    field: name,
+  })
 }
 
-function prefixed(prefix: string, values: Record<string, number | undefined>): Record<string, number | undefined> {
+function prefixed(
+  prefix: string,
+  values: Record<string, number | undefined>,
+): Record<string, number | undefined> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}.${name}`, value]))
 }
 

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import { FIRST_KEY_PENDING } from './auth/first-key.ts'
 import { recoverCatalog } from './backup/catalog-recovery.ts'
 import type { ObjectStore } from './backup/object-store.ts'
 import { openObjectStore } from './backup/open-object-store.ts'
@@ -7,7 +8,7 @@ import { claimPrefix, readStoreId } from './backup/store-identity.ts'
 import { Catalog } from './engine/catalog.ts'
 import { newCellId, StorePaths } from './engine/cell-path.ts'
 import { DirectoryLock } from './engine/directory-lock.ts'
-import { makeDirectory } from './engine/durable-files.ts'
+import { NewFiles } from './engine/new-files.ts'
 import { assertSupportedRuntime } from './engine/runtime.ts'
 import { CellError, isCellError } from './errors.ts'
 import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
@@ -25,7 +26,6 @@ export interface StoreParts {
 /** What starting asks of the store that was built. */
 export interface StartedStore {
   readonly id: string
-  readonly firstKey: { expect(): void }
   start(): void
   close(): Promise<void>
 }
@@ -49,30 +49,34 @@ export async function startStore<T extends StartedStore>(
   build: (parts: StoreParts) => T,
 ): Promise<T> {
   assertSupportedRuntime()
+  checkDirectory(directory)
   const settings = resolveSettings(options)
   const paths = new StorePaths(directory)
   const isHere = fs.existsSync(paths.catalog)
   if (mode === 'create' && isHere) throw exists(`${paths.root} holds a store already. Open it instead.`)
   if (mode === 'open' && !isHere && options.objectStore === undefined) throw notFound(paths)
   const objectStore = toObjectStore(options.objectStore, paths, settings)
-  const isNewDirectory = !fs.existsSync(paths.root)
+  let files: NewFiles | undefined
   let lock: DirectoryLock | undefined
+  let store: T | undefined
   try {
-    makeDirectory(paths.root)
+    files = new NewFiles(paths.root)
     lock = DirectoryLock.acquire(paths)
     const isFirst = await bringUpCatalog(mode, paths, objectStore, settings, tables)
-    const store = build({ paths, settings, lock, objectStore })
-    if (isFirst && mode === 'open-or-create') store.firstKey.expect()
+    store = build({ paths, settings, lock, objectStore })
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
     store.start()
     return store
   } catch (error) {
-    lock?.release()
-    await objectStore?.close()
-    if (isNewDirectory && lock !== undefined && !fs.existsSync(paths.catalog)) {
-      fs.rmSync(paths.root, { recursive: true, force: true })
+    if (store !== undefined) await store.close()
+    else {
+      // While the directory is still ours: once it is free, what lies there may be another's.
+      if (lock !== undefined && !isHere) files?.remove()
+      lock?.release()
+      // One that the caller made is the caller's, who may try again with it.
+      if (objectStore !== options.objectStore) await objectStore?.close()
     }
-    throw error
+    throw toStartError(error, paths)
   }
 }
 
@@ -98,7 +102,9 @@ async function bringUpCatalog(
   const storeId = known ?? newCellId()
   if (objectStore !== undefined)
     await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
-  Catalog.write(paths.catalog, storeId, clock.now(), tables)
+  // In the catalog from its first byte on: a start that is cut off right after it still owes the key.
+  const meta = mode === 'open-or-create' ? FIRST_KEY_PENDING : {}
+  Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), tables, meta })
   return true
 }
 
@@ -113,10 +119,7 @@ async function checkOwner(
   try {
     await claimPrefix(objectStore, store.id, clock.now(), { signal: abort.signal })
   } catch (error) {
-    if (isCellError(error, 'object_store_mismatch')) {
-      await store.close()
-      throw error
-    }
+    if (isCellError(error, 'object_store_mismatch')) throw error
     log.warn({ err: error }, 'the object store does not answer; serving from local data, backups will wait')
   } finally {
     timer.cancel()
@@ -150,6 +153,36 @@ function toObjectStore(
 ): ObjectStore | undefined {
   if (typeof objectStore !== 'string') return objectStore
   return openObjectStore(objectStore, { clock, dataDir: paths.root })
+}
+
+/** An empty path would be the working directory. */
+function checkDirectory(directory: string): void {
+  if (typeof directory === 'string' && directory !== '' && !directory.includes('\0')) return
+  throw new CellError('invalid_setting', 'The directory of a store is a path.', { field: 'directory' })
+}
+
+/** What the file system says of a directory that can't hold a store. */
+const UNUSABLE = new Set([
+  'ENOTDIR',
+  'EACCES',
+  'EPERM',
+  'EROFS',
+  'ELOOP',
+  'ENAMETOOLONG',
+  'EEXIST',
+  'SQLITE_CANTOPEN',
+])
+
+function toStartError(error: unknown, { root }: StorePaths): unknown {
+  if (!(error instanceof Error) || isCellError(error) || !('code' in error)) return error
+  if (error.code === 'ENOSPC') {
+    return new CellError('disk_full', 'The disk has no room for a store.', { cause: error })
+  }
+  if (!UNUSABLE.has(String(error.code))) return error
+  return new CellError('invalid_setting', `The directory ${root} can't hold a store: ${error.message}.`, {
+    field: 'directory',
+    cause: error,
+  })
 }
 
 function exists(message: string): CellError {

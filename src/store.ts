@@ -27,10 +27,11 @@ import {
 } from './engine/cell-registry.ts'
 import type { Clock } from './engine/clock.ts'
 import type { DirectoryLock } from './engine/directory-lock.ts'
+import { checkDisplayName } from './engine/display-name.ts'
 import { fsyncDirectory, makeDirectory, writeNewFile } from './engine/durable-files.ts'
 import { HostSchema } from './engine/host-schema.ts'
 import { LocalState } from './engine/local-state.ts'
-import { CellError } from './errors.ts'
+import { CellError, isCellError } from './errors.ts'
 import { forEachCell } from './for-each-cell.ts'
 import { ExpiryHints } from './kv/expiry-hints.ts'
 import { ExpirySweeper } from './kv/expiry-sweeper.ts'
@@ -101,20 +102,25 @@ export class CellStore {
     this.#objectStore = objectStore
     const { clock, log } = settings
     fs.rmSync(paths.spool, { recursive: true, force: true })
-    this.#state = new LocalState(paths.localState, objectStore?.url)
+    let catalogTracker: ChangeTracker | undefined
+    this.#catalog = new Catalog(
+      paths.catalog,
+      { ...this.#cellSettings('full'), sqlPolicy: 'trusted' },
+      { ...trackedBy(() => catalogTracker), failed: (err) => this.#failed('catalog', err) },
+      () => this.#catalogBackup?.changed(),
+    )
+    try {
+      this.#state = new LocalState(paths.localState, objectStore?.url)
+    } catch (error) {
+      this.#catalog.close()
+      throw error
+    }
     if (this.#state.movedFrom !== undefined) {
       log.warn(
         { from: this.#state.movedFrom },
         'backups go to another object store than before: there they begin anew',
       )
     }
-    let catalogTracker: ChangeTracker | undefined
-    this.#catalog = new Catalog(
-      paths.catalog,
-      { ...this.#cellSettings('full'), sqlPolicy: 'trusted' },
-      trackedBy(() => catalogTracker),
-      () => this.#catalogBackup?.changed(),
-    )
     this.#registry = new CellRegistry(this.#catalog, settings.limits.pageMax)
     this.accounts = new Accounts(this.#catalog, clock)
     this.apiKeys = new ApiKeys(this.#catalog, clock)
@@ -124,12 +130,10 @@ export class CellStore {
       paths: (id) => paths.cell(id),
       settings: (id) => this.#cellSettings(this.#registry.require(id).durability ?? settings.durability),
       hooks: (id) =>
-        cellHooks(
-          hostSchema,
-          clock,
-          () => this.#backups?.tracker(id),
-          () => this.#closed(id),
-        ),
+        cellHooks(hostSchema, clock, () => this.#backups?.tracker(id), {
+          failed: (err) => this.#failed(id, err),
+          closed: () => this.#closed(id),
+        }),
       beforeOpen: (id, cellPaths) =>
         finishRestore(cellPaths, { building: this.#backups?.isRestoring(id) ?? false }),
       missing: (id) => this.#missing(id),
@@ -232,7 +236,9 @@ export class CellStore {
    */
   createCell(options: CreateCellOptions = {}): Cell & { replayed?: true } {
     const { name, accountId, durability, idempotency } = options
-    checkName(name)
+    checkDisplayName(name)
+    checkDurability(durability)
+    this.#catalog.assertOpen()
     if (accountId !== undefined && idempotency !== undefined) {
       const first = this.#idempotency.find(accountId, idempotency)
       if (first !== undefined) return Object.assign(this.#handle(first), { replayed: true as const })
@@ -247,11 +253,16 @@ export class CellStore {
     }
     // The file first: the catalog never names a cell that was not there.
     this.#writeCell(record.id)
-    this.#catalog.change(() => {
-      this.#registry.insert(record)
-      if (accountId !== undefined && idempotency !== undefined)
-        this.#idempotency.insert(accountId, idempotency, record.id)
-    })
+    try {
+      this.#catalog.change(() => {
+        this.#registry.insert(record)
+        if (accountId !== undefined && idempotency !== undefined)
+          this.#idempotency.insert(accountId, idempotency, record.id)
+      })
+    } catch (error) {
+      this.#removeLocal(record.id)
+      throw error
+    }
     return this.#handle(record.id)
   }
 
@@ -264,10 +275,13 @@ export class CellStore {
   /**
    * Deletes a cell and its local files. Its backups stay, and restoring one brings it back.
    *
-   * @throws `cell_not_found`
+   * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell
    */
   deleteCell(id: string): void {
     this.#registry.require(id)
+    if (this.#pool.peek(id)?.inTransaction) {
+      throw new CellError('invalid_request', 'A cell can not be deleted inside a transaction of its own.')
+    }
     this.#registry.setDeleted(id, this.clock.now())
     this.#pool.close(id)
     this.#removeLocal(id)
@@ -323,7 +337,11 @@ export class CellStore {
     if (this.#state.complete) return
     const look = (id: string) => this.#lookAt(id)
     forEachCell(this.#registry, look, () => this.#closing !== undefined)
-      .then(() => this.#sweeper.start())
+      .then(() => {
+        if (this.#closing !== undefined) return
+        this.#state.markComplete()
+        this.#sweeper.start()
+      })
       .catch((err) =>
         this.settings.log.error({ err }, 'not all cells could be looked at after the machine went down'),
       )
@@ -339,24 +357,33 @@ export class CellStore {
     await this.close()
   }
 
+  /** Goes on to the end whatever fails on the way, and throws the first failure. */
   async #close(deadlineMs: number): Promise<void> {
     const deadline = new AbortController()
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
-    try {
-      await this.#schedule?.stop()
-      await this.#sweeper.stop()
-      await this.#backups?.stop(deadline.signal)
-      this.apiKeys.flush()
-      await this.#catalogBackup?.stop(deadline.signal)
-      await this.#backups?.stop(deadline.signal)
-      this.#pool.closeAll()
-      this.#catalog.close()
-      this.#state.close()
-      await this.#objectStore?.close()
-    } finally {
-      timer.cancel()
-      this.#lock.release()
+    const steps: (() => void | Promise<void> | undefined)[] = [
+      () => this.#schedule?.stop(),
+      () => this.#sweeper.stop(),
+      () => this.#backups?.stop(deadline.signal),
+      () => this.apiKeys.flush(),
+      () => this.#catalogBackup?.stop(deadline.signal),
+      () => this.#backups?.stop(deadline.signal),
+      () => this.#pool.closeAll(),
+      () => this.#catalog.close(),
+      () => this.#state.close(),
+      () => this.#objectStore?.close(),
+      () => timer.cancel(),
+      () => this.#lock.release(),
+    ]
+    const failures: unknown[] = []
+    for (const step of steps) {
+      try {
+        await step()
+      } catch (error) {
+        failures.push(error)
+      }
     }
+    if (failures.length > 0) throw failures[0]
   }
 
   #handle(id: string): Cell {
@@ -417,6 +444,12 @@ export class CellStore {
     this.#backups?.closed(id)
   }
 
+  #failed(id: string, err: unknown): void {
+    const isDamaged = isCellError(err, 'cell_quarantined')
+    const what = isDamaged ? 'the cell is damaged, and is kept closed' : 'upkeep of a cell has failed'
+    this.settings.log.error({ cellId: id, err }, what)
+  }
+
   /** After the machine went down, rows of the local state may be missing: what they told shows in the cell's files. */
   #lookAt(id: string): void {
     this.#hints.setIfAbsent(id, this.clock.now() + Math.floor(this.settings.random() * LOOK_WITHIN_MS))
@@ -437,15 +470,9 @@ export class CellStore {
   }
 }
 
-const NAME_CHARACTERS_MAX = 255
-
-function checkName(name: string | undefined): void {
-  if (name === undefined) return
-  if (typeof name === 'string' && name.isWellFormed() && name.length <= NAME_CHARACTERS_MAX) return
-  throw new CellError('invalid_request', `name is a string of at most ${NAME_CHARACTERS_MAX} characters.`, {
-    field: 'name',
-    limit: NAME_CHARACTERS_MAX,
-  })
+function checkDurability(durability: Durability | undefined): void {
+  if (durability === undefined || durability === 'full' || durability === 'relaxed') return
+  throw new CellError('invalid_request', 'durability is full or relaxed.', { field: 'durability' })
 }
 
 function noBackup(): CellError {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Catalog } from '../engine/catalog.ts'
 import type { Clock } from '../engine/clock.ts'
+import { checkDisplayName } from '../engine/display-name.ts'
 import type { Statement } from '../engine/sqlite.ts'
 
 export interface AccountRecord {
@@ -31,20 +32,22 @@ export class Accounts {
     this.#all = catalog.prepare('SELECT id, name, created_at FROM accounts ORDER BY created_at, id').raw()
   }
 
+  /** @throws `invalid_request` for a bad name */
   create({ name }: { name?: string | undefined } = {}): AccountRecord {
+    checkDisplayName(name)
     const account = { id: randomUUID(), name: name ?? null, createdAt: this.#clock.now() }
     this.#catalog.change(() => this.#insert.run(account.id, account.name, account.createdAt))
     return account
   }
 
   find(id: string): AccountRecord | undefined {
-    const row = this.#find.get(id) as [string, string | null, number] | undefined
+    const row = this.#catalog.read(() => this.#find.get(id)) as [string, string | null, number] | undefined
     return row && toRecord(row)
   }
 
   /** Oldest first. */
   list(): AccountRecord[] {
-    return (this.#all.all() as [string, string | null, number][]).map(toRecord)
+    return (this.#catalog.read(() => this.#all.all()) as [string, string | null, number][]).map(toRecord)
   }
 }
 

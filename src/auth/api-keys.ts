@@ -1,8 +1,9 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Catalog } from '../engine/catalog.ts'
 import type { Clock, Timer } from '../engine/clock.ts'
+import { checkDisplayName } from '../engine/display-name.ts'
 import type { Statement } from '../engine/sqlite.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
 
 export interface ApiKeyRecord {
@@ -43,6 +44,8 @@ export const API_KEYS_SCHEMA = `
 
 const LAST_USED_EVERY_MS = 60_000
 
+type KeyRow = [id: string, name: string | null, hint: string, createdAt: number, lastUsedAt: number | null]
+
 /** API keys of accounts. Only hashes are kept. */
 export class ApiKeys {
   readonly #catalog: Catalog
@@ -82,12 +85,13 @@ export class ApiKeys {
 
   /**
    * @param options.key a key to take instead of a new one, such as a node's root key
-   * @throws `invalid_request` if that key is malformed
+   * @throws `invalid_request` if that key is malformed, or the name; `constraint_violation` if the key is there already
    */
   create(
     accountId: string,
     options: { name?: string | undefined; key?: string | undefined } = {},
   ): CreatedApiKey {
+    checkDisplayName(options.name)
     const key = options.key === undefined ? makeApiKey(randomBytes) : parseApiKey(options.key)
     if (key === undefined) {
       throw new CellError(
@@ -110,8 +114,7 @@ export class ApiKeys {
 
   /** The account's active keys, newest first. */
   list(accountId: string): ApiKeyRecord[] {
-    this.#catalog.assertOpen()
-    const rows = this.#list.all(accountId) as [string, string | null, string, number, number | null][]
+    const rows = this.#catalog.read(() => this.#list.all(accountId)) as KeyRow[]
     return rows.map(([id, name, hint, createdAt, lastUsedAt]) => ({
       id,
       name,
@@ -127,7 +130,7 @@ export class ApiKeys {
    * @throws `api_key_not_found` if the account has no such key
    */
   revoke(accountId: string, keyId: string): { id: string; revokedAt: number } {
-    const row = this.#find.get(accountId, keyId) as [number | null] | undefined
+    const row = this.#catalog.read(() => this.#find.get(accountId, keyId)) as [number | null] | undefined
     if (row === undefined) throw new CellError('api_key_not_found', 'There is no such API key.')
     const [before] = row
     if (before !== null) return { id: keyId, revokedAt: before }
@@ -142,10 +145,11 @@ export class ApiKeys {
    * @throws `unauthorized`, the same for every reason
    */
   verify(key: string): VerifiedApiKey {
-    this.#catalog.assertOpen()
-    const wellFormed = parseApiKey(key)
-    const row = wellFormed && (this.#verify.get(hashApiKey(wellFormed)) as [string, string] | undefined)
-    if (!row) {
+    const row = this.#catalog.read(() => {
+      const wellFormed = parseApiKey(key)
+      return wellFormed === undefined ? undefined : this.#verify.get(hashApiKey(wellFormed))
+    }) as [string, string] | undefined
+    if (row === undefined) {
       throw new CellError(
         'unauthorized',
         'A valid API key is needed in the header x-api-key, or as a bearer token.',
@@ -160,20 +164,28 @@ export class ApiKeys {
     this.#catalog.change(() => this.#removeAll.run(accountId))
   }
 
-  /** Writes down when keys were last used. */
+  /** Writes down when keys were last used. Never throws: what could not be written is kept, and tried again. */
   flush(): void {
     this.#timer?.cancel()
     this.#timer = undefined
     if (this.#lastUsed.size === 0) return
-    this.#catalog.note(() => {
-      for (const [id, at] of this.#lastUsed) this.#setLastUsed.run(at, id)
-    })
-    this.#lastUsed.clear()
+    try {
+      this.#catalog.note(() => {
+        for (const [id, at] of this.#lastUsed) this.#setLastUsed.run(at, id)
+      })
+      this.#lastUsed.clear()
+    } catch (error) {
+      if (!isCellError(error, 'store_closed')) this.#setTimer()
+    }
   }
 
   #used(keyId: string): void {
     if (this.#lastUsed.has(keyId)) return
     this.#lastUsed.set(keyId, this.#clock.now())
+    this.#setTimer()
+  }
+
+  #setTimer(): void {
     this.#timer ??= this.#clock.setTimer(() => this.flush(), LAST_USED_EVERY_MS)
   }
 }

@@ -1,8 +1,13 @@
 import type { Catalog } from '../engine/catalog.ts'
+import { CellError } from '../errors.ts'
 import type { Accounts } from './accounts.ts'
 import type { ApiKeys, CreatedApiKey } from './api-keys.ts'
 
 const META_KEY = 'first_key'
+const PENDING = 'pending'
+
+/** What a new catalog says where a first key is due: on a proven first start only (invariant 14). */
+export const FIRST_KEY_PENDING = { [META_KEY]: PENDING } as const
 
 /**
  * The first key of a store that is served: made once, shown once. Nobody can have used the store before it was shown,
@@ -20,22 +25,18 @@ export class FirstKey {
     this.#keys = keys
   }
 
-  /** From here on a first key is due. Call on a proven first start only (invariant 14). */
-  expect(): void {
-    this.#catalog.setMeta(META_KEY, 'pending')
-  }
-
   get pending(): boolean {
-    return this.#catalog.meta(META_KEY) === 'pending'
+    return this.#catalog.meta(META_KEY) === PENDING
   }
 
   /**
    * Makes the first account, and a key of it.
    *
    * @param rootKey taken in place of a new key
-   * @throws `invalid_request` if it is malformed
+   * @throws `invalid_request` if it is malformed, and where no first key is due: the keys of the first account would go
    */
   issue(rootKey?: string): CreatedApiKey {
+    if (!this.pending) throw new CellError('invalid_request', 'The store has its first key already.')
     return this.#catalog.change(() => {
       const account = this.#accounts.list()[0] ?? this.#accounts.create()
       this.#keys.removeAll(account.id)
@@ -43,6 +44,7 @@ export class FirstKey {
     })
   }
 
+  /** From here on it is somebody's, and stays. */
   shown(): void {
     this.#catalog.setMeta(META_KEY, 'shown')
   }

@@ -31,12 +31,14 @@ const KEPT_MS = 24 * 60 * 60 * 1_000
 
 /** Results of requests that must not be carried out twice, for 24 hours. */
 export class Idempotency {
+  readonly #catalog: Catalog
   readonly #clock: Clock
   readonly #find: Statement
   readonly #insert: Statement
   readonly #removeOld: Statement
 
   constructor(catalog: Catalog, clock: Clock) {
+    this.#catalog = catalog
     this.#clock = clock
     this.#find = catalog
       .prepare(
@@ -53,7 +55,8 @@ export class Idempotency {
    * @throws `idempotency_key_reused` if that had another body
    */
   find(accountId: string, { method, path, key, fingerprint }: IdempotencyKey): string | undefined {
-    const row = this.#find.get(accountId, method, path, key, this.#clock.now() - KEPT_MS) as
+    const since = this.#clock.now() - KEPT_MS
+    const row = this.#catalog.read(() => this.#find.get(accountId, method, path, key, since)) as
       | [string, string]
       | undefined
     if (row === undefined) return undefined

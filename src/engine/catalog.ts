@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { CellDatabase, type CellDatabaseSettings, type CellHooks } from './cell-database.ts'
 import { fsyncDirectory, makeDirectory, writeNewFile } from './durable-files.ts'
 import { databaseImage, type Statement } from './sqlite.ts'
@@ -10,6 +10,16 @@ const SCHEMA_VERSION = 1
 const SCHEMA = `
   CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
+
+export interface NewCatalog {
+  storeId: string
+  /** Epoch milliseconds. */
+  createdAt: number
+  /** The DDL of the parts above. */
+  tables: readonly string[]
+  /** What they put down from the start. */
+  meta?: Readonly<Record<string, string>> | undefined
+}
 
 /**
  * The store's own database: which cells there are, and what the parts above keep of accounts and keys. A cell like any
@@ -27,36 +37,50 @@ export class Catalog {
   constructor(file: string, settings: CellDatabaseSettings, hooks: CellHooks, onChange: () => void) {
     this.database = new CellDatabase(file, settings, hooks)
     this.#onChange = onChange
-    this.#getMeta = this.database.prepare('SELECT value FROM meta WHERE key = ?').pluck()
-    this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
-    this.#countChange = this.database.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'")
-    this.storeId = this.meta('store_id') ?? ''
-    const version = this.meta('schema_version')
-    if (version !== String(SCHEMA_VERSION)) {
+    try {
+      this.#getMeta = this.database.prepare('SELECT value FROM meta WHERE key = ?').pluck()
+      this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
+      this.#countChange = this.database.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'")
+      this.storeId = this.meta('store_id') ?? ''
+      this.#checkVersion()
+    } catch (error) {
       this.database.close()
-      throw new CellError(
-        'cell_quarantined',
-        `The catalog is of schema version ${version}; this version knows ${SCHEMA_VERSION}.`,
-      )
+      throw isCellError(error, 'cell_quarantined') ? error : noCatalog('It holds no store.', error)
     }
   }
 
-  /** Writes the file of a new, empty catalog, durably and as a unit. @param createdAt epoch milliseconds @param tables the DDL of the parts above */
-  static write(file: string, storeId: string, createdAt: number, tables: readonly string[]): void {
-    const meta = `
-      INSERT INTO meta VALUES ('schema_version', '${SCHEMA_VERSION}'), ('store_id', '${storeId}'), ('created_at', '${createdAt}'), ('changes', '0');
-    `
+  /** Writes the file of a new, empty catalog, durably and as a unit. */
+  static write(file: string, { storeId, createdAt, tables, meta = {} }: NewCatalog): void {
+    const entries = Object.entries({
+      ...meta,
+      schema_version: String(SCHEMA_VERSION),
+      store_id: storeId,
+      created_at: String(createdAt),
+      changes: '0',
+    })
+    const rows = entries.map(([key, value]) => `INSERT INTO meta VALUES ('${key}', '${value}');`)
     makeDirectory(path.dirname(file))
     const temporary = `${file}.new`
     fs.rmSync(temporary, { force: true })
-    writeNewFile(temporary, databaseImage([SCHEMA, ...tables, meta].join('\n')))
+    writeNewFile(temporary, databaseImage([SCHEMA, ...tables, ...rows].join('\n')))
     fs.renameSync(temporary, file)
     fsyncDirectory(path.dirname(file))
   }
 
-  /** @throws `store_closed` */
+  /** @throws `store_closed`; `cell_quarantined` if the catalog's file is damaged */
   assertOpen(): void {
+    if (!this.database.open) throw new CellError('store_closed', 'The store was closed.')
     this.database.assertUsable()
+  }
+
+  /** Runs statements that only read. */
+  read<T>(run: () => T): T {
+    this.assertOpen()
+    try {
+      return run()
+    } catch (error) {
+      throw this.database.failure(error)
+    }
   }
 
   /** Counts up with every {@link change}: what tells whether a backup holds all of them. */
@@ -66,6 +90,7 @@ export class Catalog {
 
   /** Runs a change that has to be in the catalog's backup. */
   change<T>(run: () => T): T {
+    this.assertOpen()
     const value = this.database.transaction(() => {
       this.#countChange.run()
       return run()
@@ -76,11 +101,12 @@ export class Catalog {
 
   /** Runs a change that need not be backed up for its own sake, such as when a key was last used. */
   note<T>(run: () => T): T {
+    this.assertOpen()
     return this.database.withoutSync(() => this.database.transaction(run))
   }
 
   meta(key: string): string | undefined {
-    return this.#getMeta.get(key) as string | undefined
+    return this.read(() => this.#getMeta.get(key) as string | undefined)
   }
 
   setMeta(key: string, value: string): void {
@@ -94,4 +120,14 @@ export class Catalog {
   close(): void {
     this.database.close()
   }
+
+  #checkVersion(): void {
+    const version = this.meta('schema_version')
+    if (version === String(SCHEMA_VERSION)) return
+    throw noCatalog(`It is of schema version ${version}; this version of cellstore knows ${SCHEMA_VERSION}.`)
+  }
+}
+
+function noCatalog(why: string, cause?: unknown): CellError {
+  return new CellError('cell_quarantined', `The store's catalog can't be used. ${why}`, { cause })
 }

@@ -21,7 +21,6 @@ export interface CellOpener {
  */
 export class CellPool {
   readonly #open = new Map<string, CellDatabase>()
-  readonly #blocked = new Map<string, CellError>()
   readonly #max: number
   readonly #opener: CellOpener
   #closed = false
@@ -35,26 +34,20 @@ export class CellPool {
     return this.#open.size
   }
 
-  /** The open cells' ids, least recently used first is not promised. */
-  ids(): IterableIterator<string> {
-    return this.#open.keys()
-  }
-
   /** The cell if it is open; does not count as a use. */
   peek(id: string): CellDatabase | undefined {
     return this.#open.get(id)
   }
 
-  /** @throws `store_closed`; what {@link block} was given; what the opener says of a missing file */
+  /** @throws `store_closed`, `cell_quarantined`; what the opener says of a missing file */
   open(id: string): CellDatabase {
     const open = this.#open.get(id)
     if (open !== undefined) {
+      if (open.quarantined !== undefined) throw open.quarantined
       open.touch()
       return open
     }
     if (this.#closed) throw new CellError('store_closed', 'The store was closed.')
-    const blocked = this.#blocked.get(id)
-    if (blocked !== undefined) throw blocked
     return this.#openFile(id)
   }
 
@@ -70,49 +63,37 @@ export class CellPool {
     return { database, unpin }
   }
 
-  /** Closes one cell, whoever uses it: queued commits are made first. */
+  /** Closes one cell, whoever uses it: queued commits are made first. Lifts its quarantine: the file may be another one now. */
   close(id: string): void {
     const database = this.#open.get(id)
-    this.#open.delete(id)
+    // Queued work may ask for the cell once more; it is to find this one.
     database?.close()
+    this.#open.delete(id)
   }
 
-  /** From here on the cell can't be opened, and every use throws `error`. */
-  block(id: string, error: CellError): void {
-    this.#blocked.set(id, error)
-    this.close(id)
-  }
-
-  unblock(id: string): void {
-    this.#blocked.delete(id)
-  }
-
+  /** No cell can be opened afterwards. */
   closeAll(): void {
     this.#closed = true
-    const errors: unknown[] = []
-    for (const id of [...this.#open.keys()]) {
-      try {
-        this.close(id)
-      } catch (error) {
-        errors.push(error)
-      }
-    }
-    if (errors.length > 0) throw errors[0]
+    for (const id of [...this.#open.keys()]) this.close(id)
   }
 
   #openFile(id: string): CellDatabase {
     const paths = this.#opener.paths(id)
     this.#opener.beforeOpen(id, paths)
     if (!fs.existsSync(paths.database)) throw this.#opener.missing(id)
-    if (this.#open.size >= this.#max) this.#closeLeastRecentlyUsed()
+    while (this.#open.size >= this.#max && this.#closeLeastRecentlyUsed());
     const database = new CellDatabase(paths.database, this.#opener.settings(id), this.#opener.hooks(id))
     database.touch()
     this.#open.set(id, database)
     return database
   }
 
-  /** A scan, not a list kept in order: opening a file costs a hundred times as much, and every use stays free of it. */
-  #closeLeastRecentlyUsed(): void {
+  /**
+   * A scan, not a list kept in order: opening a file costs a hundred times as much, and every use stays free of it.
+   *
+   * @returns false if all of them are in use
+   */
+  #closeLeastRecentlyUsed(): boolean {
     let oldestId: string | undefined
     let oldestUse = Number.POSITIVE_INFINITY
     // forEach, since the entries of a for loop would be garbage: one array a cell, at every open.
@@ -121,6 +102,8 @@ export class CellPool {
       oldestUse = database.usedAt
       oldestId = id
     })
-    if (oldestId !== undefined) this.close(oldestId)
+    if (oldestId === undefined) return false
+    this.close(oldestId)
+    return true
   }
 }

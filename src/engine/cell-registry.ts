@@ -71,9 +71,10 @@ export class CellRegistry {
   }
 
   find(id: string): CellRecord | undefined {
-    this.#catalog.assertOpen()
-    const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
-    return row && toRecord(row)
+    return this.#catalog.read(() => {
+      const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
+      return row && toRecord(row)
+    })
   }
 
   /** @throws `cell_not_found` for one that is absent or deleted */
@@ -93,8 +94,7 @@ export class CellRegistry {
   }
 
   /** Cells that are there, in the order they were made. @throws `invalid_request` for a bad cursor or limit */
-  list({ accountId, cursor, limit = PAGE_DEFAULT }: CellListOptions = {}): CellPage {
-    this.#catalog.assertOpen()
+  list({ accountId, cursor, limit = Math.min(PAGE_DEFAULT, this.pageMax) }: CellListOptions = {}): CellPage {
     if (!Number.isInteger(limit) || limit < 1 || limit > this.pageMax) {
       throw new CellError('invalid_request', `limit is a whole number from 1 to ${this.pageMax}.`, {
         field: 'limit',
@@ -102,10 +102,10 @@ export class CellRegistry {
       })
     }
     const after = cursor === undefined ? 0 : decodeCursor(cursor)
-    const rows = (
+    const rows = this.#catalog.read(() =>
       accountId === undefined
         ? this.#page.all(after, limit + 1)
-        : this.#accountPage.all(after, accountId, limit + 1)
+        : this.#accountPage.all(after, accountId, limit + 1),
     ) as [number, ...Row][]
     const page = rows.slice(0, limit)
     const last = page.at(-1)
@@ -129,7 +129,7 @@ function encodeCursor(number: number): string {
 }
 
 function decodeCursor(cursor: string): number {
-  const number = Number(Buffer.from(cursor, 'base64url').toString())
+  const number = typeof cursor === 'string' ? Number(Buffer.from(cursor, 'base64url').toString()) : 0
   if (Number.isSafeInteger(number) && number > 0 && encodeCursor(number) === cursor) return number
   throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
 }

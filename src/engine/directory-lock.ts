@@ -32,19 +32,17 @@ export class DirectoryLock {
   /** @throws `store_locked`, with the owner's pid */
   static acquire(paths: StorePaths): DirectoryLock {
     if (!fs.existsSync(paths.lock)) fs.closeSync(fs.openSync(paths.lock, 'a', FILE_MODE))
+    const before = identityOf(paths.lock)
     let connection: Connection | undefined
     try {
       connection = openConnection(paths.lock)
       connection.exec('BEGIN EXCLUSIVE')
+      // A start that fails removes what it has made, and so may have removed the very file that was just locked.
+      if (before === undefined || identityOf(paths.lock) !== before) throw locked(paths)
       return new DirectoryLock(connection, paths)
     } catch (error) {
       connection?.close()
-      if (!isBusy(error)) throw error
-      const owner = readOwner(paths)
-      throw new CellError(
-        'store_locked',
-        `The store ${paths.root} is in use by process ${owner?.pid ?? '(unknown)'}. One process owns a store at a time.`,
-      )
+      throw isBusy(error) ? locked(paths) : error
     }
   }
 
@@ -54,7 +52,9 @@ export class DirectoryLock {
     this.#publish()
   }
 
+  /** A repeat does nothing: by then another may own the directory. */
   release(): void {
+    if (!this.#connection.open) return
     fs.rmSync(this.#paths.owner, { force: true })
     this.#connection.close()
   }
@@ -71,6 +71,20 @@ export function readOwner(paths: StorePaths): Owner | undefined {
   } catch {
     return undefined
   }
+}
+
+function locked(paths: StorePaths): CellError {
+  const pid = readOwner(paths)?.pid ?? '(unknown)'
+  return new CellError(
+    'store_locked',
+    `The store ${paths.root} is in use by process ${pid}. One process owns a store at a time.`,
+  )
+}
+
+/** Tells a file from another one of the same name. stat opens nothing, and so drops no lock (invariant 4). */
+function identityOf(file: string): string | undefined {
+  const stat = fs.statSync(file, { bigint: true, throwIfNoEntry: false })
+  return stat && `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`
 }
 
 function isBusy(error: unknown): boolean {

@@ -15,16 +15,22 @@ export function fsyncDirectory(directory: string): void {
   }
 }
 
-/** Makes a directory and those above it that are missing, each durable in its parent. */
-export function makeDirectory(directory: string): void {
-  if (fs.existsSync(directory)) return
-  makeDirectory(path.dirname(directory))
+/**
+ * Makes a directory and those above it that are missing, each durable in its parent.
+ *
+ * @returns the topmost one that it made, or undefined if all were there
+ */
+export function makeDirectory(directory: string): string | undefined {
+  if (fs.existsSync(directory)) return undefined
+  const made = makeDirectory(path.dirname(directory))
   try {
     fs.mkdirSync(directory, { mode: DIRECTORY_MODE })
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+    return made
   }
   fsyncDirectory(path.dirname(directory))
+  return made ?? directory
 }
 
 /** Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. */

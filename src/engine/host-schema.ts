@@ -1,6 +1,7 @@
 import { CellError } from '../errors.ts'
 import type { CellDatabase } from './cell-database.ts'
 import { databaseImage } from './sqlite.ts'
+import { isSqliteError } from './sqlite-errors.ts'
 
 /** Version of the host tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
 const SCHEMA_VERSION = 1
@@ -28,17 +29,24 @@ export class HostSchema {
   /**
    * Makes sure that an opened file is one this version can use.
    *
-   * @throws `cell_quarantined` for one that a newer version has written
+   * @throws `cell_quarantined` for one that a newer version has written, and for one that is no cell
    */
   check(database: CellDatabase): void {
-    const version = database
-      .prepare("SELECT value FROM main._cell_meta WHERE key = 'schema_version'")
-      .pluck()
-      .get()
+    const version = versionOf(database)
     if (version === SCHEMA_VERSION) return
     throw new CellError(
       'cell_quarantined',
       `The cell is of schema version ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,
     )
+  }
+}
+
+function versionOf(database: CellDatabase): unknown {
+  try {
+    return database.prepare("SELECT value FROM main._cell_meta WHERE key = 'schema_version'").pluck().get()
+  } catch (error) {
+    // Only where SQLite itself finds nothing wrong with the file: then what it lacks is our table.
+    if (!isSqliteError(error) || error.code !== 'SQLITE_ERROR') throw error
+    throw new CellError('cell_quarantined', "The cell's file is a database, and no cell.", { cause: error })
   }
 }

@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { FILE_MODE } from './durable-files.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
+import { isSqliteError } from './sqlite-errors.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -20,7 +21,7 @@ export class LocalState {
    * True if every row is up to date: the store was closed properly, or the machine has not gone down since. Commits here
    * are not fsynced, but a killed process loses none.
    */
-  readonly complete: boolean
+  complete: boolean
 
   /** @param objectStore the URL of the one that backups go to; what was known of another one is dropped */
   constructor(path: string, objectStore?: string) {
@@ -39,6 +40,12 @@ export class LocalState {
     }
     this.complete = this.get('clean') === 'yes' || this.get('boot') === bootId()
     this.set('clean', 'no')
+    if (this.complete) this.set('boot', bootId())
+  }
+
+  /** Every cell was looked at: what was lost with the machine is known again. */
+  markComplete(): void {
+    this.complete = true
     this.set('boot', bootId())
   }
 
@@ -62,9 +69,12 @@ export class LocalState {
   }
 
   close(): void {
-    this.set('clean', 'yes')
-    this.#connection.pragma('wal_checkpoint(TRUNCATE)')
-    this.#connection.close()
+    try {
+      if (this.complete) this.set('clean', 'yes')
+      this.#connection.pragma('wal_checkpoint(TRUNCATE)')
+    } finally {
+      this.#connection.close()
+    }
   }
 }
 
@@ -77,11 +87,12 @@ function bootId(): string {
   }
 }
 
-/** A damaged file is dropped, since all in it can be found again. */
+/** A damaged file is dropped, since all in it can be found again. One that can't be opened now may be sound. */
 function openOrReplace(path: string): Connection {
   try {
     return openConfigured(path)
-  } catch {
+  } catch (error) {
+    if (!isSqliteError(error) || !/^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(error.code)) throw error
     return replace(path)
   }
 }

@@ -42,8 +42,8 @@ export class ExpiryHints {
 
   /** After a look at the cell. */
   set(cellId: string, due: number): void {
-    this.#known.set(cellId, due)
     this.#put.run(cellId, due)
+    this.#known.set(cellId, due)
   }
 
   /** For a cell that nothing is known of. */

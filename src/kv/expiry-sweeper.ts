@@ -2,6 +2,7 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Clock, Timer } from '../engine/clock.ts'
 import type { Log } from '../engine/log.ts'
+import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from './expiry-hints.ts'
 import { DELETE_EXPIRED, NEXT_EXPIRY } from './queries.ts'
 
@@ -13,6 +14,8 @@ const BATCH_MIN = 16
 const BATCH_MAX = 1_024
 /** A cell that could not be opened is looked at again after this. */
 const RETRY_MS = 60_000
+/** Timers don't notice that the clock was set, or that the machine slept: nothing waits longer than this. */
+const LOOK_MS_MAX = 3_600_000
 
 export interface SweepTarget {
   /** Opens the cell, also one that the pool has closed; `done` leaves it as it was found. Throws if it can't. */
@@ -44,9 +47,13 @@ export class ExpirySweeper {
     this.#schedule()
   }
 
-  /** Told of every time to live that is set in a cell. */
+  /** Told of every time to live that is set in a cell. Never throws: the entry is put, whatever becomes of the hint. */
   note(cellId: string, expiresAt: number): void {
-    if (this.#hints.note(cellId, expiresAt) && expiresAt < this.#timerDue) this.#schedule()
+    try {
+      if (this.#hints.note(cellId, expiresAt) && expiresAt < this.#timerDue) this.#schedule()
+    } catch (err) {
+      this.#log.warn({ cellId, err }, 'when an entry expires could not be noted; it will be collected later')
+    }
   }
 
   /** A cell that may hold expired entries: looked at soon. */
@@ -68,13 +75,28 @@ export class ExpirySweeper {
     const first = this.#hints.first()
     this.#timerDue = first?.due ?? Number.POSITIVE_INFINITY
     if (first === undefined) return
-    const delay = Math.max(first.due - this.#clock.now(), 0) + COLLECT_AFTER_MS
-    this.#timer = this.#clock.setTimer(() => {
-      this.#sweeping = this.#sweepDue().finally(() => {
-        this.#sweeping = undefined
-        this.#schedule()
-      })
-    }, delay)
+    this.#setTimer(Math.max(first.due - this.#clock.now(), 0) + COLLECT_AFTER_MS)
+  }
+
+  #setTimer(delayMs: number): void {
+    this.#timer = this.#clock.setTimer(
+      () => {
+        this.#sweeping = this.#sweep()
+      },
+      Math.min(delayMs, LOOK_MS_MAX),
+    )
+  }
+
+  async #sweep(): Promise<void> {
+    try {
+      await this.#sweepDue()
+      this.#sweeping = undefined
+      this.#schedule()
+    } catch (err) {
+      this.#sweeping = undefined
+      this.#log.error({ err }, 'expired entries cannot be collected now')
+      if (!this.#stopped) this.#setTimer(RETRY_MS)
+    }
   }
 
   async #sweepDue(): Promise<void> {
@@ -82,6 +104,8 @@ export class ExpirySweeper {
       const first = this.#hints.first()
       if (first === undefined || first.due > this.#clock.now()) return
       await this.#sweepCell(first.cellId)
+      // Opening and closing a cell takes milliseconds too.
+      await turnOfTheLoop()
     }
   }
 
@@ -93,8 +117,9 @@ export class ExpirySweeper {
       } finally {
         done()
       }
-    } catch (error) {
-      this.#log.warn({ cellId, err: error }, 'expired entries could not be collected')
+    } catch (err) {
+      if (isCellError(err, 'cell_not_found')) return this.#hints.remove(cellId)
+      this.#log.warn({ cellId, err }, 'expired entries could not be collected')
       this.#hints.set(cellId, this.#clock.now() + RETRY_MS)
     }
   }

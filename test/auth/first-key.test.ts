@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto'
+import path from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { makeApiKey } from '../../src/auth/api-key.ts'
+import { CellStore } from '../../src/store.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { codeOf } from '../fixtures/thrown.ts'
+
+/** Opens a store as a served one is opened, again and again in the same directory. */
+function servedStore() {
+  const directory = path.join(tempDirectory(), 'data')
+  let store: CellStore | undefined
+  onTestFinished(() => store?.close())
+  return async () => {
+    await store?.close()
+    store = await CellStore.openOrCreate(directory)
+    return store
+  }
+}
+
+describe('the first key', () => {
+  test('is due on the first start of a served store, and from its first moment on', async () => {
+    const start = servedStore()
+    expect((await start()).firstKey.pending).toBe(true)
+    // A start that was cut off before anybody asked.
+    expect((await start()).firstKey.pending).toBe(true)
+  })
+
+  test('is one key of one account', async () => {
+    const start = servedStore()
+    const store = await start()
+    const { key, id } = store.firstKey.issue()
+    store.firstKey.shown()
+    expect(store.firstKey.pending).toBe(false)
+    const [account] = store.accounts.list()
+    expect(store.accounts.list()).toHaveLength(1)
+    expect(store.apiKeys.verify(key)).toEqual({ keyId: id, accountId: account?.id })
+    expect(store.apiKeys.list(account?.id as string)).toMatchObject([{ id, name: 'first key' }])
+    const again = await start()
+    expect(again.firstKey.pending).toBe(false)
+    again.apiKeys.verify(key)
+  })
+
+  test('that was made and never shown is replaced, with the same account', async () => {
+    const start = servedStore()
+    const unseen = (await start()).firstKey.issue()
+    const store = await start()
+    expect(store.firstKey.pending).toBe(true)
+    const { key } = store.firstKey.issue()
+    store.firstKey.shown()
+    expect(codeOf(() => store.apiKeys.verify(unseen.key))).toBe('unauthorized')
+    store.apiKeys.verify(key)
+    expect(store.accounts.list()).toHaveLength(1)
+  })
+
+  test('is made only where it is due: it would take the keys of whoever is there', async () => {
+    const start = servedStore()
+    const store = await start()
+    const { key } = store.firstKey.issue()
+    store.firstKey.shown()
+    expect(codeOf(() => store.firstKey.issue())).toBe('invalid_request')
+    store.apiKeys.verify(key)
+  })
+
+  test('can be one that the operator chose, if it is well-formed', async () => {
+    const start = servedStore()
+    const store = await start()
+    expect(codeOf(() => store.firstKey.issue('cell_sk_nonsense'))).toBe('invalid_request')
+    expect([store.accounts.list(), store.firstKey.pending]).toEqual([[], true])
+    const rootKey = makeApiKey(randomBytes)
+    expect(store.firstKey.issue(rootKey).key).toBe(rootKey)
+    store.firstKey.shown()
+    store.apiKeys.verify(rootKey)
+  })
+
+  test('is not due in a store that the library made', async () => {
+    await using store = await CellStore.create(path.join(tempDirectory(), 'data'))
+    expect(store.firstKey.pending).toBe(false)
+    expect(store.accounts.list()).toEqual([])
+  })
+})
