@@ -193,7 +193,7 @@ async function putTimes(until: () => Promise<unknown>): Promise<number[]> {
   })
   while (!done) {
     const started = performance.now()
-    await cell.commit(() => cell.kv.put(`key:${times.length % 100}`, 'value'))
+    await cell.commit(() => cell.kv.put(`key:${times.length % 100}`, String(times.length)))
     times.push(performance.now() - started)
   }
   await end

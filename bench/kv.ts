@@ -32,6 +32,8 @@ const barePut = bare.prepare(
 
 const keys = Array.from({ length: KEYS }, (_, i) => `key:${i}`)
 const value = 'v'.repeat(100)
+/** SQLite writes nothing where a row stays as it was, so that every put is of another value. */
+let puts = 0
 for (const key of keys) {
   kv.put(key, value)
   barePut.run(key, value, null)
@@ -48,8 +50,8 @@ const get = sideBySide(ROUNDS, {
   bare: () => microseconds(GETS, (key) => bareGet.get(key, Date.now())),
 })
 const put = sideBySide(ROUNDS, {
-  ours: () => microseconds(PUTS, (key) => kv.put(key, value)),
-  bare: () => microseconds(PUTS, (key) => barePut.run(key, value, null)),
+  ours: () => microseconds(PUTS, (key) => kv.put(key, `${value}${++puts}`)),
+  bare: () => microseconds(PUTS, (key) => barePut.run(key, `${value}${++puts}`, null)),
 })
 
 console.log(HEAD)
