@@ -5,6 +5,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
+import { CellStore } from '../../src/store.ts'
 import { filesBelow } from '../fixtures/temp-directory.ts'
 import { SlowRequest } from './support/slow-request.ts'
 import { until, Workplace } from './support/workplace.ts'
@@ -96,6 +97,31 @@ describe('the first start', () => {
     place.env['CELLSTORE_ROOT_KEY'] = key
     const node = await place.serve()
     expect((await node.request('GET', '/v1/databases', undefined, key)).status).toBe(200)
+  })
+
+  test('of a store that an embedding program has used ends none of its keys', async () => {
+    const place = new Workplace()
+    const store = await CellStore.openOrCreate(place.dataDir, {
+      objectStore: pathToFileURL(place.objects).href,
+    })
+    const account = store.accounts.create()
+    const { key } = store.apiKeys.create(account.id)
+    store.createCell({ accountId: account.id })
+    await store.close()
+    const node = await place.serve()
+    expect(node.stdout).not.toContain('cell_sk_')
+    expect((await node.request('GET', '/v1/databases', undefined, key)).status).toBe(200)
+  })
+
+  test('of a store that an embedding program has made, and no account yet, prints a key', async () => {
+    const place = new Workplace()
+    const store = await CellStore.openOrCreate(place.dataDir, {
+      objectStore: pathToFileURL(place.objects).href,
+    })
+    store.createCell()
+    await store.close()
+    const node = await place.serve()
+    expect((await node.request('GET', '/v1/databases')).body).toEqual({ databases: [], next_cursor: null })
   })
 
   test('prints one JSON document with --json', async () => {

@@ -29,22 +29,40 @@ export async function issueFirstKey(
   waitMs: number,
   log: Log,
 ): Promise<FirstKeyIssued | undefined> {
-  if (!store.firstKey.pending) {
-    if (rootKey !== undefined) {
-      log.warn(
-        {},
-        'CELLSTORE_ROOT_KEY is ignored: it is for the first start of a store, and this one has its accounts and keys',
-      )
-    }
-    if (store.accounts.list().length === 0) {
-      log.warn({}, 'the store has no account: `cellstore keys create --new-account` makes one, with a key')
-    }
+  if (!store.firstKey.pending || isUsed(store)) {
+    settle(store, rootKey, log)
     return undefined
   }
   if (rootKey !== undefined && parseApiKey(rootKey) === undefined) throw noKey()
   const key = store.firstKey.issue(rootKey)
   await untilStored(store, waitMs, store.clock)
   return { key, chosen: rootKey !== undefined }
+}
+
+/**
+ * Whether somebody has a key already, whatever the catalog says: an embedding program made it, or the second was lost in
+ * which the first key was shown. A new first key would end it.
+ */
+function isUsed(store: CellStore): boolean {
+  const accounts = store.accounts.list()
+  const keys = accounts.flatMap(({ id }) => store.apiKeys.list(id))
+  const hasOthers =
+    accounts.length > 1 || keys.length > 1 || keys.some(({ lastUsedAt }) => lastUsedAt !== null)
+  return hasOthers || (accounts.length === 1 && store.cells({ limit: 1 }).cells.length > 0)
+}
+
+/** No first key is due, or not any more. */
+function settle(store: CellStore, rootKey: string | undefined, log: Log): void {
+  if (store.firstKey.pending) store.firstKey.shown()
+  if (rootKey !== undefined) {
+    log.warn(
+      {},
+      'CELLSTORE_ROOT_KEY is ignored: it is for the first start of a store, and this one has its accounts and keys',
+    )
+  }
+  if (store.accounts.list().length === 0) {
+    log.warn({}, 'the store has no account: `cellstore keys create --new-account` makes one, with a key')
+  }
 }
 
 function noKey(): CellError {

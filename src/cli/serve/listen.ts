@@ -14,6 +14,9 @@ loopback.addAddress('::1', 'ipv6')
  * @throws `invalid_setting`, naming the port or the host that can't be had
  */
 export async function listen(server: NodeServer, host: string, port: number): Promise<string> {
+  // To Node.js that would be every address of the machine.
+  if (host === '')
+    throw new CellError('invalid_setting', 'The host is an address to listen on, such as 127.0.0.1.')
   try {
     const address = (await server.start({ host, port })) as AddressInfo
     return `http://${isIPv6(host) ? `[${host}]` : host}:${address.port}`
