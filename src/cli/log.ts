@@ -1,5 +1,6 @@
 import pino, { type Logger } from 'pino'
 import { API_KEY_PREFIX } from '../auth/api-key.ts'
+import { CellError } from '../errors.ts'
 
 export const LOG_LEVELS = ['silent', 'error', 'warn', 'info', 'debug'] as const
 export type LogLevel = (typeof LOG_LEVELS)[number]
@@ -17,7 +18,12 @@ const KEY = new RegExp(`${API_KEY_PREFIX}[0-9A-Za-z]{8,}`, 'g')
 export function createLog(level: LogLevel, stream: LogStream): Logger {
   const show = stream.isTTY === true ? lineForPeople : (line: string) => line
   return pino(
-    { level, base: { pid: process.pid }, timestamp: pino.stdTimeFunctions.isoTime },
+    {
+      level,
+      base: { pid: process.pid },
+      timestamp: pino.stdTimeFunctions.isoTime,
+      serializers: { err: loggedError },
+    },
     { write: (line: string) => stream.write(withoutKeys(show(line))) },
   )
 }
@@ -26,12 +32,13 @@ export function withoutKeys(text: string): string {
   return text.replace(KEY, `${API_KEY_PREFIX}…`)
 }
 
-/** As pino writes an error. */
+/** Message and stack have those of the causes, too. */
 interface LoggedError {
-  type?: string
-  message?: string
-  stack?: string
-  code?: string
+  type?: string | undefined
+  message?: string | undefined
+  stack?: string | undefined
+  code?: unknown
+  details?: unknown
 }
 
 interface LogLine {
@@ -47,11 +54,14 @@ function lineForPeople(json: string): string {
   const { level, time, msg, pid: _, err, ...fields } = JSON.parse(json) as LogLine
   const label = pino.levels.labels[level] ?? String(level)
   const rest = Object.entries(fields).map(([name, value]) => `${name}=${JSON.stringify(value)}`)
-  const why = err === undefined ? [] : [`(${isForeseen(err) ? err.message : (err.stack ?? err.message)})`]
+  const why = err === undefined ? [] : [`(${err.stack ?? err.message})`]
   return `${[time.slice(11, 19), label.padEnd(5), msg ?? '', ...rest, ...why].join(' ')}\n`
 }
 
-/** An error of ours says it all in its message; of any other, where it came from matters. */
-function isForeseen({ type, code }: LoggedError): boolean {
-  return type === 'CellError' && code !== 'internal'
+/** An error of ours that was foreseen says it all in its message; of any other, where it came from matters. */
+function loggedError(error: unknown): LoggedError {
+  if (!(error instanceof Error)) return { message: String(error) }
+  const { type, message, stack, code, details } = pino.stdSerializers.err(error) as LoggedError
+  if (error instanceof CellError && error.code !== 'internal') return { type, message, code, details }
+  return { type, message, stack, code }
 }

@@ -32,6 +32,18 @@ describe('the log', () => {
     ])
   })
 
+  test('has the code of a foreseen error and what was behind it, and no stack', () => {
+    const { lines, log } = logTo(false)
+    const cause = new Error('connect ECONNREFUSED 127.0.0.1:1')
+    log.warn({ err: new CellError('object_store_unavailable', 'Nobody answers.', { cause }) }, 'trying again')
+    expect(JSON.parse(lines[0] ?? '').err).toEqual({
+      type: 'CellError',
+      message: 'Nobody answers.: connect ECONNREFUSED 127.0.0.1:1',
+      code: 'object_store_unavailable',
+      details: {},
+    })
+  })
+
   test('shows where an error came from that nobody foresaw', () => {
     const { lines, log } = logTo(true)
     log.error({ err: new TypeError('x is not a function') }, 'a bug')

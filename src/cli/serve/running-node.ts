@@ -1,6 +1,7 @@
 import { StorePaths } from '../../engine/cell-path.ts'
 import type { Clock } from '../../engine/clock.ts'
 import type { Log } from '../../engine/log.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import { InProcessService } from '../../host/in-process-service.ts'
 import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
 import { NodeServer } from '../../http/node-server.ts'
@@ -41,7 +42,9 @@ export class RunningNode {
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
     const options = { ...storeOptions(flags), objectStore, clock, log }
-    const store = await CellStore.openOrCreate(flags.dataDir, options)
+    const store = await CellStore.openOrCreate(flags.dataDir, options).catch((error) => {
+      throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
+    })
     const service = new InProcessService(store, {
       restoreWaitMs: REQUEST_DEADLINE_MS_DEFAULT,
       answerBytesMax: DEFAULT_HTTP_LIMITS.result.bytesMax,
@@ -69,6 +72,15 @@ export class RunningNode {
     await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
     await this.#store.close({ deadlineMs: drainMs })
   }
+}
+
+/** Only a store without a catalog needs its object store to start (invariant 14). */
+function nobodyKnows({ message, cause }: CellError, dataDir: string): CellError {
+  return new CellError(
+    'object_store_unavailable',
+    `There is no store in ${dataDir}, and without the object store nobody knows whether it has accounts and keys already, so that nothing was made. ${message}`,
+    { cause },
+  )
 }
 
 function logServing(log: Log, address: string, host: string): void {
