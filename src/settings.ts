@@ -59,6 +59,8 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
+/** What this build of SQLite can bind. */
+const PARAMS_MAX = 32_766
 
 /** @throws `invalid_setting`, naming it */
 export function resolveSettings(options: StoreOptions): StoreSettings {
@@ -98,6 +100,16 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
         field: name,
       })
     }
+  }
+  if (limits.paramsMax > PARAMS_MAX) {
+    throw new CellError(
+      'invalid_setting',
+      `limits.paramsMax is at most ${PARAMS_MAX}, which is SQLite's own.`,
+      {
+        field: 'limits.paramsMax',
+        limit: PARAMS_MAX,
+      },
+    )
   }
 }
 

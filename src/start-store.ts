@@ -8,8 +8,10 @@ import { claimPrefix, readStoreId } from './backup/store-identity.ts'
 import { Catalog } from './engine/catalog.ts'
 import { newCellId, StorePaths } from './engine/cell-path.ts'
 import { DirectoryLock } from './engine/directory-lock.ts'
+import type { Limits } from './engine/limits.ts'
 import { NewFiles } from './engine/new-files.ts'
 import { assertSupportedRuntime } from './engine/runtime.ts'
+import { isSqliteError, toCellError } from './engine/sqlite-errors.ts'
 import { CellError, isCellError } from './errors.ts'
 import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 
@@ -71,12 +73,13 @@ export async function startStore<T extends StartedStore>(
     if (store !== undefined) await store.close()
     else {
       // While the directory is still ours: once it is free, what lies there may be another's.
-      if (lock !== undefined && !isHere) files?.remove()
+      if (lock === undefined) files?.removeEmpty()
+      else if (!isHere) files?.remove()
       lock?.release()
       // One that the caller made is the caller's, who may try again with it.
       if (objectStore !== options.objectStore) await objectStore?.close()
     }
-    throw toStartError(error, paths)
+    throw toStartError(error, paths, settings.limits)
   }
 }
 
@@ -173,12 +176,14 @@ const UNUSABLE = new Set([
   'SQLITE_CANTOPEN',
 ])
 
-function toStartError(error: unknown, { root }: StorePaths): unknown {
+function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Limits): unknown {
   if (!(error instanceof Error) || isCellError(error) || !('code' in error)) return error
   if (error.code === 'ENOSPC') {
     return new CellError('disk_full', 'The disk has no room for a store.', { cause: error })
   }
-  if (!UNUSABLE.has(String(error.code))) return error
+  if (!UNUSABLE.has(String(error.code))) {
+    return isSqliteError(error) ? toCellError(error, { path: catalog, limits }) : error
+  }
   return new CellError('invalid_setting', `The directory ${root} can't hold a store: ${error.message}.`, {
     field: 'directory',
     cause: error,

@@ -330,8 +330,9 @@ export class CellDatabase {
   }
 
   #failed(error: unknown): void {
-    if (isSqliteError(error)) this.failure(error)
-    this.#hooks.failed?.(error)
+    const failure = this.#failureOrOwn(error)
+    // A quarantine has been told of already.
+    if (failure !== this.#quarantined) this.#hooks.failed?.(failure)
   }
 
   #quarantine(error: CellError): void {

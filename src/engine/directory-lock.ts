@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import type { StorePaths } from './cell-path.ts'
-import { FILE_MODE, replaceFile } from './durable-files.ts'
-import { type Connection, openConnection } from './sqlite.ts'
+import { replaceFile, writeNewFile } from './durable-files.ts'
+import { type Connection, databaseImage, openConnection } from './sqlite.ts'
 
 /** Who owns a store directory, for people and for commands that look for a running node. */
 export interface Owner {
@@ -31,7 +31,7 @@ export class DirectoryLock {
 
   /** @throws `store_locked`, with the owner's pid */
   static acquire(paths: StorePaths): DirectoryLock {
-    if (!fs.existsSync(paths.lock)) fs.closeSync(fs.openSync(paths.lock, 'a', FILE_MODE))
+    if (!fs.existsSync(paths.lock)) writeLockFile(paths.lock)
     const before = identityOf(paths.lock)
     let connection: Connection | undefined
     try {
@@ -59,8 +59,14 @@ export class DirectoryLock {
     this.#connection.close()
   }
 
+  /** The lock is what counts: on a full disk it is held without a word, rather than with a stale one. */
   #publish(): void {
-    replaceFile(this.#paths.owner, `${JSON.stringify(this.#owner)}\n`)
+    const { owner } = this.#paths
+    try {
+      replaceFile(owner, `${JSON.stringify(this.#owner)}\n`)
+    } catch {
+      fs.rmSync(owner, { force: true })
+    }
   }
 }
 
@@ -70,6 +76,15 @@ export function readOwner(paths: StorePaths): Owner | undefined {
     return JSON.parse(fs.readFileSync(paths.owner, 'utf8')) as Owner
   } catch {
     return undefined
+  }
+}
+
+/** Not an empty file: locking that would write its first page, and so fail on a full disk. */
+function writeLockFile(file: string): void {
+  try {
+    writeNewFile(file, databaseImage('PRAGMA user_version = 1', { wal: false }))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
   }
 }
 

@@ -33,13 +33,19 @@ export function makeDirectory(directory: string): string | undefined {
   return made ?? directory
 }
 
-/** Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. */
+/**
+ * Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. One that
+ * can't be written whole is removed.
+ */
 export function writeNewFile(file: string, bytes: Uint8Array): void {
   const fd = fs.openSync(file, 'wx', FILE_MODE)
   try {
     let written = 0
     while (written < bytes.length) written += fs.writeSync(fd, bytes, written, bytes.length - written)
     fs.fsyncSync(fd)
+  } catch (error) {
+    fs.rmSync(file, { force: true })
+    throw error
   } finally {
     fs.closeSync(fd)
   }
@@ -48,6 +54,11 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
 /** Replaces a small file as a unit. Not fsynced: for what may be lost with the machine's power, never half there. */
 export function replaceFile(file: string, bytes: string): void {
   const temporary = `${file}.new`
-  fs.writeFileSync(temporary, bytes, { mode: FILE_MODE })
-  fs.renameSync(temporary, file)
+  try {
+    fs.writeFileSync(temporary, bytes, { mode: FILE_MODE })
+    fs.renameSync(temporary, file)
+  } catch (error) {
+    fs.rmSync(temporary, { force: true })
+    throw error
+  }
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { FILE_MODE } from './durable-files.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
-import { isSqliteError } from './sqlite-errors.ts'
+import { isDamage, isSqliteError } from './sqlite-errors.ts'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
@@ -92,7 +92,7 @@ function openOrReplace(path: string): Connection {
   try {
     return openConfigured(path)
   } catch (error) {
-    if (!isSqliteError(error) || !/^SQLITE_(CORRUPT|NOTADB|IOERR)/.test(error.code)) throw error
+    if (!isSqliteError(error) || !isDamage(error.code)) throw error
     return replace(path)
   }
 }

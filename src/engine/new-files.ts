@@ -16,6 +16,16 @@ export class NewFiles {
     this.#before = new Set(fs.readdirSync(root))
   }
 
+  /** For one who does not own the directory: removes what was made, as far as nobody has put anything there. */
+  removeEmpty(): void {
+    if (this.#made === undefined) return
+    try {
+      for (let at = this.#root; at.startsWith(this.#made); at = path.dirname(at)) fs.rmdirSync(at)
+    } catch {
+      // Somebody has.
+    }
+  }
+
   /** Removes what was not there before. Whoever calls it owns the directory. */
   remove(): void {
     const made =

@@ -32,16 +32,26 @@ export function isSqliteError(error: unknown): error is Error & SqliteErrorShape
 
 /** The file can't be relied on any more: what was written may not be there, or what is there is no database. */
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB|IOERR)/
-/** Of these the file knows nothing. A virtual table's index can be out of step by a tenant's own doing. */
+/**
+ * Of these the file knows nothing: locks, memory, temporary and shared-memory files. And a virtual table's index can be out
+ * of step by a tenant's own doing.
+ */
 const NOT_DAMAGED =
-  /^SQLITE_(CORRUPT_VTAB|IOERR_(NOMEM|BLOCKED|LOCK|RDLOCK|UNLOCK|CHECKRESERVEDLOCK|GETTEMPPATH|CONVPATH|ACCESS|DELETE|DELETE_NOENT))$/
-const TRY_AGAIN = /^SQLITE_(BUSY|LOCKED|CANTOPEN|PROTOCOL|IOERR)/
+  /^SQLITE_(CORRUPT_VTAB|IOERR_(NOMEM|BLOCKED|LOCK|RDLOCK|UNLOCK|CHECKRESERVEDLOCK|GETTEMPPATH|CONVPATH|ACCESS|DELETE|DELETE_NOENT|SHMOPEN|SHMSIZE|SHMLOCK|SHMMAP))$/
+/** The file, or one beside it, can't be got at now. */
+const OUT_OF_REACH = /^SQLITE_(CANTOPEN|PROTOCOL|IOERR)/
+const LOCKED = /^SQLITE_(BUSY|LOCKED)/
+
+/** Whether a result code of SQLite's says that a file is damaged. */
+export function isDamage(code: string): boolean {
+  return DAMAGED.test(code) && !NOT_DAMAGED.test(code)
+}
 
 function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): CellError {
   const { code, message } = error
   const details: CellErrorDetails = { sqliteCode: code, cause: error }
   if (code.startsWith('SQLITE_CONSTRAINT')) return new CellError('constraint_violation', message, details)
-  if (DAMAGED.test(code) && !NOT_DAMAGED.test(code)) {
+  if (isDamage(code)) {
     return new CellError('cell_quarantined', `The cell's file can't be used: ${message}.`, details)
   }
   switch (code) {
@@ -56,21 +66,19 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
         details,
       )
   }
-  if (TRY_AGAIN.test(code)) {
-    return new CellError(
-      'busy',
-      "Another program holds a lock on the cell, or its files can't be opened now. Try again.",
-      details,
-    )
+  if (LOCKED.test(code)) {
+    return new CellError('busy', 'Another program holds a lock on the cell. Try again.', details)
+  }
+  if (OUT_OF_REACH.test(code)) {
+    if (isDiskFull(path.dirname(context.path))) return diskFull(details)
+    return new CellError('busy', "The cell's files can't be opened now. Try again.", details)
   }
   return new CellError('sql_error', message, details)
 }
 
 /** SQLite has one code for a database at its limit and for a disk without room. */
 function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): CellError {
-  if (isDiskFull(path.dirname(file))) {
-    return new CellError('disk_full', 'The disk has no room left; nothing of the change was kept.', details)
-  }
+  if (isDiskFull(path.dirname(file))) return diskFull(details)
   const limit = limits.cellBytesMax
   return new CellError(
     'cell_full',
@@ -80,6 +88,10 @@ function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): 
       limit,
     },
   )
+}
+
+function diskFull(details: CellErrorDetails): CellError {
+  return new CellError('disk_full', 'The disk has no room left; nothing of the change was kept.', details)
 }
 
 /** A write that fails for want of room leaves what it has written of the log in place, so the room stays taken. */

@@ -47,17 +47,16 @@ function checkVersion(connection: Connection): void {
   versionChecked = true
 }
 
-/**
- * The bytes of an empty database with the given schema, already in WAL mode: a new cell is written as a file in one go.
- * Bytes 18 and 19 of the header are the file format's read and write versions, 2 meaning WAL (sqlite.org/fileformat2).
- */
-export function databaseImage(schema: string): Buffer {
+/** The file format's read and write versions in the header: 1 for a rollback journal, 2 for WAL (sqlite.org/fileformat2). */
+const VERSION_BYTES = [18, 19]
+
+/** The bytes of an empty database with the given schema, by default in WAL mode: a new cell is written as a file in one go. */
+export function databaseImage(schema: string, { wal = true } = {}): Buffer {
   const connection = openMemoryConnection()
   try {
     connection.exec(schema)
     const image = Buffer.from(connection.serialize())
-    image[18] = 2
-    image[19] = 2
+    for (const at of VERSION_BYTES) image[at] = wal ? 2 : 1
     return image
   } finally {
     connection.close()

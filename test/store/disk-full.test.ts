@@ -1,0 +1,156 @@
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { StorePaths } from '../../src/engine/cell-path.ts'
+import { CellStore } from '../../src/store.ts'
+import { checkIntegrity } from '../fixtures/integrity.ts'
+import { filesBelow, tempDirectory } from '../fixtures/temp-directory.ts'
+import { codeOf, rejectedBy } from '../fixtures/thrown.ts'
+
+const DISK_BYTES = 8 * 1_048_576
+
+/** Mounting a small disk takes root, and a kernel that lets it. */
+const canMount = (() => {
+  try {
+    const probe = fs.mkdtempSync('/tmp/cellstore-mount-')
+    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=1m', 'tmpfs', probe], { stdio: 'ignore' })
+    execFileSync('umount', [probe], { stdio: 'ignore' })
+    fs.rmdirSync(probe)
+    return true
+  } catch {
+    return false
+  }
+})()
+
+function smallDisk(): string {
+  const directory = tempDirectory('cellstore-disk')
+  execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES}`, 'tmpfs', directory])
+  onTestFinished(() => {
+    execFileSync('umount', ['-l', directory])
+  })
+  return directory
+}
+
+/** Takes all the room that is left. */
+function fillUp(disk: string): string {
+  const file = path.join(disk, 'rest')
+  const handle = fs.openSync(file, 'a')
+  try {
+    for (;;) fs.writeSync(handle, Buffer.alloc(4_096))
+  } catch {
+    fs.closeSync(handle)
+  }
+  return file
+}
+
+describe.skipIf(!canMount)('a disk without room (needs root, to mount a small one)', () => {
+  test('refuses changes as disk_full; what was acknowledged is there, reads work, and with room all goes on', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    const ballast = path.join(disk, 'ballast')
+    fs.writeFileSync(ballast, Buffer.alloc(4 * 1_048_576))
+    const store = await CellStore.create(directory)
+    const cell = store.createCell()
+    cell.sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+    let acknowledged = 0
+    const fill = () => {
+      for (;;) {
+        cell.sql('INSERT INTO t (b) VALUES (randomblob(20000))')
+        acknowledged++
+      }
+    }
+    expect(codeOf(fill)).toBe('disk_full')
+    const rest = fillUp(disk)
+    expect(acknowledged).toBeGreaterThan(50)
+    expect(cell.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: acknowledged }])
+    expect(codeOf(() => cell.kv.put('k', 'x'.repeat(100_000)))).toBe('disk_full')
+    expect(await rejectedBy(cell.commit(() => cell.kv.put('k', 'x'.repeat(100_000))))).toMatchObject({
+      code: 'disk_full',
+    })
+    expect(codeOf(() => cell.transaction(() => cell.kv.put('k', 'x'.repeat(100_000))))).toBe('disk_full')
+    expect(cell.kv.get('k')).toBeUndefined()
+    for (const file of [ballast, rest]) fs.rmSync(file)
+    cell.sql('DELETE FROM t WHERE a > 10')
+    cell.kv.put('k', 'v')
+    await store.close()
+    checkIntegrity(directory)
+    const again = await CellStore.open(directory)
+    expect(again.openCell(cell.id).sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 10 }])
+    await again.close()
+  })
+
+  test('can be opened again with a few pages of room, and nothing is lost', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    const store = await CellStore.create(directory)
+    const cell = store.createCell()
+    let acknowledged = 0
+    const fill = () => {
+      for (;;) cell.kv.put(`k${++acknowledged}`, 'x'.repeat(20_000))
+    }
+    expect(codeOf(fill)).toBe('disk_full')
+    fillUp(disk)
+    await store.close().catch(() => {})
+    const rest = fillUp(disk)
+    // SQLite needs a few pages of shared memory to open a file at all.
+    expect(await rejectedBy(CellStore.open(directory))).toMatchObject({ code: 'disk_full' })
+    fs.truncateSync(rest, fs.statSync(rest).size - 262_144)
+    const again = await CellStore.open(directory)
+    const { kv } = again.openCell(cell.id)
+    expect([kv.get(`k${acknowledged - 1}`)?.length, kv.get(`k${acknowledged}`)]).toEqual([20_000, undefined])
+    expect(kv.list({ limit: 1_000, values: false }).entries).toHaveLength(acknowledged - 1)
+    await again.close().catch(() => {})
+  })
+
+  test('makes no cell, leaves nothing of it, and the others go on', async () => {
+    const disk = smallDisk()
+    const store = await CellStore.create(path.join(disk, 'data'))
+    const cell = store.createCell()
+    cell.kv.put('k', 'v')
+    const ballast = fillUp(disk)
+    const before = filesBelow(path.join(disk, 'data', 'cells'))
+    for (let i = 0; i < 3; i++) expect(codeOf(() => store.createCell())).toBe('disk_full')
+    expect(filesBelow(path.join(disk, 'data', 'cells'))).toEqual(before)
+    expect(cell.kv.get('k')).toBe('v')
+    fs.rmSync(ballast)
+    expect(store.createCell().kv.put('k', 'v').created).toBe(true)
+    await store.close()
+    checkIntegrity(path.join(disk, 'data'))
+  })
+
+  test('makes no store, and leaves nothing of it', async () => {
+    const disk = smallDisk()
+    const ballast = fillUp(disk)
+    expect(await rejectedBy(CellStore.create(path.join(disk, 'data')))).toMatchObject({ code: 'disk_full' })
+    expect(fs.readdirSync(disk)).toEqual(['rest'])
+    fs.rmSync(ballast)
+    await (await CellStore.create(path.join(disk, 'data'))).close()
+  })
+
+  test('is another thing than a full cell', async () => {
+    const disk = smallDisk()
+    const store = await CellStore.create(path.join(disk, 'data'), { limits: { cellBytesMax: 1_048_576 } })
+    const cell = store.createCell()
+    cell.sql('CREATE TABLE t (b)')
+    expect(codeOf(() => cell.sql('INSERT INTO t VALUES (zeroblob(1500000))'))).toBe('cell_full')
+    await store.close()
+  })
+
+  test('loses no expiry hint for good, and a store with a full disk closes', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    const store = await CellStore.create(directory)
+    const cell = store.createCell()
+    cell.kv.put('k', 'v', { ttlSeconds: 60 })
+    fillUp(disk)
+    await store.close().catch(() => {})
+    fs.rmSync(path.join(disk, 'rest'))
+    expect(fs.existsSync(new StorePaths(directory).owner)).toBe(false)
+    const again = await CellStore.open(directory)
+    expect(again.openCell(cell.id).kv.get('k')).toBe('v')
+    await again.close()
+  })
+})
+
+test.runIf(!canMount)('a full disk was not tested: this process may not mount one', () => {})

@@ -1,0 +1,212 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import type { Cell } from '../../src/cell.ts'
+import { CellPaths } from '../../src/engine/cell-path.ts'
+import { CellPool } from '../../src/engine/cell-pool.ts'
+import { cellNotFound } from '../../src/engine/cell-registry.ts'
+import { openCellsFor } from '../../src/engine/descriptor-limit.ts'
+import { writeNewFile } from '../../src/engine/durable-files.ts'
+import { HostSchema } from '../../src/engine/host-schema.ts'
+import { DEFAULT_LIMITS } from '../../src/engine/limits.ts'
+import { openFilesBelow } from '../fixtures/open-files.ts'
+import { openTestStore, type TestStore } from '../fixtures/open-test-store.ts'
+import { seededRandom } from '../fixtures/seed.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { codeOf } from '../fixtures/thrown.ts'
+
+/** Ids of the cells whose file this process has open. */
+function openCells({ directory }: TestStore): Set<string> {
+  const files = openFilesBelow(path.join(directory, 'cells'))
+  return new Set(files.map((file) => path.basename(path.dirname(file))))
+}
+
+function use(cell: Cell): void {
+  cell.kv.get('k')
+}
+
+describe('the pool of open cells', () => {
+  test('2,000 cells can be used through one of 16, in any order, with their handles kept', async () => {
+    const random = seededRandom('2,000 cells')
+    const test = await openTestStore({ openCellsMax: 16, durability: 'relaxed' })
+    const cells = Array.from({ length: 2_000 }, () => test.store.createCell())
+    expect(openCells(test).size).toBe(0)
+    let most = 0
+    for (const [i, cell] of cells.entries()) {
+      cell.kv.put('k', String(i))
+      most = Math.max(most, openCells(test).size)
+    }
+    for (let i = 0; i < 500; i++) {
+      const at = random.below(cells.length)
+      expect(cells[at]?.kv.get('k')).toBe(String(at))
+      most = Math.max(most, openCells(test).size)
+    }
+    expect(most).toBe(16)
+    // Database, log, shared memory.
+    expect(openFilesBelow(path.join(test.directory, 'cells')).length).toBeLessThanOrEqual(16 * 3)
+    await test.store.close()
+    expect(openFilesBelow(test.directory)).toEqual([])
+  })
+
+  test('closes the one that was used longest ago', async () => {
+    const test = await openTestStore({ openCellsMax: 3 })
+    const [a, b, c, d, e] = Array.from({ length: 5 }, () => test.store.createCell()) as [
+      Cell,
+      Cell,
+      Cell,
+      Cell,
+      Cell,
+    ]
+    for (const cell of [a, b, c]) use(cell)
+    use(a)
+    use(d)
+    expect(openCells(test)).toEqual(new Set([a.id, c.id, d.id]))
+    c.sql('SELECT 1')
+    use(e)
+    expect(openCells(test)).toEqual(new Set([c.id, d.id, e.id]))
+  })
+
+  test('closes none that is in a transaction, however many others it uses, and is small again afterwards', async () => {
+    const test = await openTestStore({ openCellsMax: 2 })
+    const cells = Array.from({ length: 6 }, () => test.store.createCell())
+    const nest = (i: number): void => {
+      cells[i]?.transaction(() => {
+        cells[i]?.kv.put('k', String(i))
+        if (i + 1 < cells.length) nest(i + 1)
+        else expect(openCells(test).size).toBe(6)
+      })
+    }
+    nest(0)
+    expect(cells.map((cell) => cell.kv.get('k'))).toEqual(['0', '1', '2', '3', '4', '5'])
+    use(test.store.createCell())
+    expect(openCells(test).size).toBe(2)
+  })
+
+  test('closes none that has commits queued', async () => {
+    const test = await openTestStore({ openCellsMax: 1 })
+    const [a, b] = [test.store.createCell(), test.store.createCell()]
+    const queued = a.commit(() => a.kv.incr('n'))
+    use(b)
+    expect(openCells(test)).toEqual(new Set([a.id, b.id]))
+    expect(await queued).toBe(1)
+    use(test.store.createCell())
+    expect(openCells(test).size).toBe(1)
+  })
+
+  test('a handle stays good while the file behind it is closed and opened, prepared statements and all', async () => {
+    const test = await openTestStore({ openCellsMax: 1 })
+    const [a, b] = [test.store.createCell(), test.store.createCell()]
+    a.sql('CREATE TABLE t (n)')
+    for (let i = 0; i < 10; i++) {
+      a.sql('INSERT INTO t VALUES (?)', [i])
+      a.kv.incr('n')
+      b.kv.incr('n')
+    }
+    expect(a.sql('SELECT sum(n) AS sum FROM t').rows).toEqual([{ sum: 45 }])
+    expect([a.kv.get('n'), b.kv.get('n')]).toEqual(['10', '10'])
+  })
+
+  test('a cell that fails to close does not disturb whoever needs its place', async () => {
+    const errors: object[] = []
+    const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
+    const test = await openTestStore({ openCellsMax: 1, log })
+    const [a, b] = [test.store.createCell(), test.store.createCell()]
+    a.kv.put('k', 'v')
+    // Cuts off the log under it: what a checkpoint of it would read is not there.
+    const wal = openFilesBelow(path.join(test.directory, 'cells')).find((file) =>
+      file.endsWith('-wal'),
+    ) as string
+    fs.truncateSync(wal, 100)
+    expect(() => b.kv.put('k', 'v')).not.toThrow()
+    expect(b.kv.get('k')).toBe('v')
+    expect(errors).toMatchObject([{ cellId: a.id }])
+    test.store.deleteCell(a.id)
+  })
+})
+
+describe('by itself', () => {
+  function openPool(max: number) {
+    const directory = tempDirectory()
+    const paths = (id: string) => new CellPaths(path.join(directory, id))
+    const image = new HostSchema().image()
+    const opened: string[] = []
+    const pool = new CellPool(max, {
+      paths,
+      settings: () => ({
+        durability: 'relaxed',
+        sqlPolicy: 'trusted',
+        limits: DEFAULT_LIMITS,
+        pageCacheBytes: 65_536,
+        checkpointBytes: 4_194_304,
+      }),
+      hooks: (id) => ({ opened: () => void opened.push(id) }),
+      beforeOpen: () => {},
+      missing: () => cellNotFound(),
+    })
+    onTestFinished(() => pool.closeAll())
+    const add = (id: string) => {
+      fs.mkdirSync(path.join(directory, id))
+      writeNewFile(paths(id).database, image)
+    }
+    return { pool, opened, add }
+  }
+
+  test('a pinned cell is never closed, and one that is no longer pinned may be', () => {
+    const { pool, opened, add } = openPool(2)
+    for (const id of ['a', 'b', 'c', 'd']) add(id)
+    const first = pool.pin('a')
+    const second = pool.pin('a')
+    for (const id of ['b', 'c', 'd']) pool.open(id)
+    expect(first.database.open).toBe(true)
+    expect(pool.size).toBe(2)
+    first.unpin()
+    first.unpin()
+    for (const id of ['b', 'c', 'd']) pool.open(id)
+    expect(second.database.open).toBe(true)
+    second.unpin()
+    for (const id of ['b', 'c']) pool.open(id)
+    expect(second.database.open).toBe(false)
+    expect(opened.filter((id) => id === 'a')).toEqual(['a'])
+  })
+
+  test('opens nothing after it was closed, and says what is missing', () => {
+    const { pool, add } = openPool(2)
+    add('a')
+    expect(codeOf(() => pool.open('none'))).toBe('cell_not_found')
+    const database = pool.open('a')
+    pool.closeAll()
+    expect([database.open, pool.size]).toEqual([false, 0])
+    expect(codeOf(() => pool.open('a'))).toBe('store_closed')
+  })
+
+  test('a cell that cannot be opened leaves no descriptor behind', () => {
+    const { pool, add } = openPool(2)
+    add('a')
+    const file = pool.open('a').path
+    pool.close('a')
+    fs.writeFileSync(file, 'not a database, but long enough to be looked at'.repeat(200))
+    for (let i = 0; i < 5; i++) expect(codeOf(() => pool.open('a'))).toBe('cell_quarantined')
+    expect([openFilesBelow(path.dirname(file)), pool.size]).toEqual([[], 0])
+  })
+})
+
+describe('its size', () => {
+  test.each([
+    [Number.POSITIVE_INFINITY, 1_000],
+    [1_048_576, 1_000],
+    [4_512, 1_000],
+    [4_511, 999],
+    [4_096, 896],
+    [1_024, 128],
+    [576, 16],
+    [512, 16],
+    [256, 16],
+  ])('with %i descriptors is %i', (descriptors, cells) => {
+    expect(openCellsFor(descriptors)).toBe(cells)
+  })
+
+  test('by default is what this process may open', async () => {
+    const { store } = await openTestStore()
+    expect(store.settings.openCellsMax).toBe(openCellsFor())
+  })
+})
