@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { type Extract, extract as openExtract } from 'tar-stream'
 import { CellError } from '../errors.ts'
 import {
@@ -10,6 +9,7 @@ import {
   MANIFEST_MEMBER,
   type Manifest,
 } from './manifest.ts'
+import { PacedHash } from './paced-hash.ts'
 import { decompressFirstFrame, decompressSeekable } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */
@@ -142,7 +142,7 @@ function compareChecksums(seen: Checksums['members'], expected: Checksums['membe
 class HashedBytes implements AsyncIterable<Buffer> {
   size = 0
   readonly #source: AsyncIterable<Buffer>
-  readonly #hash = createHash('sha256')
+  readonly #hash = new PacedHash()
 
   constructor(source: AsyncIterable<Buffer>) {
     this.#source = source
@@ -150,7 +150,7 @@ class HashedBytes implements AsyncIterable<Buffer> {
 
   async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
     for await (const chunk of this.#source) {
-      this.#hash.update(chunk)
+      await this.#hash.update(chunk)
       this.size += chunk.length
       yield chunk
     }
@@ -166,6 +166,6 @@ class HashedBytes implements AsyncIterable<Buffer> {
   }
 
   digest(): string {
-    return this.#hash.digest('hex')
+    return this.#hash.digest()
   }
 }

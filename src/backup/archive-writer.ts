@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { pack as openPack, type Pack } from 'tar-stream'
 import {
   CHECKSUMS_MEMBER,
@@ -7,6 +6,7 @@ import {
   MANIFEST_MEMBER,
   type Manifest,
 } from './manifest.ts'
+import { PacedHash } from './paced-hash.ts'
 import { SeekableCompressor } from './seekable-zstd.ts'
 import type { Spool } from './spool.ts'
 
@@ -14,8 +14,8 @@ import type { Spool } from './spool.ts'
 export interface MemberSource {
   name: string
   size: number
-  /** Exactly `length` bytes from `offset`. */
-  read(offset: number, length: number): Promise<Buffer>
+  /** Fills `bytes` with those from `offset` on. */
+  read(bytes: Buffer, offset: number): Promise<void>
 }
 
 export interface ArchiveProgress {
@@ -24,6 +24,7 @@ export interface ArchiveProgress {
   onProgress?: ((bytes: number, total: number) => void) | undefined
 }
 
+/** One chunk, one frame. */
 const CHUNK_BYTES = 1_048_576
 const TAR_BLOCK_BYTES = 512
 
@@ -40,6 +41,7 @@ export async function writeArchive(
   const pack = openPack()
   const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
   const manifestBytes = encodeJsonMember(manifest)
+  const chunks = new Chunks()
   // Either side failing ends the other. Both are waited for: none may write to a spool that was given up.
   let cause: unknown
   const fail = (error: unknown) => {
@@ -47,8 +49,8 @@ export async function writeArchive(
     pack.destroy()
   }
   await Promise.all([
-    drain(pack, compressor, tarBytes(manifestBytes.length)).catch(fail),
-    fill(pack, manifestBytes, members, new Date(manifest.created_at), progress).catch(fail),
+    drain(pack, compressor, tarBytes(manifestBytes.length), chunks).catch(fail),
+    fill(pack, manifestBytes, members, new Date(manifest.created_at), chunks, progress).catch(fail),
   ])
   if (cause !== undefined) throw cause
   await compressor.finish()
@@ -59,7 +61,12 @@ function tarBytes(size: number): number {
   return TAR_BLOCK_BYTES + Math.ceil(size / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES
 }
 
-async function drain(pack: Pack, compressor: SeekableCompressor, firstFrameBytes: number): Promise<void> {
+async function drain(
+  pack: Pack,
+  compressor: SeekableCompressor,
+  firstFrameBytes: number,
+  chunks: Chunks,
+): Promise<void> {
   let missing = firstFrameBytes
   for await (const chunk of pack as AsyncIterable<Buffer>) {
     const first = chunk.subarray(0, missing)
@@ -69,7 +76,7 @@ async function drain(pack: Pack, compressor: SeekableCompressor, firstFrameBytes
       await compressor.push(first)
       if (missing === 0) await compressor.endFrame()
     }
-    if (rest.length > 0) await compressor.push(rest)
+    if (rest.length > 0) await compressor.push(rest, () => chunks.free(chunk))
   }
 }
 
@@ -78,6 +85,7 @@ async function fill(
   manifestBytes: Buffer,
   members: readonly MemberSource[],
   mtime: Date,
+  chunks: Chunks,
   { signal, onProgress }: ArchiveProgress,
 ): Promise<void> {
   const total = members.reduce((sum, { size }) => sum + size, 0)
@@ -88,24 +96,33 @@ async function fill(
     onProgress?.(done, total)
   }
   const checksums: Checksums = { members: [] }
-  checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
-  for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
-  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums)), mtime, () => {})
+  checksums.members.push(
+    await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, chunks, () => {}),
+  )
+  for (const member of members) checksums.members.push(await addMember(pack, member, mtime, chunks, counted))
+  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums)), mtime, chunks, () => {})
   pack.finalize()
 }
 
 function fromBytes(name: string, bytes: Buffer): MemberSource {
-  return { name, size: bytes.length, read: async (offset, length) => bytes.subarray(offset, offset + length) }
+  return {
+    name,
+    size: bytes.length,
+    read: async (into, offset) => {
+      bytes.copy(into, 0, offset)
+    },
+  }
 }
 
 async function addMember(
   pack: Pack,
   member: MemberSource,
   mtime: Date,
+  chunks: Chunks,
   onBytes: (bytes: number) => void,
 ): Promise<Checksums['members'][number]> {
   const { name, size } = member
-  const hash = createHash('sha256')
+  const hash = new PacedHash()
   const entry = pack.entry({ name, size, mtime, mode: 0o600 })
   const closed = new Promise<void>((resolve, reject) => {
     entry.once('error', reject)
@@ -113,8 +130,9 @@ async function addMember(
   })
   closed.catch(() => {})
   for (let offset = 0; offset < size; ) {
-    const chunk = await member.read(offset, Math.min(CHUNK_BYTES, size - offset))
-    hash.update(chunk)
+    const chunk = chunks.take(Math.min(CHUNK_BYTES, size - offset))
+    await member.read(chunk, offset)
+    await hash.update(chunk)
     offset += chunk.length
     onBytes(chunk.length)
     if (!entry.write(chunk)) await Promise.race([drained(entry), closed])
@@ -122,9 +140,26 @@ async function addMember(
   }
   entry.end(undefined)
   await closed
-  return { name, size, sha256: hash.digest('hex') }
+  return { name, size, sha256: hash.digest() }
 }
 
 function drained(entry: NodeJS.EventEmitter): Promise<void> {
   return new Promise((resolve) => entry.once('drain', resolve))
+}
+
+/**
+ * The memory that members are read into, used again and again: as garbage, a large cell's worth of it would keep the
+ * collector busier than the compressor. A chunk is freed only by identity, and only once it has been compressed.
+ */
+class Chunks {
+  readonly #free: Buffer[] = []
+
+  take(length: number): Buffer {
+    if (length < CHUNK_BYTES) return Buffer.allocUnsafe(length)
+    return this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
+  }
+
+  free(chunk: Buffer): void {
+    if (chunk.length === CHUNK_BYTES && !this.#free.includes(chunk)) this.#free.push(chunk)
+  }
 }

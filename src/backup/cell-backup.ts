@@ -49,7 +49,7 @@ export interface BackupTarget {
   spoolDirectory: string
   clock: Clock
   /** Told what was stored. */
-  stored(manifest: Manifest): void
+  stored(manifest: Manifest, sizeBytes: number): void
 }
 
 /** What a backup is called, and what it may go on from. */
@@ -152,7 +152,7 @@ export class CellBackup {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
       })
-      stored(manifest)
+      stored(manifest, body.size)
       return {
         version: manifest.version,
         kind: manifest.kind,
@@ -199,11 +199,9 @@ function segmentSource({ path, size }: Segment, index: number): MemberSource {
     name: walMember(index),
     size,
     // Opened for each piece: there may be more segments than descriptors.
-    read: async (offset, length) => {
+    read: async (bytes, offset) => {
       await using handle = await open(path, 'r')
-      const bytes = Buffer.allocUnsafe(length)
       await readAll(handle, bytes, offset)
-      return bytes
     },
   }
 }

@@ -19,16 +19,14 @@ export class DatabaseSource implements MemberSource {
     this.size = fs.fstatSync(this.#fd).size
   }
 
-  async read(offset: number, length: number): Promise<Buffer> {
-    const bytes = Buffer.allocUnsafe(length)
-    for (let at = 0; at < length; ) {
+  async read(bytes: Buffer, offset: number): Promise<void> {
+    for (let at = 0; at < bytes.length; ) {
       const read = await readOnce(this.#fd, bytes, at, offset + at)
       // Asked before the bytes are used: the number of a descriptor that was closed meanwhile may be another file's.
       this.check()
       if (read === 0) throw new Error('The database file ended early.')
       at += read
     }
-    return bytes
   }
 
   /** @throws `busy`, `store_closed` if what was read is worthless */

@@ -32,7 +32,7 @@ export interface FileObjectStoreOptions {
 const PATIENCE: Patience = { deadlineMs: 60_000, slowestBytesPerSecond: 1024 * 1024 }
 /** How much longer a put may take to remove what it began, after its deadline or its caller ended it. */
 const CLEAN_UP_MS = 10_000
-const READ_BYTES = 256 * 1024
+const READ_BYTES = 1024 * 1024
 /** Entries that a listing looks up before it hands them out. */
 const PAGE_ENTRIES = 500
 

@@ -3,6 +3,7 @@ import { FILE_MODE } from '../engine/durable-files.ts'
 import type { ArchiveSink } from './archive-reader.ts'
 import { applyLog, proveDatabase } from './incoming-database.ts'
 import { corrupt, MANIFEST_MEMBER, type Manifest, type ManifestHead } from './manifest.ts'
+import { writeAll } from './spool.ts'
 
 /** Whose backup it has to be. */
 export interface Expected {
@@ -50,10 +51,16 @@ export class IncomingBuilder {
 
   /** @returns the database's size in bytes; the file is fsynced */
   async prove(): Promise<number> {
-    proveDatabase(this.#file)
     const handle = await fs.open(this.#file, 'r+')
     try {
-      await handle.sync()
+      // The disk works while SQLite looks.
+      const synced = handle.sync()
+      synced.catch(() => {})
+      try {
+        proveDatabase(this.#file)
+      } finally {
+        await synced
+      }
       return (await handle.stat()).size
     } finally {
       await handle.close()
@@ -94,14 +101,31 @@ export class IncomingBuilder {
   }
 }
 
+/** How much may wait in memory for the disk: the fsync at the end has only the rest to write. */
+const SYNC_EVERY_BYTES = 32 * 1_048_576
+
+/** Writes a member; the disk has one chunk, and everything before it, while the next is decompressed and hashed. */
 async function writeMember(file: string, bytes: AsyncIterable<Buffer>): Promise<void> {
   const handle = await fs.open(file, 'w', FILE_MODE)
+  let writing: Promise<void> = Promise.resolve()
+  let syncing: Promise<void> = Promise.resolve()
+  let unsynced = 0
   try {
     for await (const chunk of bytes) {
-      let at = 0
-      while (at < chunk.length) at += (await handle.write(chunk, at)).bytesWritten
+      await writing
+      writing = writeAll(handle, chunk)
+      writing.catch(() => {})
+      unsynced += chunk.length
+      if (unsynced < SYNC_EVERY_BYTES) continue
+      unsynced = 0
+      await syncing
+      syncing = handle.datasync()
+      syncing.catch(() => {})
     }
+    await writing
+    await syncing
   } finally {
+    await Promise.allSettled([writing, syncing])
     await handle.close()
   }
 }

@@ -11,6 +11,11 @@ import { CellError } from '../errors.ts'
 /** Plain bytes in a frame. */
 export const FRAME_BYTES = 4 * 1_024 * 1_024
 
+/** A chunk of this size is a frame by itself. */
+const OWN_FRAME_BYTES = 524_288
+/** What most frames hold, and what is reserved for what comes out of one. */
+const USUAL_FRAME_BYTES = 1_048_576
+
 /** Frames that are compressed or decompressed at once. */
 const PARALLEL_FRAMES = 2
 const LEVEL = 1
@@ -19,7 +24,7 @@ const FRAME_MAGIC = 0xfd2fb528
 const SKIPPABLE_MAGIC = 0x184d2a50
 const SEEK_TABLE_MAGIC = 0x184d2a5e
 const SEEKABLE_MAGIC = 0x8f92eab1
-const SEEK_TABLE_FOOTER_BYTES = 9
+export const SEEK_TABLE_FOOTER_BYTES = 9
 const SEEK_TABLE_ENTRY_BYTES = 8
 
 interface FrameSizes {
@@ -39,16 +44,32 @@ export class SeekableCompressor {
     this.#write = write
   }
 
-  async push(chunk: Uint8Array): Promise<void> {
+  /**
+   * Adds plain bytes. A chunk that fills a good part of a frame becomes one as it is, since joining chunks costs a copy.
+   *
+   * @param done called once the bytes are no longer needed
+   */
+  async push(chunk: Uint8Array, done: () => void = () => {}): Promise<void> {
+    if (chunk.length >= OWN_FRAME_BYTES && chunk.length <= FRAME_BYTES) {
+      await this.endFrame()
+      await this.#compress(chunk, done)
+      return
+    }
+    await this.#join(chunk)
+    done()
+  }
+
+  async #join(chunk: Uint8Array): Promise<void> {
     let rest = chunk
     while (this.#length + rest.length >= FRAME_BYTES) {
       const take = FRAME_BYTES - this.#length
-      this.#chunks.push(rest.subarray(0, take))
+      this.#chunks.push(Uint8Array.prototype.slice.call(rest, 0, take))
       this.#length += take
       rest = rest.subarray(take)
       await this.endFrame()
     }
-    if (rest.length > 0) this.#chunks.push(rest)
+    // A copy: whoever pushed the bytes may use their memory again.
+    if (rest.length > 0) this.#chunks.push(Uint8Array.prototype.slice.call(rest))
     this.#length += rest.length
   }
 
@@ -59,18 +80,22 @@ export class SeekableCompressor {
       this.#chunks.length === 1 ? (this.#chunks[0] as Uint8Array) : Buffer.concat(this.#chunks, this.#length)
     this.#chunks = []
     this.#length = 0
-    if (this.#inFlight.length >= PARALLEL_FRAMES) await this.#drainOne()
-    const compressed = compressFrame(plain)
-    // Awaited in order later; until then a failure must not count as unhandled.
-    compressed.catch(() => {})
-    this.#frames.push({ compressed: 0, plain: plain.length })
-    this.#inFlight.push(compressed)
+    await this.#compress(plain)
   }
 
   async finish(): Promise<void> {
     await this.endFrame()
     while (this.#inFlight.length > 0) await this.#drainOne()
     await this.#write(encodeSeekTable(this.#frames))
+  }
+
+  async #compress(plain: Uint8Array, done: () => void = () => {}): Promise<void> {
+    if (this.#inFlight.length >= PARALLEL_FRAMES) await this.#drainOne()
+    const compressed = compressFrame(plain).finally(done)
+    // Awaited in order later; until then a failure must not count as unhandled.
+    compressed.catch(() => {})
+    this.#frames.push({ compressed: 0, plain: plain.length })
+    this.#inFlight.push(compressed)
   }
 
   async #drainOne(): Promise<void> {
@@ -86,8 +111,14 @@ function compressFrame(plain: Uint8Array): Promise<Buffer> {
     [zlib.constants.ZSTD_c_compressionLevel]: LEVEL,
     [zlib.constants.ZSTD_c_checksumFlag]: 1,
   }
+  // Room for all that can come out: each further piece would be a round trip between threads, and a copy.
+  const chunkSize = plain.length + plain.length / 128 + 1_024
   return new Promise((resolve, reject) => {
-    zlib.zstdCompress(plain, { params }, (error, bytes) => (error ? reject(error) : resolve(bytes)))
+    zlib.zstdCompress(
+      plain,
+      { params, chunkSize: Math.ceil(chunkSize), pledgedSrcSize: plain.length },
+      (error, bytes) => (error ? reject(error) : resolve(bytes)),
+    )
   })
 }
 
@@ -149,9 +180,17 @@ export async function decompressFirstFrame(head: Buffer): Promise<Buffer | undef
   return end === undefined || end > head.length ? undefined : await decompressFrame(head.subarray(0, end))
 }
 
+/** @param footer the last bytes of an archive. @throws `backup_corrupt` if they do not end a seek table */
+export function checkEnd(footer: Buffer): void {
+  const isFooter = footer.length === SEEK_TABLE_FOOTER_BYTES
+  if (!isFooter || footer.readUInt32LE(SEEK_TABLE_FOOTER_BYTES - 4) !== SEEKABLE_MAGIC) {
+    throw corrupt('it does not end in a seek table')
+  }
+}
+
 function decompressFrame(frame: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const options = { maxOutputLength: FRAME_BYTES, chunkSize: FRAME_BYTES }
+    const options = { maxOutputLength: FRAME_BYTES, chunkSize: USUAL_FRAME_BYTES + 64 }
     zlib.zstdDecompress(frame, options, (error, plain) => {
       if (error) reject(corrupt('a compressed frame is damaged', error))
       else resolve(plain)
@@ -170,7 +209,7 @@ async function* splitFrames(source: AsyncIterable<Uint8Array>): AsyncGenerator<B
     chunks.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
     length += chunk.length
     if (length < wanted) continue
-    let pending = Buffer.concat(chunks, length)
+    let pending = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
     let end = frameEnd(pending)
     while (end !== undefined && end <= pending.length) {
       yield pending.subarray(0, end)

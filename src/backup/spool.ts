@@ -1,8 +1,9 @@
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../engine/durable-files.ts'
 import { bufferBody, type ObjectBody } from './object-store.ts'
+import { PacedHash } from './paced-hash.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
 const MEMORY_BYTES_MAX = 1_048_576
@@ -13,7 +14,7 @@ const MEMORY_BYTES_MAX = 1_048_576
  */
 export class Spool {
   readonly #directory: string
-  readonly #hash = createHash('sha256')
+  readonly #hash = new PacedHash()
   #chunks: Buffer[] = []
   #size = 0
   #file: { path: string; handle: fs.FileHandle } | undefined
@@ -27,7 +28,7 @@ export class Spool {
   }
 
   async write(bytes: Buffer): Promise<void> {
-    this.#hash.update(bytes)
+    await this.#hash.update(bytes)
     this.#size += bytes.length
     if (this.#file !== undefined) {
       await writeAll(this.#file.handle, bytes)
@@ -39,7 +40,7 @@ export class Spool {
 
   /** @returns the finished body, fsynced if it is a file, and its SHA-256 in hexadecimal */
   async finish(): Promise<{ body: ObjectBody; sha256: string }> {
-    const sha256 = this.#hash.digest('hex')
+    const sha256 = this.#hash.digest()
     if (this.#file === undefined) return { body: bufferBody(Buffer.concat(this.#chunks, this.#size)), sha256 }
     const { handle, path: file } = this.#file
     await handle.sync()
@@ -72,7 +73,8 @@ export class Spool {
   }
 }
 
-async function writeAll(handle: fs.FileHandle, bytes: Uint8Array): Promise<void> {
+/** Writes all of `bytes` where the file's position stands. */
+export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array): Promise<void> {
   let at = 0
   while (at < bytes.length) at += (await handle.write(bytes, at)).bytesWritten
 }

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { createHash, randomBytes } from 'node:crypto'
+import { createHash, randomBytes, randomFillSync } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
 import zlib from 'node:zlib'
@@ -56,7 +56,11 @@ describe('An archive', () => {
     const members = Array.from({ length: 40 }, (_, i) => memberOf(walMember(i), content(i * 1_000)))
     const read = await membersIn(await archiveOf(members))
     expect([...read.keys()]).toEqual(['manifest.json', ...members.map(({ name }) => name)])
-    for (const { name, size, read: bytes } of members) expect(read.get(name)).toEqual(await bytes(0, size))
+    for (const { name, size, read: bytes } of members) {
+      const expected = Buffer.alloc(size)
+      await bytes(expected, 0)
+      expect(read.get(name)).toEqual(expected)
+    }
   })
 
   it('is opened by zstd and tar, and its checksums by sha256sum', async () => {
@@ -108,9 +112,9 @@ describe('A source that fails while it is archived', () => {
   const failing = (at: number) => ({
     name: 'cell.db',
     size: 50_000_000,
-    read: async (offset: number, length: number) => {
+    read: async (bytes: Buffer, offset: number) => {
       if (offset >= at) throw new Error('the disk is gone')
-      return randomBytes(length)
+      randomFillSync(bytes)
     },
   })
 
@@ -136,7 +140,7 @@ describe('A source that fails while it is archived', () => {
     const endless = {
       name: 'cell.db',
       size: 50_000_000,
-      read: async (_: number, length: number) => randomBytes(length),
+      read: async (bytes: Buffer) => void randomFillSync(bytes),
     }
     await expect(writeArchive(spool, manifestOf(), [endless])).rejects.toThrow('the disk is full')
   })
@@ -151,7 +155,7 @@ describe('A source that fails while it is archived', () => {
     const endless = {
       name: 'cell.db',
       size: 50_000_000,
-      read: async (_: number, length: number) => randomBytes(length),
+      read: async (bytes: Buffer) => void randomFillSync(bytes),
     }
     await expect(
       writeArchive(spool, manifestOf(), [endless], { signal: abort.signal, onProgress }),
