@@ -2,7 +2,7 @@ import { isCellError } from '../errors.ts'
 import type { BackupKind } from './cell-backup.ts'
 import type { Expected } from './incoming-builder.ts'
 import type { Manifest, ManifestHead } from './manifest.ts'
-import { cellPrefix, compareVersions, parseVersion } from './object-keys.ts'
+import { backupNotFound, cellPrefix, compareVersions, parseVersion } from './object-keys.ts'
 import type { CallOptions, ListOptions, ObjectStore } from './object-store.ts'
 import { fetchManifest } from './stored-manifest.ts'
 
@@ -21,6 +21,9 @@ export interface StoredVersion {
   sizeBytes: number
 }
 
+/** Sizes of all versions there are, by version. */
+export type Listing = ReadonlyMap<string, number>
+
 /** Objects never change, so that what was read of one stays true; this many manifests are remembered. */
 const MANIFESTS_MAX = 4_096
 const PARALLEL_READS = 8
@@ -29,7 +32,7 @@ const PARALLEL_READS = 8
 export class BackupCatalogue {
   readonly #store: ObjectStore
   readonly #storeId: string
-  readonly #heads = new Map<string, ManifestHead>()
+  readonly #heads = new Map<string, { head: ManifestHead; sizeBytes: number }>()
 
   constructor(store: ObjectStore, storeId: string) {
     this.#store = store
@@ -45,33 +48,39 @@ export class BackupCatalogue {
     return versions.sort((a, b) => compareVersions(a.version, b.version))
   }
 
-  /** @throws `backup_not_found`, `backup_corrupt` */
-  async manifest(version: string, cellId: string, options: CallOptions = {}): Promise<ManifestHead> {
+  /** @throws `backup_not_found` if it is not in the listing, `backup_corrupt` */
+  async manifest(
+    version: string,
+    cellId: string,
+    listing: Listing,
+    options: CallOptions = {},
+  ): Promise<ManifestHead> {
+    const sizeBytes = listing.get(version)
+    if (sizeBytes === undefined) throw backupNotFound()
     const known = this.#heads.get(version)
-    if (known !== undefined) return known
+    // Of another size than before, it is not what it was.
+    if (known?.sizeBytes === sizeBytes) return known.head
     const expected: Expected = { storeId: this.#storeId, cellId }
-    const manifest = await fetchManifest(this.#store, version, expected, options)
-    this.remember(manifest)
+    const manifest = await fetchManifest(this.#store, { version, sizeBytes }, expected, options)
+    this.remember(manifest, sizeBytes)
     return manifest
   }
 
   /**
    * The manifest of a version that can be restored, as far as manifests and the listing tell.
    *
-   * @param present all versions there are
    * @returns undefined if it is damaged or gone, or one that it rests on is
    */
   async restorable(
     version: string,
     cellId: string,
-    present: ReadonlySet<string>,
+    listing: Listing,
     options: CallOptions = {},
   ): Promise<ManifestHead | undefined> {
     try {
-      const manifest = await this.manifest(version, cellId, options)
-      if (!manifest.chain.every((link) => present.has(link))) return undefined
+      const manifest = await this.manifest(version, cellId, listing, options)
       for (const [i, link] of manifest.chain.entries()) {
-        const { chain } = await this.manifest(link, cellId, options)
+        const { chain } = await this.manifest(link, cellId, listing, options)
         if (chain.length !== i || !chain.every((each, j) => each === manifest.chain[j])) return undefined
       }
       return manifest
@@ -81,34 +90,29 @@ export class BackupCatalogue {
     }
   }
 
-  /**
-   * Reads what a listing shows of each version; one that is damaged, or rests on one that is gone, is left out.
-   *
-   * @param all versions there are
-   */
+  /** Reads what a listing shows of each version; one that is damaged, or rests on one that is gone, is left out. */
   async describe(
     cellId: string,
     versions: readonly StoredVersion[],
-    all: readonly StoredVersion[],
+    listing: Listing,
     options: CallOptions = {},
   ): Promise<BackupInfo[]> {
-    const present = new Set(all.map(({ version }) => version))
     const infos: (BackupInfo | undefined)[] = []
     for (let i = 0; i < versions.length; i += PARALLEL_READS) {
       const some = versions.slice(i, i + PARALLEL_READS)
       infos.push(
-        ...(await Promise.all(some.map((each) => this.#describeOne(cellId, each, present, options)))),
+        ...(await Promise.all(some.map((each) => this.#describeOne(cellId, each, listing, options)))),
       )
     }
     return infos.filter((info) => info !== undefined)
   }
 
-  remember({ wals: _, database: __, ...head }: Manifest): void {
+  remember({ wals: _, database: __, ...head }: Manifest, sizeBytes: number): void {
     if (this.#heads.size >= MANIFESTS_MAX) {
       const oldest = this.#heads.keys().next()
       if (!oldest.done) this.#heads.delete(oldest.value)
     }
-    this.#heads.set(head.version, head)
+    this.#heads.set(head.version, { head, sizeBytes })
   }
 
   forget(version: string): void {
@@ -118,12 +122,12 @@ export class BackupCatalogue {
   async #describeOne(
     cellId: string,
     { version, sizeBytes }: StoredVersion,
-    present: ReadonlySet<string>,
+    listing: Listing,
     options: CallOptions,
   ): Promise<BackupInfo | undefined> {
     try {
-      const { kind, created_at, base_version, chain } = await this.manifest(version, cellId, options)
-      if (!chain.every((link) => present.has(link))) return undefined
+      const { kind, created_at, base_version, chain } = await this.manifest(version, cellId, listing, options)
+      if (!chain.every((link) => listing.has(link))) return undefined
       return { version, kind, sizeBytes, createdAt: Date.parse(created_at), baseVersion: base_version }
     } catch (error) {
       // Pruned since the listing, or damaged: it can't be restored, so it is no version.
@@ -131,6 +135,10 @@ export class BackupCatalogue {
       throw error
     }
   }
+}
+
+export function listingOf(versions: readonly StoredVersion[]): Listing {
+  return new Map(versions.map(({ version, sizeBytes }) => [version, sizeBytes]))
 }
 
 function isUnusable(error: unknown): boolean {

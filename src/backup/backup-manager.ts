@@ -3,7 +3,7 @@ import { cellNotFound } from '../engine/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { BackupComponents } from './backup-components.ts'
 import { toBackupError } from './backup-errors.ts'
-import { BackupCatalogue, type BackupInfo } from './backup-list.ts'
+import { BackupCatalogue, type BackupInfo, listingOf } from './backup-list.ts'
 import { type BackupList, type BackupListOptions, BackupPage } from './backup-page.ts'
 import { BackupRunner } from './backup-runner.ts'
 import type { BackupKind, BackupOptions, BackupResult, CellIdentity } from './cell-backup.ts'
@@ -106,14 +106,14 @@ export class BackupManager {
     const all = await this.#catalogue.versions(cellId, { signal })
     await this.#restorer.checkManifests(cellId, all, options)
     const { page, nextCursor } = part.of(all)
-    return { backups: await this.#catalogue.describe(cellId, page, all, { signal }), nextCursor }
+    return { backups: await this.#catalogue.describe(cellId, page, listingOf(all), { signal }), nextCursor }
   }
 
   /** The newest backup, or undefined. One listing, and at most one read. */
   async latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     this.#assertCell(cellId)
     const all = await this.#catalogue.versions(cellId, { signal })
-    const [info] = await this.#catalogue.describe(cellId, all.slice(0, 1), all, { signal })
+    const [info] = await this.#catalogue.describe(cellId, all.slice(0, 1), listingOf(all), { signal })
     return info
   }
 

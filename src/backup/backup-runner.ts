@@ -117,13 +117,13 @@ export class BackupRunner {
   /** The backup is stored whatever becomes of this: old versions that could not be removed go the next time. */
   async #prune(
     cellId: string,
-    { version }: BackupResult,
+    { version, sizeBytes }: BackupResult,
     before: readonly StoredVersion[],
     keep: number | undefined,
     { signal }: BackupOptions,
   ): Promise<void> {
     if (keep === undefined) return
-    const versions = [version, ...before.map((each) => each.version)]
+    const versions = [{ version, sizeBytes }, ...before]
     try {
       await pruneVersions(this.#c.objectStore, this.#catalogue, cellId, versions, keep, { signal })
     } catch (err) {

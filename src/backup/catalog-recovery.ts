@@ -1,7 +1,7 @@
 import type { CellPaths } from '../engine/cell-path.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './backup-errors.ts'
-import { BackupCatalogue } from './backup-list.ts'
+import { BackupCatalogue, listingOf } from './backup-list.ts'
 import { BACKUPS_PREFIX } from './object-keys.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
 import { buildIncoming } from './restore-build.ts'
@@ -35,7 +35,8 @@ async function recover(
   options: CallOptions,
 ): Promise<boolean> {
   const catalogue = new BackupCatalogue(store, storeId)
-  const [newest] = await catalogue.versions(storeId, options)
+  const versions = await catalogue.versions(storeId, options)
+  const [newest] = versions
   if (newest === undefined) {
     for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
       throw new CellError(
@@ -46,7 +47,7 @@ async function recover(
     }
     return false
   }
-  const manifest = await catalogue.manifest(newest.version, storeId, options)
+  const manifest = await catalogue.manifest(newest.version, storeId, listingOf(versions), options)
   await buildIncoming(store, manifest, { storeId, cellId: storeId }, paths, options)
   installRestored(paths)
   return true

@@ -1,6 +1,6 @@
 import { cellNotFound } from '../engine/cell-registry.ts'
 import type { BackupComponents } from './backup-components.ts'
-import type { BackupCatalogue, StoredVersion } from './backup-list.ts'
+import { type BackupCatalogue, listingOf, type StoredVersion } from './backup-list.ts'
 import type { BackupKind, BackupOptions } from './cell-backup.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
 import { backupNotFound } from './object-keys.ts'
@@ -56,11 +56,12 @@ export class CellRestorer {
     signal?.throwIfAborted()
     this.checkRecord(cellId, options.accountId)
     const versions = await this.#catalogue.versions(cellId, { signal })
+    const listing = listingOf(versions)
     await this.checkManifests(cellId, versions, options)
     const newest = versions[0]?.version
     const version = options.version ?? newest
     if (version === undefined) throw backupNotFound()
-    const manifest = await this.#catalogue.manifest(version, cellId, { signal })
+    const manifest = await this.#catalogue.manifest(version, cellId, listing, { signal })
     const paths = subjects.paths(cellId)
     if (!subjects.isOpen(cellId)) finishRestore(paths)
     const sizeBytes = await buildIncoming(objectStore, manifest, { storeId, cellId }, paths, {
@@ -102,9 +103,9 @@ export class CellRestorer {
     { accountId, signal }: RestoreOptions,
   ): Promise<void> {
     if (this.#c.subjects.record(cellId) !== undefined) return
-    const present = new Set(versions.map(({ version }) => version))
+    const listing = listingOf(versions)
     for (const { version } of versions) {
-      const manifest = await this.#catalogue.restorable(version, cellId, present, { signal })
+      const manifest = await this.#catalogue.restorable(version, cellId, listing, { signal })
       if (manifest === undefined) continue
       if (accountId === undefined || manifest.account_id === accountId) return
       break

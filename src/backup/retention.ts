@@ -1,4 +1,4 @@
-import type { BackupCatalogue } from './backup-list.ts'
+import { type BackupCatalogue, listingOf, type StoredVersion } from './backup-list.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
 
 /**
@@ -12,22 +12,25 @@ export async function pruneVersions(
   store: ObjectStore,
   catalogue: BackupCatalogue,
   cellId: string,
-  versions: readonly string[],
+  versions: readonly StoredVersion[],
   keep: number,
   options: CallOptions = {},
 ): Promise<string[]> {
-  const present = new Set(versions)
+  const listing = listingOf(versions)
   const needed = new Set<string>()
   let kept = 0
   let at = 0
   for (; at < versions.length && kept < keep; at++) {
-    const manifest = await catalogue.restorable(versions[at] as string, cellId, present, options)
+    const manifest = await catalogue.restorable(versions[at]?.version as string, cellId, listing, options)
     if (manifest === undefined) continue
     kept++
     for (const link of manifest.chain) needed.add(link)
   }
   // Newest first: an incremental goes before the base that it rests on, so that no listed one is ever without its base.
-  const removed = versions.slice(at).filter((version) => !needed.has(version))
+  const removed = versions
+    .slice(at)
+    .map(({ version }) => version)
+    .filter((version) => !needed.has(version))
   for (const version of removed) {
     await store.delete(version, options)
     catalogue.forget(version)

@@ -156,10 +156,13 @@ describe('A manifest', () => {
       salts: Buffer.from(crypto.getRandomValues(new Uint8Array(8))).toString('hex'),
     }))
     const manifest = manifestOf({ store_id: store.id, cell_id: cell.id, version, wals })
-    await place.folder().put(version, bufferBody(await archiveOf([], manifest)))
+    const archive = await archiveOf([], manifest)
+    await place.folder().put(version, bufferBody(archive))
     const recording = new RecordingStore(place.folder())
     const catalogue = new BackupCatalogue(recording, store.id)
-    expect((await catalogue.manifest(version, cell.id)).version).toBe(version)
+    expect((await catalogue.manifest(version, cell.id, new Map([[version, archive.length]]))).version).toBe(
+      version,
+    )
     expect(recording.count('get')).toBe(2)
   })
 })

@@ -1,0 +1,470 @@
+import { setImmediate } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { type BackupOptions, type BackupResult, CellBackup } from '../../src/backup/cell-backup.ts'
+import type { BackupProgress } from '../../src/backup/progress-table.ts'
+import { BackupSchedule, type ScheduledBackups, type ScheduleSettings } from '../../src/backup/schedule.ts'
+import type { Cell } from '../../src/cell.ts'
+import { CellError } from '../../src/errors.ts'
+import type { CellStore } from '../../src/store.ts'
+import { FakeClock } from '../fixtures/fake-clock.ts'
+import { turnsUntil } from '../fixtures/turns.ts'
+import { FailingStore, GatedStore, RecordingStore } from './fixtures/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from './fixtures/scratch-store.ts'
+
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+
+/** Backups that take as long as the test wants, of cells that change when the test says so. */
+class PlannedBackups implements ScheduledBackups {
+  readonly clock = new FakeClock(0)
+  readonly cells = new Map<string, BackupProgress>()
+  readonly made: { cellId: string; kind: string; at: number }[] = []
+  readonly running: { cellId: string; end: (error?: Error) => void }[] = []
+  /** Backups end at once. */
+  quick = true
+  /** How often rows were read. */
+  scans = 0
+  looks = 0
+
+  schedule(settings: Partial<ScheduleSettings>, random = () => 0): BackupSchedule {
+    const log = { info() {}, warn() {}, error() {} }
+    return new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
+  }
+
+  change(cellId: string): void {
+    const now = this.clock.now()
+    const before = this.cells.get(cellId)
+    this.cells.set(cellId, {
+      cellId,
+      chain: null,
+      lastVersion: null,
+      lastBackupAt: now,
+      lastSnapshotAt: now,
+      ...before,
+      dirty: true,
+      dirtySinceSnapshot: true,
+    })
+  }
+
+  changed(): BackupProgress[] {
+    this.scans++
+    return [...this.cells.values()].filter((each) => each.dirty || each.dirtySinceSnapshot)
+  }
+
+  changeOf(cellId: string): BackupProgress | undefined {
+    this.looks++
+    return this.cells.get(cellId)
+  }
+
+  snapshot(cellId: string, { signal }: BackupOptions = {}): Promise<BackupResult> {
+    return this.#make(cellId, 'snapshot', signal)
+  }
+
+  incremental(cellId: string, { signal }: BackupOptions = {}): Promise<BackupResult> {
+    return this.#make(cellId, 'incremental', signal)
+  }
+
+  times(): number[] {
+    return this.made.map(({ at }) => at)
+  }
+
+  async #make(cellId: string, kind: 'snapshot' | 'incremental', signal?: AbortSignal): Promise<BackupResult> {
+    const at = this.clock.now()
+    const progress = this.cells.get(cellId) as BackupProgress
+    this.made.push({ cellId, kind, at })
+    if (!this.quick) {
+      await new Promise<void>((resolve, reject) => {
+        this.running.push({ cellId, end: (error) => (error ? reject(error) : resolve()) })
+        signal?.addEventListener('abort', () => reject(new CellError('store_closed', 'closed')))
+      })
+    }
+    const after: BackupProgress = { ...progress, dirty: false, lastBackupAt: at }
+    if (kind === 'snapshot') Object.assign(after, { dirtySinceSnapshot: false, lastSnapshotAt: at })
+    this.cells.set(cellId, after)
+    return {} as BackupResult
+  }
+}
+
+/** Lets time pass in steps, and what falls due be done. */
+async function pass(backups: PlannedBackups, ms: number, stepMs = MINUTE_MS): Promise<void> {
+  for (let passed = 0; passed < ms; passed += stepMs) {
+    backups.clock.advance(stepMs)
+    for (let turn = 0; turn < 5; turn++) await setImmediate()
+  }
+}
+
+describe('The schedule', () => {
+  it('backs a changed cell up after each interval, counted from its last backup', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS })
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, HOUR_MS)
+    expect(backups.times()).toEqual([15 * MINUTE_MS])
+    // Long after its last backup: at once.
+    backups.change('a')
+    schedule.changed('a')
+    await setImmediate()
+    expect(backups.times()).toEqual([15 * MINUTE_MS, HOUR_MS])
+  })
+
+  it('makes a snapshot in place of the incremental where both are due', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS, snapshotEveryMs: HOUR_MS })
+    for (let minute = 0; minute < 130; minute += 5) {
+      backups.change('a')
+      schedule.changed('a')
+      await pass(backups, 5 * MINUTE_MS)
+    }
+    const kinds = backups.made.map(({ kind, at }) => `${at / MINUTE_MS} ${kind}`)
+    expect(kinds.slice(0, 5)).toEqual([
+      '15 incremental',
+      '30 incremental',
+      '45 incremental',
+      '60 snapshot',
+      '75 incremental',
+    ])
+    expect(backups.made.filter(({ kind }) => kind === 'snapshot').map(({ at }) => at / HOUR_MS)).toEqual([
+      1, 2,
+    ])
+  })
+
+  it('makes the snapshot of a cell that has only incrementals since, also if it did not change again', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS, snapshotEveryMs: 24 * HOUR_MS })
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 49 * HOUR_MS, 5 * MINUTE_MS)
+    expect(backups.made.map(({ kind }) => kind)).toEqual(['incremental', 'snapshot'])
+  })
+
+  it('does not let a cell wait behind the far-off due time of another', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS, snapshotEveryMs: 24 * HOUR_MS })
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 30 * MINUTE_MS)
+    // 'a' waits for its snapshot in a day.
+    backups.change('b')
+    schedule.changed('b')
+    await pass(backups, 16 * MINUTE_MS)
+    expect(backups.made).toMatchObject([{ cellId: 'a' }, { cellId: 'b', at: 45 * MINUTE_MS }])
+  })
+
+  it('looks at no cell that did not change', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
+    schedule.look()
+    backups.scans = 0
+    await pass(backups, 24 * HOUR_MS, HOUR_MS)
+    expect([backups.scans, backups.looks, backups.made.length]).toEqual([0, 0, 0])
+    expect(backups.clock.nextTimerMs).toBeUndefined()
+  })
+
+  it('spreads cells that changed together, by up to a tenth of the interval', async () => {
+    const backups = new PlannedBackups()
+    let chance = 0
+    const schedule = backups.schedule({ incrementalEveryMs: 100 * MINUTE_MS }, () => (chance++ % 10) / 10)
+    for (let i = 0; i < 10; i++) {
+      backups.change(`cell ${i}`)
+      schedule.changed(`cell ${i}`)
+    }
+    await pass(backups, 3 * HOUR_MS)
+    const minutes = backups.times().map((at) => at / MINUTE_MS)
+    for (const [i, at] of minutes.entries()) expect(Math.abs(at - 100 - i)).toBeLessThanOrEqual(1)
+    expect(new Set(minutes).size).toBeGreaterThan(5)
+  })
+
+  it('runs no more at once than it may, and goes on with the next as one ends', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS, concurrency: 3 })
+    for (let i = 0; i < 10; i++) {
+      backups.change(`cell ${i}`)
+      schedule.changed(`cell ${i}`)
+    }
+    let peak = 0
+    for (let i = 0; i < 30; i++) {
+      await pass(backups, MINUTE_MS)
+      peak = Math.max(peak, backups.running.length)
+      backups.running.shift()?.end()
+    }
+    expect(peak).toBe(3)
+    expect(backups.made.map(({ cellId }) => cellId)).toEqual(
+      Array.from({ length: 10 }, (_, i) => `cell ${i}`),
+    )
+  })
+
+  it('costs no look at every row for each of ten thousand backups', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
+    for (let i = 0; i < 10_000; i++) {
+      backups.change(`cell ${i}`)
+      schedule.changed(`cell ${i}`)
+    }
+    backups.clock.advance(MINUTE_MS)
+    await turnsUntil(() => backups.made.length === 10_000, 'all are backed up')
+    expect(backups.scans).toBe(0)
+    expect(backups.looks).toBeLessThanOrEqual(30_001)
+  })
+
+  it('tries a failed one again after a while, and others meanwhile', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ incrementalEveryMs: 2_000, concurrency: 1 })
+    for (const cell of ['a', 'b']) {
+      backups.change(cell)
+      schedule.changed(cell)
+    }
+    const end = async (error?: Error) => {
+      backups.running.shift()?.end(error)
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+    }
+    await pass(backups, 2_000, 1_000)
+    await end(new CellError('object_store_unavailable', 'down'))
+    await end()
+    await pass(backups, 40_000, 1_000)
+    await end()
+    expect(backups.made).toEqual([
+      { cellId: 'a', kind: 'incremental', at: 2_000 },
+      { cellId: 'b', kind: 'incremental', at: 2_000 },
+      { cellId: 'a', kind: 'incremental', at: 32_000 },
+    ])
+  })
+
+  it('is not thrown off by a clock that steps back a year, before or after a failure', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS })
+    backups.clock.step(366 * 24 * HOUR_MS)
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 20 * MINUTE_MS)
+    expect(backups.made).toHaveLength(1)
+    backups.clock.step(-365 * 24 * HOUR_MS)
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 20 * MINUTE_MS)
+    expect(backups.made).toHaveLength(2)
+    // From then on in its usual rhythm.
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 10 * MINUTE_MS)
+    expect(backups.made).toHaveLength(3)
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 4 * MINUTE_MS)
+    expect(backups.made).toHaveLength(3)
+    await pass(backups, 2 * MINUTE_MS)
+    expect(backups.made).toHaveLength(4)
+  })
+
+  it('notices within minutes that the clock has stepped forward', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ snapshotEveryMs: 24 * HOUR_MS })
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, HOUR_MS)
+    backups.clock.step(23 * HOUR_MS)
+    await pass(backups, 15 * MINUTE_MS)
+    expect(backups.made).toHaveLength(1)
+  })
+
+  it('forgets a cell that is gone by the time it is due', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
+    backups.change('a')
+    schedule.changed('a')
+    backups.cells.delete('a')
+    await pass(backups, HOUR_MS)
+    expect(backups.made).toEqual([])
+    expect(backups.clock.nextTimerMs).toBeUndefined()
+  })
+
+  it('takes a backup by hand into account', async () => {
+    const backups = new PlannedBackups()
+    const schedule = backups.schedule({ incrementalEveryMs: 10 * MINUTE_MS })
+    backups.change('a')
+    schedule.changed('a')
+    await pass(backups, 5 * MINUTE_MS)
+    await backups.incremental('a')
+    backups.change('a')
+    await pass(backups, 30 * MINUTE_MS)
+    expect(backups.times()).toEqual([5 * MINUTE_MS, 15 * MINUTE_MS])
+  })
+
+  it('gives up what runs when it is stopped, and starts nothing more', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS, concurrency: 1 })
+    for (const cell of ['a', 'b']) {
+      backups.change(cell)
+      schedule.changed(cell)
+    }
+    await pass(backups, 2 * MINUTE_MS)
+    await schedule.stop()
+    schedule.changed('b')
+    schedule.look()
+    await pass(backups, HOUR_MS)
+    expect(backups.made.map(({ cellId }) => cellId)).toEqual(['a'])
+  })
+})
+
+describe('Scheduled backups of a real store', () => {
+  let place: ScratchPlace
+  let failing: FailingStore
+  let recording: RecordingStore
+  let gated: GatedStore
+  beforeEach(() => {
+    place = new ScratchPlace()
+    failing = new FailingStore(place.folder())
+    gated = new GatedStore(failing)
+    recording = new RecordingStore(gated)
+  })
+  afterEach(async () => {
+    vi.restoreAllMocks()
+    await place.dispose()
+  })
+
+  const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 4 }
+
+  async function versions(store: CellStore, cell: Cell): Promise<string[]> {
+    return (await store.backups.list(cell.id)).backups.map(({ version }) => version)
+  }
+
+  /** Lets seconds pass, one at a time. What falls due is begun, and ends when the disk has done its part. */
+  async function seconds(count: number): Promise<void> {
+    for (let i = 0; i < count; i++) {
+      place.clock.advance(1_000)
+      for (let turn = 0; turn < 20; turn++) await setImmediate()
+    }
+  }
+
+  /** Waits until each cell's newest state is stored, and what was begun besides has ended. */
+  async function stored(store: CellStore, cells: readonly Cell[]): Promise<void> {
+    await turnsUntil(
+      () => cells.every(({ id }) => store.backups.changeOf(id)?.dirty !== true),
+      'all is backed up',
+    )
+    await store.catalogStored()
+    let idle = 0
+    const isQuiet = () => {
+      idle = recording.underWay > 0 ? 0 : idle + 1
+      return idle > 200
+    }
+    await turnsUntil(isQuiet, 'what was begun has ended')
+  }
+
+  /** What the cell held at the cut of each version. */
+  function recordStates(cell: Cell): Map<string, string[]> {
+    const states = new Map<string, string[]>()
+    const { run } = CellBackup.prototype
+    vi.spyOn(CellBackup.prototype, 'run').mockImplementation(function (this: CellBackup, order, ...rest) {
+      if (order.version.includes(cell.id)) states.set(order.version, notes(cell))
+      return run.call(this, order, ...rest)
+    })
+    return states
+  }
+
+  it('appear, are pruned to the newest few, and every listed one restores at every step', {
+    timeout: 120_000,
+  }, async () => {
+    const store = await place.create({ objectStore: recording, backups: settings })
+    const cell = createLedger(store)
+    const states = recordStates(cell)
+    let snapshots = 0
+    for (let step = 0; step < 40; step++) {
+      addRow(cell, `step ${step}`)
+      await seconds(3)
+      await stored(store, [cell])
+      const now = await versions(store, cell)
+      const { backups } = await store.backups.list(cell.id)
+      snapshots += backups.filter(({ version, kind }) => kind === 'snapshot' && version === now[0]).length
+      const restorable = backups.filter(
+        ({ baseVersion }) => baseVersion === null || now.includes(baseVersion),
+      )
+      expect(restorable).toEqual(backups)
+      if (step < 5 || step % 10 === 9) {
+        const probe = new ScratchPlace()
+        const other = await probe.open({ objectStore: place.folder() })
+        for (const version of now) {
+          await other.backups.restore(cell.id, { version })
+          expect(notes(other.openCell(cell.id))).toEqual(states.get(version))
+        }
+        await probe.dispose()
+      }
+    }
+    const left = await versions(store, cell)
+    // The four to keep, and what those rest on.
+    expect(left.length).toBeGreaterThanOrEqual(4)
+    expect(left.length).toBeLessThanOrEqual(4 + 4)
+    expect(states.size).toBeGreaterThan(20)
+    expect(snapshots).toBeGreaterThan(2)
+  })
+
+  it('cost nothing while nothing changes: no request at all', async () => {
+    const store = await place.create({ objectStore: recording, backups: settings })
+    const cells = Array.from({ length: 5 }, () => createLedger(store))
+    await seconds(60)
+    await stored(store, cells)
+    for (const cell of cells) expect((await versions(store, cell)).length).toBeGreaterThan(0)
+    await seconds(60)
+    recording.forget()
+    await seconds(300)
+    expect(recording.calls).toEqual([])
+    // A read is no change, and neither is being closed and opened.
+    for (const cell of cells) notes(cell)
+    await store.close()
+    const again = await place.open({ objectStore: recording, backups: settings })
+    for (const cell of cells) notes(again.openCell(cell.id))
+    await stored(again, cells)
+    recording.forget()
+    await seconds(300)
+    expect(recording.calls).toEqual([])
+  })
+
+  it('go on after a restart with what was changed before it', async () => {
+    const store = await place.create({ objectStore: recording, backups: settings })
+    const cell = createLedger(store)
+    addRow(cell, 'before the restart')
+    await store.close()
+    const again = await place.open({ objectStore: recording, backups: settings })
+    await seconds(5)
+    await stored(again, [cell])
+    const [version] = await versions(again, cell)
+    await again.backups.restore(cell.id, { version })
+    expect(notes(again.openCell(cell.id))).toEqual(['before the restart'])
+  })
+
+  it('are made up for after an outage of the object store', async () => {
+    const store = await place.create({ objectStore: recording, backups: settings })
+    const cell = createLedger(store)
+    await seconds(5)
+    await stored(store, [cell])
+    const before = await versions(store, cell)
+    failing.failFromHere(1)
+    failing.forGood = true
+    addRow(cell, 'during the outage')
+    await seconds(90)
+    failing.failAt = 0
+    await seconds(90)
+    await stored(store, [cell])
+    const after = await versions(store, cell)
+    expect(after.length).toBeGreaterThan(before.length)
+    await store.backups.restore(cell.id, { version: after[0] })
+    expect(notes(cell)).toEqual(['during the outage'])
+  })
+
+  it('never more at once than the setting says', async () => {
+    const store = await place.create({ objectStore: recording, backups: { ...settings, concurrency: 2 } })
+    const cells = Array.from({ length: 8 }, () => createLedger(store))
+    await store.catalogStored()
+    gated.gates = (call, key) => call === 'put' && !key.includes(store.id)
+    await seconds(10)
+    await turnsUntil(() => gated.waiting >= 2, 'two are uploaded')
+    await seconds(10)
+    expect(gated.waiting).toBe(2)
+    gated.open()
+    await stored(store, cells)
+    for (const cell of cells) expect((await versions(store, cell)).length).toBeGreaterThan(0)
+  })
+})
