@@ -137,6 +137,12 @@ function checkText(sql: string, { sqlBytesMax }: Limits): void {
       limit: sqlBytesMax,
     })
   }
+  if (sql.includes('\0')) {
+    // SQLite would read up to it, and silently run half a statement.
+    throw new CellError('invalid_request', 'The SQL text holds a NUL character. Bind it in a parameter.', {
+      field: 'sql',
+    })
+  }
   if (sql.isWellFormed()) return
   throw new CellError('invalid_request', 'The SQL text holds a lone surrogate, which is not valid Unicode.', {
     field: 'sql',

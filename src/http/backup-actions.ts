@@ -38,10 +38,12 @@ export const restore = archiveActionWith(
 
 export const listBackups = archiveAction(async ({ context, request, accountId, cellId, cell }) => {
   const { service, store, limits } = context
-  const query = new Query(request.query)
-  const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  const page = { cursor: query.text('cursor'), limit, accountId }
-  const { backups, nextCursor } = await service.listBackups(cellId, page).catch((error) => {
+  const list = async () => {
+    const query = new Query(request.query)
+    const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+    return await service.listBackups(cellId, { cursor: query.text('cursor'), limit, accountId })
+  }
+  const { backups, nextCursor } = await list().catch((error) => {
     throw cell === undefined ? hideUnknown(error) : error
   })
   return ok({
