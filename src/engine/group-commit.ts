@@ -1,6 +1,8 @@
 /** What a group needs of the connection it commits to: see `Transactions`. */
 export interface GroupTarget {
   readonly inTransaction: boolean
+  /** Whether pieces of work can be in one transaction without noticing each other. */
+  canShare(): boolean
   begin(): void
   commit(): void
   /** Leaves no transaction open, whatever state it was in. */
@@ -77,7 +79,7 @@ export class GroupCommit {
 
   #commit(group: Entry[]): void {
     let rest = group
-    while (rest.length > 1) rest = this.#commitTogether(rest)
+    while (rest.length > 1 && this.#target.canShare()) rest = this.#commitTogether(rest)
     for (const entry of rest) this.#settleAlone(entry)
   }
 

@@ -10,6 +10,9 @@ export interface TransactionEvents {
   lostChanged(lost: boolean): void
 }
 
+const DEFERRED_KEYS =
+  "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND sql LIKE '%deferred%' LIMIT 1"
+
 type ControlSql =
   | 'BEGIN IMMEDIATE'
   | 'COMMIT'
@@ -30,6 +33,9 @@ export class Transactions {
   #statements: Map<ControlSql, Statement> | undefined
   #depth = 0
   #lost = false
+  #schemaVersion: Statement | undefined
+  /** The answer of {@link canShare}, and the schema that it holds for. */
+  #shared: { version: unknown; allowed: boolean } | undefined
 
   constructor(connection: Connection, events: TransactionEvents) {
     this.#connection = connection
@@ -43,6 +49,20 @@ export class Transactions {
 
   get inTransaction(): boolean {
     return this.#connection.inTransaction
+  }
+
+  /**
+   * Whether several pieces of work may share a transaction unnoticed. Not where foreign keys are checked at COMMIT only:
+   * there a neighbour's rows would mend, or break, what a piece of work is to be told by itself (invariant 8).
+   */
+  canShare(): boolean {
+    this.#schemaVersion ??= this.#connection.prepare('PRAGMA main.schema_version').pluck() as Statement
+    const version = this.#schemaVersion.get()
+    if (this.#shared?.version !== version) {
+      const found = this.#connection.prepare(DEFERRED_KEYS).pluck().get()
+      this.#shared = { version, allowed: found === undefined }
+    }
+    return this.#shared?.allowed ?? false
   }
 
   /** Runs `work` in a transaction, or in a savepoint of the one that is open. Throws what it throws, undone. */

@@ -248,3 +248,14 @@ describe('no request sees its neighbour (invariant 8)', () => {
     expect(await first).toBe(commits + 1)
   })
 })
+
+test('A deferred foreign key that is broken is told to who broke it, whatever a neighbour in the group does (invariant 8)', async () => {
+  const { cell } = await openTestCell()
+  cell.sql('CREATE TABLE p (a PRIMARY KEY)')
+  cell.sql('CREATE TABLE k (p REFERENCES p (a) DEFERRABLE INITIALLY DEFERRED)')
+  const child = cell.commit(() => cell.sql('INSERT INTO k VALUES (1)'))
+  const parent = cell.commit(() => cell.sql('INSERT INTO p VALUES (1)').changes)
+  expect((await rejectedBy(child)).code).toBe('constraint_violation')
+  expect(await parent).toBe(1)
+  expect(cell.sql('SELECT p FROM k').rows).toEqual([])
+})
