@@ -4,7 +4,7 @@ import type { Expected } from './incoming-builder.ts'
 import type { Manifest, ManifestHead } from './manifest.ts'
 import { backupNotFound, cellPrefix, compareVersions, parseVersion } from './object-keys.ts'
 import type { CallOptions, ListOptions, ObjectStore } from './object-store.ts'
-import { fetchManifest } from './stored-manifest.ts'
+import { fetchManifest, type StoredVersion } from './stored-manifest.ts'
 
 export interface BackupInfo {
   version: string
@@ -14,11 +14,6 @@ export interface BackupInfo {
   /** Epoch milliseconds. */
   createdAt: number
   baseVersion: string | null
-}
-
-export interface StoredVersion {
-  version: string
-  sizeBytes: number
 }
 
 /** Sizes of all versions there are, by version. */

@@ -1,6 +1,7 @@
 import { CellError } from '../errors.ts'
-import type { BackupInfo, StoredVersion } from './backup-list.ts'
+import type { BackupInfo } from './backup-list.ts'
 import { compareVersions, parseVersion } from './object-keys.ts'
+import type { StoredVersion } from './stored-manifest.ts'
 
 export interface BackupListOptions {
   /** `nextCursor` of the page before. */

@@ -1,6 +1,6 @@
 import { isCellError } from '../errors.ts'
 import type { BackupComponents } from './backup-components.ts'
-import type { BackupCatalogue, StoredVersion } from './backup-list.ts'
+import type { BackupCatalogue } from './backup-list.ts'
 import {
   type BackupKind,
   type BackupOptions,
@@ -15,6 +15,7 @@ import type { ChangeTrackers } from './change-trackers.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from './object-keys.ts'
 import { ObjectStoreClaim } from './object-store-claim.ts'
 import { pruneVersions } from './retention.ts'
+import type { StoredVersion } from './stored-manifest.ts'
 
 const VERSION_ATTEMPTS = 5
 

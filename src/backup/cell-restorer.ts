@@ -1,11 +1,12 @@
 import { cellNotFound } from '../engine/cell-registry.ts'
 import type { BackupComponents } from './backup-components.ts'
-import { type BackupCatalogue, listingOf, type StoredVersion } from './backup-list.ts'
+import { type BackupCatalogue, listingOf } from './backup-list.ts'
 import type { BackupKind, BackupOptions } from './cell-backup.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
 import { backupNotFound } from './object-keys.ts'
 import { buildIncoming } from './restore-build.ts'
 import { discardIncoming, finishRestore, installRestored } from './restore-install.ts'
+import type { StoredVersion } from './stored-manifest.ts'
 
 export interface RestoreOptions extends BackupOptions {
   /** The newest, if none is named. */

@@ -1,5 +1,6 @@
-import { type BackupCatalogue, listingOf, type StoredVersion } from './backup-list.ts'
+import { type BackupCatalogue, listingOf } from './backup-list.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
+import type { StoredVersion } from './stored-manifest.ts'
 
 /**
  * Removes what lies behind the newest `keep` restorable versions of a cell, save for what those rest on. A version that

@@ -1,10 +1,15 @@
 import { MANIFEST_BYTES_MAX, readManifest } from './archive-reader.ts'
-import type { StoredVersion } from './backup-list.ts'
 import { checkIdentity, type Expected } from './incoming-builder.ts'
 import type { Manifest } from './manifest.ts'
 import { backupNotFound } from './object-keys.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
 import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from './seekable-zstd.ts'
+
+/** A version, and the size of its object. */
+export interface StoredVersion {
+  version: string
+  sizeBytes: number
+}
 
 /** Nearly every manifest is smaller; a larger one takes another request or two. */
 const HEAD_BYTES = 16_384

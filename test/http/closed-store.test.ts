@@ -13,8 +13,14 @@ test('A store that was closed under its handler answers shutting_down, with Retr
     const handler = createHandler(store)
     await store.close()
     for (const where of ['/v1/databases', '/v1/api-keys', '/readyz']) {
-      const response = await handler(new Request(`http://localhost${where}`, { headers: { 'x-api-key': key } }))
-      expect([where, response.status, await response.json()]).toMatchObject([where, 503, { code: 'shutting_down' }])
+      const response = await handler(
+        new Request(`http://localhost${where}`, { headers: { 'x-api-key': key } }),
+      )
+      expect([where, response.status, await response.json()]).toMatchObject([
+        where,
+        503,
+        { code: 'shutting_down' },
+      ])
       expect(response.headers.get('retry-after')).not.toBeNull()
     }
   } finally {
