@@ -2,8 +2,8 @@ import fs from 'node:fs'
 import { FILE_MODE } from '../engine/durable-files.ts'
 
 /** The write-ahead log's file format: sqlite.org/fileformat2, section 4. */
-export const WAL_HEADER_BYTES = 32
-export const FRAME_HEADER_BYTES = 24
+const WAL_HEADER_BYTES = 32
+const FRAME_HEADER_BYTES = 24
 
 const MAGIC_MASK = 0xfffffffe
 const MAGIC = 0x377f0682

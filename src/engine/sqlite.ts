@@ -25,7 +25,7 @@ export function openConnection(path: string): Connection {
 }
 
 /** Opens a private database in memory. */
-export function openMemoryConnection(): Connection {
+function openMemoryConnection(): Connection {
   assertSupportedRuntime()
   return new Database(':memory:')
 }

@@ -3,7 +3,7 @@ import { CellError } from '../errors.ts'
 import type { KvTtlOptions } from './entry.ts'
 
 /** What `ttlSeconds` shows for an entry that does not expire. */
-export const PERSISTENT = -1
+const PERSISTENT = -1
 
 /**
  * The instant at which an entry put now expires.
