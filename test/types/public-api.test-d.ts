@@ -1,83 +1,219 @@
-import { expectTypeOf, test } from 'vitest'
+import { assertType, describe, expectTypeOf, test } from 'vitest'
 import {
-  type ApiKeys,
-  type BackupManager,
-  type Cell,
+  BackupManager,
+  type BackupResult,
+  Cell,
   CellError,
   type CellErrorCode,
+  type CellErrorKind,
+  type CellPage,
+  type CellRecord,
   CellStore,
+  type Clock,
   createHandler,
   createListener,
-  FileObjectStore,
+  DEFAULT_LIMITS,
+  type FileObjectStore,
+  isCellError,
+  type Kv,
+  type KvEntry,
+  type KvPage,
   type KvPutResult,
+  type Limits,
   type ObjectStore,
-  S3ObjectStore,
+  type RestoreResult,
+  type S3ObjectStore,
+  type SqlParams,
+  type SqlResult,
+  type SqlRow,
   type SqlValue,
+  type StoreOptions,
 } from '../../src/index.ts'
 
+/** What a program that uses the library can rely on at compile time: the examples of the design, and what must not pass. */
 declare const store: CellStore
 declare const cell: Cell
 
-test('a store is made, opened and closed with promises; its cells are there at once', () => {
-  expectTypeOf(CellStore.create).returns.resolves.toEqualTypeOf<CellStore>()
-  expectTypeOf(
-    CellStore.open('./data', { objectStore: 's3://bucket/prefix' }),
-  ).resolves.toEqualTypeOf<CellStore>()
-  expectTypeOf(store.createCell({ name: 'acme' })).toExtend<Cell>()
-  expectTypeOf(store.openCell('id')).toEqualTypeOf<Cell>()
-  expectTypeOf(store.deleteCell('id')).toBeVoid()
-  expectTypeOf(store.close()).resolves.toBeVoid()
-  expectTypeOf(store.backups).toEqualTypeOf<BackupManager>()
-  expectTypeOf(store.apiKeys).toEqualTypeOf<ApiKeys>()
-  // @ts-expect-error a durability has a name
-  void CellStore.create('./data', { durability: 'fast' })
+interface User {
+  id: number
+  name: string
+  age: number | null
+}
+
+describe('a store', () => {
+  test('is made, opened or either, and is a disposable resource', () => {
+    expectTypeOf(CellStore.create).returns.resolves.toEqualTypeOf<CellStore>()
+    expectTypeOf(
+      CellStore.open('./data', { objectStore: 's3://bucket/prefix' }),
+    ).resolves.toEqualTypeOf<CellStore>()
+    expectTypeOf(CellStore.openOrCreate).returns.resolves.toEqualTypeOf<CellStore>()
+    expectTypeOf(store.close()).resolves.toBeVoid()
+    expectTypeOf(store).toExtend<AsyncDisposable>()
+    // @ts-expect-error: there is no store without a directory
+    CellStore.create()
+    // @ts-expect-error: a store is opened, not constructed
+    new CellStore('./data')
+  })
+
+  test('takes an object store as a URL or as an object, and settings by their names', () => {
+    assertType<StoreOptions>({
+      objectStore: 's3://bucket/prefix',
+      durability: 'relaxed',
+      sqlPolicy: 'tenant',
+    })
+    assertType<StoreOptions>({ objectStore: {} as ObjectStore, limits: { keyBytesMax: 100 } })
+    assertType<StoreOptions>({ backups: { snapshotEveryMs: 86_400_000, keep: 30 }, clock: {} as Clock })
+    // @ts-expect-error: a misspelt setting
+    assertType<StoreOptions>({ durabilty: 'full' })
+    // @ts-expect-error: no such durability
+    assertType<StoreOptions>({ durability: 'none' })
+    // @ts-expect-error: no such limit
+    assertType<StoreOptions>({ limits: { keyLengthMax: 1 } })
+    expectTypeOf(DEFAULT_LIMITS).toEqualTypeOf<Limits>()
+  })
+
+  test('makes, opens, deletes and lists cells', () => {
+    expectTypeOf(store.createCell({ name: 'acme' })).toExtend<Cell>()
+    expectTypeOf(store.createCell()).toExtend<Cell>()
+    expectTypeOf(store.openCell('id')).toEqualTypeOf<Cell>()
+    expectTypeOf(store.deleteCell('id')).toBeVoid()
+    expectTypeOf(store.cells({ limit: 10 })).toEqualTypeOf<CellPage>()
+    expectTypeOf(store.cells().cells).toEqualTypeOf<CellRecord[]>()
+    expectTypeOf(store.cells().nextCursor).toEqualTypeOf<string | null>()
+    // @ts-expect-error: a cell is asked for by its id
+    store.openCell({ id: 'id' })
+    // @ts-expect-error: a cell comes from its store
+    new Cell('id', () => {}, {})
+  })
+
+  test('has accounts and API keys, whose plaintext only creation shows', () => {
+    expectTypeOf(store.apiKeys.create('account').key).toBeString()
+    expectTypeOf(store.apiKeys.list('account')[0]).not.toHaveProperty('key')
+    expectTypeOf(store.apiKeys.verify('key').accountId).toBeString()
+    expectTypeOf(store.accounts.create({ name: 'acme' }).id).toBeString()
+  })
 })
 
-test('rows are of the type that the caller names, and of SQL values without one', () => {
-  expectTypeOf(cell.sql<{ id: number }>('SELECT 1 AS id').rows).toEqualTypeOf<{ id: number }[]>()
-  expectTypeOf(cell.sql('SELECT 1').rows[0]).toEqualTypeOf<Record<string, SqlValue> | undefined>()
-  expectTypeOf(cell.sql('SELECT 1').lastInsertRowid).toEqualTypeOf<number | bigint | null>()
-  cell.sql('SELECT ?, ?', [1n, new Uint8Array()])
-  cell.sql('SELECT :a', { a: true })
-  // @ts-expect-error undefined is no SQL value
-  cell.sql('SELECT ?', [undefined])
-  // @ts-expect-error nor is a Date
-  cell.sql('SELECT ?', [new Date()])
+describe('sql', () => {
+  test('gives rows of the type that is asked for, or of plain values', () => {
+    const result = cell.sql<User>('SELECT * FROM users WHERE age > ?', [30])
+    expectTypeOf(result).toEqualTypeOf<SqlResult<User>>()
+    expectTypeOf(result.rows).toEqualTypeOf<User[]>()
+    expectTypeOf(result.columns).toEqualTypeOf<string[]>()
+    expectTypeOf(result.changes).toBeNumber()
+    expectTypeOf(result.lastInsertRowid).toEqualTypeOf<number | bigint | null>()
+    expectTypeOf(cell.sql('SELECT 1').rows).toEqualTypeOf<SqlRow[]>()
+    expectTypeOf<SqlRow[string]>().toEqualTypeOf<SqlValue>()
+    expectTypeOf<SqlValue>().toEqualTypeOf<null | number | bigint | string | Uint8Array>()
+  })
+
+  test('takes positional and named parameters of the types that SQLite holds', () => {
+    cell.sql('?', ['x', 1, 2n, null, true, new Uint8Array()])
+    cell.sql(':a', { a: 'x', b: 1n })
+    cell.sql('?', ['x'] as const)
+    assertType<SqlParams>([Buffer.from('x')])
+    // @ts-expect-error: a date has no one form in SQLite
+    cell.sql('?', [new Date(0)])
+    // @ts-expect-error: undefined is not NULL
+    cell.sql('?', [undefined])
+    // @ts-expect-error: an object is no value
+    cell.sql('?', [{ a: 1 }])
+    // @ts-expect-error: parameters come as a list or an object
+    cell.sql('?', 'x')
+  })
+
+  test('takes a policy, a row mode and limits for one call', () => {
+    cell.sql<SqlValue[]>('SELECT 1', [], {
+      rowMode: 'array',
+      policy: 'tenant',
+      limits: { rowsMax: 1, bytesMax: 1 },
+    })
+    // @ts-expect-error: no such policy
+    cell.sql('SELECT 1', [], { policy: 'none' })
+    // @ts-expect-error: both bounds, or none
+    cell.sql('SELECT 1', [], { limits: { rowsMax: 1 } })
+  })
 })
 
-test('entries are text, and times to live numbers', () => {
-  expectTypeOf(cell.kv.get('key')).toEqualTypeOf<string | undefined>()
-  expectTypeOf(cell.kv.put('key', 'value', { ttlSeconds: 60 })).toEqualTypeOf<KvPutResult>()
-  expectTypeOf(cell.kv.incr('key')).toEqualTypeOf<number | bigint>()
-  expectTypeOf(cell.kv.ttl(['key'])).toEqualTypeOf<(number | null)[]>()
-  expectTypeOf(cell.kv.getJson<{ a: 1 }>('key')).toEqualTypeOf<{ a: 1 } | undefined>()
-  // @ts-expect-error a value is a string
-  cell.kv.put('key', 1)
+describe('transactions', () => {
+  test('return what their function returns', () => {
+    expectTypeOf(cell.transaction(() => 7)).toBeNumber()
+    expectTypeOf(cell.transaction(() => cell.kv.get('k'))).toEqualTypeOf<string | undefined>()
+    expectTypeOf(cell.commit(() => 'x')).resolves.toBeString()
+    expectTypeOf(cell.commit(() => cell.kv.incr('n'))).resolves.toEqualTypeOf<number | bigint>()
+  })
 })
 
-test('a transaction returns what its function does, and a commit a promise of it', () => {
-  expectTypeOf(cell.transaction(() => 7)).toBeNumber()
-  expectTypeOf(cell.commit(() => 'text')).resolves.toBeString()
+describe('kv', () => {
+  test('has values of text, and undefined for what is not there', () => {
+    expectTypeOf(cell.kv).toEqualTypeOf<Kv>()
+    expectTypeOf(cell.kv.get('k')).toEqualTypeOf<string | undefined>()
+    expectTypeOf(cell.kv.entry('k')).toEqualTypeOf<KvEntry | undefined>()
+    expectTypeOf(cell.kv.put('k', 'v', { ttlSeconds: 60 })).toEqualTypeOf<KvPutResult>()
+    expectTypeOf(cell.kv.put('k', 'v').created).toBeBoolean()
+    expectTypeOf(cell.kv.delete('k')).toBeBoolean()
+    expectTypeOf(cell.kv.incr('n')).toEqualTypeOf<number | bigint>()
+    expectTypeOf(cell.kv.incr('n', 2n ** 60n)).toEqualTypeOf<number | bigint>()
+    expectTypeOf(cell.kv.ttl(['k'])).toEqualTypeOf<(number | null)[]>()
+    expectTypeOf(cell.kv.mget(['k'])).toEqualTypeOf<(KvEntry | undefined)[]>()
+    expectTypeOf(cell.kv.mset([{ key: 'k', value: 'v', ttlSeconds: 1 }])).toBeNumber()
+    expectTypeOf(cell.kv.deleteMany(['k'])).toBeNumber()
+    expectTypeOf(cell.kv.list({ prefix: 'a', limit: 10, reverse: true })).toEqualTypeOf<KvPage>()
+    expectTypeOf(cell.kv.getJson<{ a: number }>('k')).toEqualTypeOf<{ a: number } | undefined>()
+    expectTypeOf(cell.kv.getJson('k')).toBeUnknown()
+    cell.kv.putJson('k', { a: 1 }, { ttlMs: 500 })
+    cell.kv.expire('k', null)
+    // @ts-expect-error: a value is text; putJson is for others
+    cell.kv.put('k', 7)
+    // @ts-expect-error: a key is text
+    cell.kv.get(7)
+    // @ts-expect-error: a misspelt option
+    cell.kv.put('k', 'v', { ttl: 60 })
+    // @ts-expect-error: expire is told how long, or null
+    cell.kv.expire('k')
+  })
 })
 
-test('backups and restores name versions', () => {
-  expectTypeOf(store.backups.snapshot('id')).resolves.toHaveProperty('version').toBeString()
-  expectTypeOf(store.backups.incremental('id'))
-    .resolves.toHaveProperty('baseVersion')
-    .toEqualTypeOf<string | null>()
-  expectTypeOf(store.backups.restore).parameter(1).extract<object>().toHaveProperty('version')
-  expectTypeOf(FileObjectStore).instance.toExtend<ObjectStore>()
-  expectTypeOf(S3ObjectStore).instance.toExtend<ObjectStore>()
+describe('backups', () => {
+  test('are made, listed and restored by version', () => {
+    expectTypeOf(store.backups).toEqualTypeOf<BackupManager>()
+    expectTypeOf(store.backups.snapshot('id')).resolves.toEqualTypeOf<BackupResult>()
+    expectTypeOf(store.backups.incremental('id')).resolves.toEqualTypeOf<BackupResult>()
+    expectTypeOf(store.backups.restore('id', { version: 'v' })).resolves.toEqualTypeOf<RestoreResult>()
+    expectTypeOf<BackupResult['version']>().toBeString()
+    expectTypeOf<BackupResult['baseVersion']>().toEqualTypeOf<string | null>()
+    expectTypeOf(store.backups.restore).parameter(1).extract<object>().toHaveProperty('version')
+    expectTypeOf<InstanceType<typeof FileObjectStore>>().toExtend<ObjectStore>()
+    expectTypeOf<InstanceType<typeof S3ObjectStore>>().toExtend<ObjectStore>()
+    // @ts-expect-error: it comes with a store
+    new BackupManager()
+  })
 })
 
-test('handlers are functions of what their frameworks give', () => {
-  expectTypeOf(createHandler(store)).returns.resolves.toEqualTypeOf<Response>()
-  expectTypeOf(createListener(store)).toBeFunction()
+describe('HTTP', () => {
+  test('is a fetch handler and a node:http listener over a store', () => {
+    const handler = createHandler(store)
+    expectTypeOf(handler(new Request('http://x'))).resolves.toEqualTypeOf<Response>()
+    expectTypeOf(createListener(store)).toBeFunction()
+  })
 })
 
-test('errors have a closed union of codes', () => {
-  const error = new CellError('busy', 'Try again.')
-  expectTypeOf(error.code).toEqualTypeOf<CellErrorCode>()
-  expectTypeOf<'cell_not_found'>().toExtend<CellErrorCode>()
-  expectTypeOf<'no_such_code'>().not.toExtend<CellErrorCode>()
+describe('errors', () => {
+  test('are told apart by a closed union of codes', () => {
+    const error: unknown = new Error('x')
+    if (isCellError(error)) {
+      expectTypeOf(error).toEqualTypeOf<CellError>()
+      expectTypeOf(error.code).toEqualTypeOf<CellErrorCode>()
+      expectTypeOf(error.kind).toEqualTypeOf<CellErrorKind>()
+    }
+    isCellError(error, 'cell_not_found')
+    // @ts-expect-error: no such code
+    isCellError(error, 'cell_lost')
+    expectTypeOf(new CellError('busy', 'Try again.').code).toEqualTypeOf<CellErrorCode>()
+    expectTypeOf<'store_locked'>().toExtend<CellErrorCode>()
+    expectTypeOf<'no_such_code'>().not.toExtend<CellErrorCode>()
+    expectTypeOf<CellErrorKind>().toEqualTypeOf<
+      'request' | 'absent' | 'conflict' | 'retry' | 'data' | 'closed' | 'internal'
+    >()
+  })
 })
