@@ -44,7 +44,7 @@ export const listCells = accountAction(({ context, request, accountId }) => {
 
 export const getCell = cellAction(async (call) => {
   const size_bytes = await call.context.service.sizeBytes(call.cellId)
-  return ok({ ...encodeCell(call.cell), size_bytes, last_backup: await lastBackup(call) })
+  return ok({ ...encodeCell(call.cell), size_bytes, ...(await lastBackup(call)) })
 })
 
 export const deleteCell = cellAction(({ context, cellId }) => {
@@ -56,16 +56,32 @@ function encodeCell({ id, name, createdAt }: CellRecord) {
   return { id, name, created_at: timeOf(createdAt) }
 }
 
-/** Null where no object store is configured: there can be no backup then. */
-async function lastBackup({ context, cellId }: CellCall) {
+/**
+ * The newest backup that can be restored; null if there is none, or can be none without an object store. While the object
+ * store does not answer, that is said beside it: the cell itself is here, and goes on.
+ */
+async function lastBackup(call: CellCall) {
   try {
-    const { backups } = await context.service.listBackups(cellId, { limit: 1 })
-    const [last] = backups
-    return last === undefined
-      ? null
-      : { version: last.version, kind: last.kind, created_at: timeOf(last.createdAt) }
+    return { last_backup: await newestBackup(call) }
   } catch (error) {
-    if (isCellError(error, 'object_store_not_configured')) return null
+    if (isCellError(error, 'object_store_not_configured')) return { last_backup: null }
+    if (isCellError(error, 'object_store_unavailable') || isCellError(error, 'object_store_error')) {
+      return { last_backup: null, last_backup_unknown: true }
+    }
     throw error
   }
+}
+
+async function newestBackup({ context, cellId }: CellCall) {
+  let cursor: string | undefined
+  do {
+    // A damaged version leaves its page empty.
+    const { backups, nextCursor } = await context.service.listBackups(cellId, { cursor, limit: 1 })
+    const [last] = backups
+    if (last !== undefined) {
+      return { version: last.version, kind: last.kind, created_at: timeOf(last.createdAt) }
+    }
+    cursor = nextCursor ?? undefined
+  } while (cursor !== undefined)
+  return null
 }

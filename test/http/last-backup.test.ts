@@ -1,0 +1,49 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { createHandler } from '../../src/http/fetch-handler.ts'
+import { CellStore } from '../../src/store.ts'
+
+async function served(
+  work: (ask: () => Promise<unknown>, store: CellStore, id: string, objects: string) => Promise<void>,
+) {
+  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-last-backup-'))
+  const objects = path.join(directory, 'objects')
+  const store = await CellStore.create(path.join(directory, 'data'), { objectStore: `file://${objects}` })
+  try {
+    const { id: accountId } = store.accounts.create()
+    const { key } = store.apiKeys.create(accountId)
+    const { id } = store.createCell({ accountId })
+    const handler = createHandler(store)
+    const ask = async () => {
+      const response = await handler(
+        new Request(`http://localhost/v1/databases/${id}`, { headers: { 'x-api-key': key } }),
+      )
+      return { status: response.status, ...((await response.json()) as object) }
+    }
+    await work(ask, store, id, objects)
+  } finally {
+    await store.close()
+    fs.rmSync(directory, { recursive: true })
+  }
+}
+
+test('The last backup of a cell is the newest that can be restored, not a damaged one', () =>
+  served(async (ask, store, id, objects) => {
+    const good = await store.backups.snapshot(id)
+    const damaged = await store.backups.snapshot(id)
+    fs.truncateSync(path.join(objects, damaged.version), 20)
+    expect(await ask()).toMatchObject({ status: 200, last_backup: { version: good.version } })
+  }))
+
+test('A cell is described also while the object store does not answer, and says what it does not know', () =>
+  served(async (ask, store, id, objects) => {
+    await store.backups.snapshot(id)
+    await store.catalogStored()
+    fs.renameSync(objects, `${objects}-away`)
+    fs.writeFileSync(objects, 'not a folder')
+    expect(await ask()).toMatchObject({ status: 200, id, last_backup: null, last_backup_unknown: true })
+    fs.rmSync(objects)
+    fs.renameSync(`${objects}-away`, objects)
+  }))
