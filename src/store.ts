@@ -3,19 +3,15 @@ import { ACCOUNTS_SCHEMA, Accounts } from './auth/accounts.ts'
 import { API_KEYS_SCHEMA, ApiKeys } from './auth/api-keys.ts'
 import { FirstKey } from './auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency, type IdempotencyKey } from './auth/idempotency.ts'
-import { BackupManager } from './backup/backup-manager.ts'
-import { CatalogBackup } from './backup/catalog-backup.ts'
-import type { ChangeTracker } from './backup/change-tracker.ts'
+import type { BackupManager } from './backup/backup-manager.ts'
 import type { ObjectStore } from './backup/object-store.ts'
-import { BackupProgressTable } from './backup/progress-table.ts'
 import { finishRestore } from './backup/restore-install.ts'
-import { BackupSchedule } from './backup/schedule.ts'
-import { backupSubjects } from './backup-subjects.ts'
 import { Cell } from './cell.ts'
+import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
 import { cellHooks, trackedBy } from './cell-hooks.ts'
 import { Catalog } from './engine/catalog.ts'
-import type { CellDatabaseSettings, Durability } from './engine/cell-database.ts'
-import { newCellId, type StorePaths } from './engine/cell-path.ts'
+import type { CellDatabaseSettings, CellHooks, Durability } from './engine/cell-database.ts'
+import { newCellId } from './engine/cell-path.ts'
 import { CellPool } from './engine/cell-pool.ts'
 import {
   CELLS_SCHEMA,
@@ -28,16 +24,14 @@ import {
 import type { Clock } from './engine/clock.ts'
 import type { DirectoryLock } from './engine/directory-lock.ts'
 import { checkDisplayName } from './engine/display-name.ts'
-import { fsyncDirectory, makeDirectory, writeNewFile } from './engine/durable-files.ts'
-import { HostSchema } from './engine/host-schema.ts'
 import { LocalState } from './engine/local-state.ts'
 import { CellError, isCellError } from './errors.ts'
 import { forEachCell } from './for-each-cell.ts'
 import { ExpiryHints } from './kv/expiry-hints.ts'
 import { ExpirySweeper } from './kv/expiry-sweeper.ts'
-import { KV_SCHEMA } from './kv/queries.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
+import { StoreBackups } from './store-backups.ts'
 
 export interface CreateCellOptions {
   /** For people; need not be unique. */
@@ -59,9 +53,6 @@ const CLOSE_DEADLINE_MS = 10_000
 /** Within this time after the machine went down every cell is looked at for expired entries. */
 const LOOK_WITHIN_MS = 60 * 60 * 1_000
 
-/** What a cell's file begins with. */
-const hostSchema = new HostSchema(KV_SCHEMA)
-
 /** What the catalog holds beside its own table. */
 const CATALOG_TABLES = [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA]
 
@@ -79,35 +70,34 @@ export class CellStore {
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
   readonly firstKey: FirstKey
-  readonly #paths: StorePaths
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
   readonly #state: LocalState
   readonly #catalog: Catalog
   readonly #registry: CellRegistry
   readonly #idempotency: Idempotency
+  readonly #files: CellFiles
   readonly #pool: CellPool
   readonly #hints: ExpiryHints
   readonly #sweeper: ExpirySweeper
-  readonly #backups: BackupManager | undefined
-  readonly #catalogBackup: CatalogBackup | undefined
-  readonly #schedule: BackupSchedule | undefined
+  readonly #backups: StoreBackups | undefined
   #closing: Promise<void> | undefined
 
   /** @internal Use {@link CellStore.create}, {@link CellStore.open} or {@link CellStore.openOrCreate}. */
   constructor({ paths, settings, lock, objectStore }: StoreParts) {
     this.settings = settings
-    this.#paths = paths
     this.#lock = lock
     this.#objectStore = objectStore
     const { clock, log } = settings
     fs.rmSync(paths.spool, { recursive: true, force: true })
-    let catalogTracker: ChangeTracker | undefined
     this.#catalog = new Catalog(
       paths.catalog,
       { ...this.#cellSettings('full'), sqlPolicy: 'trusted' },
-      { ...trackedBy(() => catalogTracker), failed: (err) => this.#failed('catalog', err) },
-      () => this.#catalogBackup?.changed(),
+      {
+        ...trackedBy(() => this.#backups?.manager.tracker(this.id)),
+        failed: (err) => this.#failed('catalog', err),
+      },
+      () => this.#backups?.catalogChanged(),
     )
     try {
       this.#state = new LocalState(paths.localState, objectStore?.url)
@@ -115,67 +105,37 @@ export class CellStore {
       this.#catalog.close()
       throw error
     }
-    if (this.#state.movedFrom !== undefined) {
-      log.warn(
-        { from: this.#state.movedFrom },
-        'backups go to another object store than before: there they begin anew',
-      )
+    const { movedFrom } = this.#state
+    if (movedFrom !== undefined) {
+      log.warn({ from: movedFrom }, 'backups go to another object store than before: there they begin anew')
     }
     this.#registry = new CellRegistry(this.#catalog, settings.limits.pageMax)
     this.accounts = new Accounts(this.#catalog, clock)
     this.apiKeys = new ApiKeys(this.#catalog, clock)
     this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
     this.#idempotency = new Idempotency(this.#catalog, clock)
+    this.#files = new CellFiles(paths)
     this.#pool = new CellPool(settings.openCellsMax, {
       paths: (id) => paths.cell(id),
       settings: (id) => this.#cellSettings(this.#registry.require(id).durability ?? settings.durability),
-      hooks: (id) =>
-        cellHooks(hostSchema, clock, () => this.#backups?.tracker(id), {
-          failed: (err) => this.#failed(id, err),
-          closed: () => this.#closed(id),
-        }),
+      hooks: (id) => this.#cellHooks(id),
       beforeOpen: (id, cellPaths) =>
-        finishRestore(cellPaths, { building: this.#backups?.isRestoring(id) ?? false }),
+        finishRestore(cellPaths, { building: this.#backups?.manager.isRestoring(id) ?? false }),
       missing: (id) => this.#missing(id),
     })
     this.#hints = new ExpiryHints(this.#state)
     this.#sweeper = new ExpirySweeper(this.#hints, { borrow: (id) => this.#borrow(id) }, clock, log)
     if (objectStore === undefined) return
-    this.#backups = new BackupManager({
+    this.#backups = new StoreBackups({
       objectStore,
-      storeId: this.id,
-      storeCreatedAt: Number(this.#catalog.meta('created_at') ?? 0),
-      subjects: backupSubjects({
-        paths,
-        catalog: this.#catalog,
-        registry: this.#registry,
-        pool: this.#pool,
-        onRestored: (id) => this.#sweeper.lookAt(id),
-      }),
-      progress: new BackupProgressTable(this.#state),
-      clock,
-      log,
-      spoolDirectory: paths.spool,
-      keep: settings.backups.keep,
-      catalogStored: () => this.catalogStored(),
-      onChange: (id) => {
-        if (id !== this.id) this.#schedule?.changed(id)
-      },
-      onNewTarget: () => {
-        this.#catalogBackup?.startAnew()
-        this.#schedule?.look()
-      },
+      paths,
+      settings,
+      state: this.#state,
+      catalog: this.#catalog,
+      registry: this.#registry,
+      pool: this.#pool,
+      onRestored: (id) => this.#sweeper.lookAt(id),
     })
-    catalogTracker = this.#backups.tracker(this.id)
-    const backups = this.#backups
-    this.#catalogBackup = new CatalogBackup(
-      this.#catalog,
-      this.#state,
-      (signal) => backups.backupCatalog(signal),
-      clock,
-      log,
-    )
-    this.#schedule = new BackupSchedule(settings.backups, backups, clock, settings.random, log)
   }
 
   /**
@@ -217,7 +177,7 @@ export class CellStore {
 
   /** @throws `object_store_not_configured` if the store was opened without one */
   get backups(): BackupManager {
-    if (this.#backups !== undefined) return this.#backups
+    if (this.#backups !== undefined) return this.#backups.manager
     throw new CellError(
       'object_store_not_configured',
       'The store has no object store. Open it with the objectStore option.',
@@ -252,7 +212,7 @@ export class CellStore {
       durability: durability ?? null,
     }
     // The file first: the catalog never names a cell that was not there.
-    this.#writeCell(record.id)
+    this.#files.write(record.id)
     try {
       this.#catalog.change(() => {
         this.#registry.insert(record)
@@ -300,11 +260,7 @@ export class CellStore {
   /** Bytes of the cell's database and log on this machine; 0 while its data is not here. @throws `cell_not_found` */
   cellSizeBytes(id: string): number {
     this.#registry.require(id)
-    const { database, wal } = this.#paths.cell(id)
-    return [database, wal].reduce(
-      (sum, file) => sum + (fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0),
-      0,
-    )
+    return this.#files.sizeBytes(id)
   }
 
   /**
@@ -316,12 +272,12 @@ export class CellStore {
     this.#registry.require(id)
     if (this.#isLocal(id)) return
     if (this.#backups === undefined) throw noBackup()
-    await this.#backups.ensureLocal(id)
+    await this.#backups.manager.ensureLocal(id)
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once if there is none. */
   async catalogStored(): Promise<void> {
-    await this.#catalogBackup?.stored()
+    await this.#backups?.catalogStored()
   }
 
   /** Tells commands on this machine where the node listens. */
@@ -332,8 +288,7 @@ export class CellStore {
   /** Starts what runs by itself: expiry, the catalog's backup, the schedule. @internal */
   start(): void {
     this.#sweeper.start()
-    this.#catalogBackup?.start()
-    this.#schedule?.look()
+    this.#backups?.start()
     if (this.#state.complete) return
     const look = (id: string) => this.#lookAt(id)
     forEachCell(this.#registry, look, () => this.#closing !== undefined)
@@ -362,11 +317,9 @@ export class CellStore {
     const deadline = new AbortController()
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     const steps: (() => void | Promise<void> | undefined)[] = [
-      () => this.#schedule?.stop(),
       () => this.#sweeper.stop(),
-      () => this.#backups?.stop(deadline.signal),
+      () => this.#backups?.finish(deadline.signal),
       () => this.apiKeys.flush(),
-      () => this.#catalogBackup?.stop(deadline.signal),
       () => this.#backups?.stop(deadline.signal),
       () => this.#pool.closeAll(),
       () => this.#catalog.close(),
@@ -399,27 +352,14 @@ export class CellStore {
     return { durability, sqlPolicy, limits, pageCacheBytes, checkpointBytes }
   }
 
-  #writeCell(id: string): void {
-    const { directory, database } = this.#paths.cell(id)
-    try {
-      makeDirectory(directory)
-      writeNewFile(database, hostSchema.image())
-      fsyncDirectory(directory)
-    } catch (error) {
-      fs.rmSync(directory, { recursive: true, force: true })
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-      throw new CellError('disk_full', 'The disk is full; no cell was made.', { cause: error })
-    }
-  }
-
   #removeLocal(id: string): void {
-    this.#backups?.forgetLocal(id)
+    this.#backups?.manager.forgetLocal(id)
     this.#hints.remove(id)
-    fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true })
+    this.#files.remove(id)
   }
 
   #isLocal(id: string): boolean {
-    return this.#pool.peek(id) !== undefined || fs.existsSync(this.#paths.cell(id).database)
+    return this.#pool.peek(id) !== undefined || this.#files.exists(id)
   }
 
   /** A cell that the catalog names has no file: lost, unless it was deleted. Its restore begins at once. */
@@ -427,21 +367,24 @@ export class CellStore {
     const record = this.#registry.find(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
     if (this.#backups === undefined) return noBackup()
-    this.#backups
+    this.#backups.manager
       .ensureLocal(id)
       .catch((err) => this.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'))
     return new CellError(
       'cell_restoring',
       "The cell's data is being restored from its newest backup. Try again, or await ensureLocal() first.",
-      {
-        retryAfterMs: 1_000,
-      },
+      { retryAfterMs: 1_000 },
     )
   }
 
-  #closed(id: string): void {
-    this.#hints.forget(id)
-    this.#backups?.closed(id)
+  #cellHooks(id: string): CellHooks {
+    return cellHooks(CELL_SCHEMA, this.clock, () => this.#backups?.manager.tracker(id), {
+      failed: (err) => this.#failed(id, err),
+      closed: () => {
+        this.#hints.forget(id)
+        this.#backups?.manager.closed(id)
+      },
+    })
   }
 
   #failed(id: string, err: unknown): void {
@@ -453,9 +396,9 @@ export class CellStore {
   /** After the machine went down, rows of the local state may be missing: what they told shows in the cell's files. */
   #lookAt(id: string): void {
     this.#hints.setIfAbsent(id, this.clock.now() + Math.floor(this.settings.random() * LOOK_WITHIN_MS))
-    const tracker = this.#backups?.tracker(id)
+    const tracker = this.#backups?.manager.tracker(id)
     if (tracker?.differsFromFiles()) tracker.foundChanged()
-    if (this.#pool.peek(id) === undefined) this.#backups?.closed(id)
+    if (this.#pool.peek(id) === undefined) this.#backups?.manager.closed(id)
   }
 
   #borrow(id: string): ReturnType<ConstructorParameters<typeof ExpirySweeper>[1]['borrow']> {

@@ -23,4 +23,6 @@ export interface BackupComponents {
   onChange(cellId: string): void
   /** Told when backups go to another place than before, where nothing is stored yet. */
   onNewTarget(): void
+  /** The catalog's newest backup is not where it was stored: it has to be made again. */
+  onCatalogLost(): void
 }

@@ -233,9 +233,21 @@ export class BackupManager {
     ).catch((error) => {
       throw this.#isThere(cellId) ? error : cellNotFound()
     })
-    // Whoever restores it from nothing needs the account and the key: they are in the catalog.
-    await this.#c.catalogStored()
+    await this.#catalogStored(options.signal)
     return result
+  }
+
+  /**
+   * Whoever restores a cell from nothing needs the account and the key: they are in the catalog. That its newest backup
+   * was stored is not enough: an object store can have been emptied, or set back to an older copy.
+   */
+  async #catalogStored(signal: AbortSignal | undefined): Promise<void> {
+    const { storeId, objectStore, catalogStored, onCatalogLost } = this.#c
+    await catalogStored()
+    const newest = this.#trackers.get(storeId).progress.chain?.versions.at(-1)
+    if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
+    onCatalogLost()
+    await catalogStored()
   }
 
   async #recover(cellId: string): Promise<void> {

@@ -158,14 +158,14 @@ describe('Retention', () => {
     }
   })
 
-  it('costs one listing, and no reading of what this process has stored itself', async () => {
+  it('costs one listing, and no reading of what this process has stored itself; the look is for the catalog', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording, backups: { keep: 2 } })
     const cell = createLedger(store)
     for (let i = 0; i < 3; i++) await store.backups.snapshot(cell.id)
     recording.forget()
     await store.backups.snapshot(cell.id)
-    expect(recording.calls.map(({ call }) => call)).toEqual(['list', 'put', 'delete'])
+    expect(recording.calls.map(({ call }) => call)).toEqual(['list', 'put', 'delete', 'head'])
   })
 
   it('of all versions is the default: none is removed', async () => {

@@ -159,7 +159,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     }
   })
 
-  it('and one listing is all that finding it costs', async () => {
+  it('and one listing is all that finding it costs; the look is for the catalog', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     const cell = createLedger(store)
@@ -167,7 +167,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     addRow(cell, 'one')
     recording.forget()
     await store.backups.incremental(cell.id)
-    expect(recording.calls.map(({ call }) => call)).toEqual(['list', 'put'])
+    expect(recording.calls.map(({ call }) => call)).toEqual(['list', 'put', 'head'])
   })
 })
 
