@@ -38,6 +38,7 @@ export class ChangeTracker {
   #sealed: number
   /** A backup holds the changes so far, but is not stored yet: until then the cell counts as changed. */
   #underWay = false
+  /** Between the keeping of a log and the end of its checkpoint: tells whether another program has committed meanwhile. */
   #dataVersion: number | undefined
   #detached = false
 
@@ -233,7 +234,11 @@ export class ChangeTracker {
   }
 
   #afterCheckpoint(database: CellDatabase): void {
-    if (this.#dataVersion !== undefined && this.#dataVersion !== database.dataVersion()) {
+    const dataVersion = this.#dataVersion
+    this.#dataVersion = undefined
+    // Nothing was moved by this checkpoint: if the file is another than it was, that was somebody else.
+    if (dataVersion === undefined) return
+    if (dataVersion !== database.dataVersion()) {
       // Another program has committed since the log was kept; what it wrote may be in the file by now.
       this.#breakAll()
       return

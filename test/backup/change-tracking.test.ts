@@ -1,8 +1,9 @@
-import { execFileSync } from 'node:child_process'
+import { spawnSync } from 'node:child_process'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
 import { BackupProgressTable } from '../../src/backup/progress-table.ts'
 import { Segments } from '../../src/backup/segments.ts'
 import type { Cell } from '../../src/cell.ts'
+import { isCellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store.ts'
 import { rejectedBy } from '../fixtures/thrown.ts'
 import { ForeignProgram } from './fixtures/foreign-program.ts'
@@ -25,6 +26,17 @@ const EAGER = { checkpointBytes: 1 }
 function keptBytes(cell: Cell): number {
   const { segments } = place.paths.cell(cell.id)
   return new Segments(segments).list().reduce((sum, { size }) => sum + size, 0)
+}
+
+/** Another program does something to a database, while this one holds its breath. */
+function commitElsewhere(file: string, sql: string): void {
+  const script = `
+    const connection = new (require('better-sqlite3'))(${JSON.stringify(file)})
+    connection.pragma('wal_autocheckpoint = 0')
+    connection.exec(${JSON.stringify(sql)})
+    // Not closed: its last act would be a checkpoint.
+    process.kill(process.pid, 'SIGKILL')`
+  spawnSync(process.execPath, ['-e', script])
 }
 
 /** A store that was closed again, with one cell and its snapshot. */
@@ -58,6 +70,20 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['only in the file', 'in the log'])
   })
 
+  it('begins a new base when another program moved all of the log into the file, and ours only had to cut it off', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    await store.close()
+    const other = await ForeignProgram.open(place.paths.cell(cell.id).database)
+    await other.exec("INSERT INTO ledger (note) VALUES ('theirs'); PRAGMA wal_checkpoint(PASSIVE)")
+    const again = await place.open()
+    const { version, baseVersion } = await again.backups.incremental(cell.id)
+    await other.close()
+    expect(baseVersion).toBeNull()
+    expect(await restoredNotes(again, again.openCell(cell.id), version)).toEqual(['theirs'])
+  })
+
   it('holds what another program wrote into our log', async () => {
     const store = await place.create()
     const cell = createLedger(store)
@@ -86,14 +112,47 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['ours', 'theirs'])
   })
 
+  it('loses nothing of what another program writes all the while, whenever it commits', async () => {
+    const store = await place.create(EAGER)
+    const cell = createLedger(store)
+    cell.sql('CREATE TABLE theirs (n INTEGER PRIMARY KEY)')
+    cell.sql('CREATE TABLE ours (n INTEGER PRIMARY KEY)')
+    await store.backups.snapshot(cell.id)
+    const other = await ForeignProgram.open(place.paths.cell(cell.id).database)
+    await other.repeat('INSERT INTO theirs DEFAULT VALUES')
+    const versions: [string, number][] = []
+    let ours = 0
+    for (let round = 0; round < 3_000 && versions.length < 20; round++) {
+      try {
+        cell.sql('INSERT INTO ours DEFAULT VALUES')
+        ours++
+        if (round % 3 > 0) continue
+        const { version } = await store.backups.incremental(cell.id)
+        versions.push([version, ours])
+      } catch (error) {
+        // The other one had the lock.
+        if (!isCellError(error, 'busy')) throw error
+      }
+    }
+    await other.close()
+    expect(versions.length).toBeGreaterThan(10)
+    for (const [version, expected] of versions) {
+      await store.backups.restore(cell.id, { version })
+      const gaps = (table: string) => cell.sql(`SELECT count(*) AS n, max(n) AS last FROM ${table}`).rows[0]
+      expect(gaps('ours')).toEqual({ n: expected, last: expected })
+      const theirs = gaps('theirs')
+      expect(theirs?.['last'] ?? 0).toBe(theirs?.['n'])
+    }
+  })
+
   it('loses nothing when the log grows past the part that is being uploaded', async () => {
     const gated = new GatedStore(place.folder())
-    const store = await place.create({ ...EAGER, objectStore: gated })
+    const store = await place.create({ checkpointBytes: 40_000, objectStore: gated })
     const cell = createLedger(store)
     cell.sql('CREATE TABLE elsewhere (note)')
     const { version: base } = await store.backups.snapshot(cell.id)
-    const reader = await ForeignProgram.open(place.paths.cell(cell.id).database)
     addRow(cell, 'one')
+    const reader = await ForeignProgram.open(place.paths.cell(cell.id).database)
     // From here on the log can be moved into the file, but not begun anew.
     await reader.exec('BEGIN; SELECT count(*) FROM ledger')
     gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
@@ -101,17 +160,33 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     await gated.arrival()
     cell.sql("INSERT INTO elsewhere VALUES ('two, while one is on its way')")
     await reader.close()
-    // Moves all of the log into the file; the next write begins it anew, and then 'two' is in no log.
-    cell.transaction(() => {})
+    // All of the log is moved into the file now; the next write begins it anew, and then 'two' is in no log.
+    addRow(cell, 'large', 60_000)
     gated.open()
     expect((await first).baseVersion).toBe(base)
     addRow(cell, 'three')
-    addRow(cell, 'four')
     const second = await store.backups.incremental(cell.id)
-    expect(await restoredNotes(store, cell, second.version)).toEqual(['one', 'three', 'four'])
+    expect(second.baseVersion).toBe(base)
+    expect(await restoredNotes(store, cell, second.version)).toEqual(['one', 'large', 'three'])
     expect(cell.sql('SELECT * FROM elsewhere').rows).toHaveLength(1)
     expect(await restoredNotes(store, cell, (await first).version)).toEqual(['one'])
     expect(cell.sql('SELECT * FROM elsewhere').rows).toHaveLength(0)
+  })
+
+  it('begins a new base when another program commits between the keeping of a log and its checkpoint', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    addRow(cell, 'ours')
+    const { keep } = Segments.prototype
+    vi.spyOn(Segments.prototype, 'keep').mockImplementationOnce(function (this: Segments, ...rest) {
+      const kept = keep.apply(this, rest)
+      commitElsewhere(place.paths.cell(cell.id).database, "INSERT INTO ledger (note) VALUES ('theirs')")
+      return kept
+    })
+    const { version, baseVersion } = await store.backups.incremental(cell.id)
+    expect(baseVersion).toBeNull()
+    expect(await restoredNotes(store, cell, version)).toEqual(['ours', 'theirs'])
   })
 
   it('refuses with busy, not with a torn copy, when another program moved a log into the file that is read', async () => {
@@ -124,11 +199,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
       onProgress: ({ phase }) => {
         if (phase !== 'read' || interfered !== undefined) return
         addRow(cell, 'meanwhile', 500_000)
-        // Held until it is done: the read must not end before.
-        execFileSync(process.execPath, [
-          '-e',
-          `new (require('better-sqlite3'))(${JSON.stringify(place.paths.cell(cell.id).database)}).pragma('wal_checkpoint(PASSIVE)')`,
-        ])
+        commitElsewhere(place.paths.cell(cell.id).database, 'PRAGMA wal_checkpoint(PASSIVE)')
         interfered = Promise.resolve()
       },
     })
