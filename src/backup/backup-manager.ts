@@ -6,7 +6,8 @@ import { toBackupError } from './backup-errors.ts'
 import { BackupCatalogue, type BackupInfo, listingOf } from './backup-list.ts'
 import { type BackupList, type BackupListOptions, BackupPage } from './backup-page.ts'
 import { BackupRunner } from './backup-runner.ts'
-import type { BackupKind, BackupOptions, BackupResult, CellIdentity } from './cell-backup.ts'
+import type { BackupKind, BackupOptions, BackupResult } from './cell-backup.ts'
+import { type CellIdentity, identityOfCatalog, identityOfCell } from './cell-identity.ts'
 import { CellQueues } from './cell-queues.ts'
 import { CellRestorer, type RestoreOptions, type RestoreResult } from './cell-restorer.ts'
 import type { ChangeTracker } from './change-tracker.ts'
@@ -72,8 +73,7 @@ export class BackupManager {
    * Restores a cell to a version, also a deleted one and one with no local data. Until the new database is complete and
    * proven the old one serves; then they are switched as a unit. A failure changes nothing.
    *
-   * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_not_found`,
-   * `disk_full`, `object_store_unavailable`, `object_store_error`, `store_closed`
+   * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`; as {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     this.#assertRunning()
@@ -150,14 +150,7 @@ export class BackupManager {
    */
   async backupCatalog(signal?: AbortSignal): Promise<void> {
     const { storeId, storeCreatedAt } = this.#c
-    const identity: CellIdentity = {
-      store_id: storeId,
-      cell_id: storeId,
-      account_id: null,
-      name: 'catalog',
-      cell_created_at: new Date(storeCreatedAt).toISOString(),
-      durability: null,
-    }
+    const identity = identityOfCatalog(storeId, storeCreatedAt)
     await this.#inTurn(storeId, signal, (either) =>
       this.#runner.run(identity, 'incremental', CATALOG_KEEP, { signal: either }),
     )
@@ -281,14 +274,7 @@ export class BackupManager {
   #identityOf(cellId: string): CellIdentity {
     const record = this.#c.subjects.record(cellId)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
-    return {
-      store_id: this.#c.storeId,
-      cell_id: cellId,
-      account_id: record.accountId,
-      name: record.name,
-      cell_created_at: new Date(record.createdAt).toISOString(),
-      durability: record.durability,
-    }
+    return identityOfCell(this.#c.storeId, record)
   }
 
   #isThere(cellId: string): boolean {

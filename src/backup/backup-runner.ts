@@ -7,8 +7,8 @@ import {
   type BackupOrder,
   type BackupResult,
   CellBackup,
-  type CellIdentity,
 } from './cell-backup.ts'
+import type { CellIdentity } from './cell-identity.ts'
 import { chainVersionsMax } from './chain-bounds.ts'
 import type { ChangeTracker } from './change-tracker.ts'
 import type { ChangeTrackers } from './change-trackers.ts'

@@ -3,6 +3,7 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Clock } from '../engine/clock.ts'
 import { CellError } from '../errors.ts'
 import { type MemberSource, writeArchive } from './archive-writer.ts'
+import type { CellIdentity } from './cell-identity.ts'
 import type { ChangeTracker } from './change-tracker.ts'
 import { DatabaseSource } from './database-source.ts'
 import { FORMAT, type Manifest, walMember } from './manifest.ts'
@@ -37,12 +38,6 @@ export interface BackupOptions {
   signal?: AbortSignal | undefined
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
 }
-
-/** What a manifest says of the cell itself. */
-export type CellIdentity = Pick<
-  Manifest,
-  'store_id' | 'cell_id' | 'account_id' | 'name' | 'cell_created_at' | 'durability'
->
 
 export interface BackupTarget {
   store: ObjectStore

@@ -1,3 +1,5 @@
+import type { Segment } from './segments.ts'
+
 /** Versions that rest on one base: bounds what a restore has to read. */
 const VERSIONS_MAX = 64
 /** The logs of a chain may grow to the size of the database, but this much is always allowed. */
@@ -10,12 +12,13 @@ export function chainVersionsMax(keep: number | undefined): number {
   return keep === undefined ? VERSIONS_MAX : Math.max(2, Math.min(VERSIONS_MAX, keep))
 }
 
-export interface LogsKept {
-  count: number
-  bytes: number
-}
-
-/** True if a new base costs less than going on. */
-export function outgrown({ count, bytes }: LogsKept, databaseBytes: number): boolean {
-  return count > LOGS_MAX || bytes > Math.max(databaseBytes, BYTES_MIN)
+/**
+ * True if a new base costs less than going on.
+ *
+ * @param logs that are not in the object store yet
+ * @param storedBytes of the chain's logs that are
+ */
+export function outgrown(logs: readonly Segment[], storedBytes: number, databaseBytes: number): boolean {
+  const bytes = logs.reduce((sum, { size }) => sum + size, storedBytes)
+  return logs.length > LOGS_MAX || bytes > Math.max(databaseBytes, BYTES_MIN)
 }

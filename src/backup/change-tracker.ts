@@ -1,7 +1,7 @@
 import type { CellDatabase, CellHooks } from '../engine/cell-database.ts'
 import type { CellPaths } from '../engine/cell-path.ts'
 import type { Clock } from '../engine/clock.ts'
-import { type LogsKept, outgrown } from './chain-bounds.ts'
+import { outgrown } from './chain-bounds.ts'
 import { type FileStamp, sameStamp, stampOf } from './file-stamp.ts'
 import type { BackupChain, BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { type Segment, Segments } from './segments.ts'
@@ -76,9 +76,7 @@ export class ChangeTracker {
     // None may be missing: they were given out one by one.
     const complete = segments.every(({ sequence }, i) => sequence === chain.through + 1 + i)
     if (!complete || chain.through + segments.length !== chain.newest) return undefined
-    return outgrown(keptSince(segments, chain.through, chain.walBytes), now.size)
-      ? undefined
-      : { chain, segments }
+    return outgrown(segments, chain.walBytes, now.size) ? undefined : { chain, segments }
   }
 
   /** A backup's cut: changes from here on belong to the next one. Undone by {@link backupFailed}. */
@@ -224,7 +222,9 @@ export class ChangeTracker {
       // Counted again after the version was read: a commit in between is in both.
       this.#dataVersion = database.dataVersion()
       const { frames } = database.walState()
-      this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, this.#sealedNow())
+      // What lies behind a base's cut is in the base: a segment that goes on from there must not begin before it.
+      const sealed = Math.max(this.#sealed, this.#base?.from ?? 0)
+      this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, sealed)
       if (this.progress.chain !== null) this.progress.chain.newest = this.#newest
       this.#dropOutgrown(now.size)
       this.#save()
@@ -258,19 +258,14 @@ export class ChangeTracker {
     return this.progress.chain !== null || (this.#base !== undefined && !this.#base.broken)
   }
 
-  /** What lies behind a base's cut is in the base: a segment that goes on from there must not begin before it. */
-  #sealedNow(): number {
-    return Math.max(this.#sealed, this.#base?.from ?? 0)
-  }
-
   /** Logs that would make more to upload than the whole database are not worth their place on the disk. */
   #dropOutgrown(databaseBytes: number): void {
     const segments = this.segments.list()
+    const after = (through: number) => segments.filter(({ sequence }) => sequence > through)
     const base = this.#base
-    if (base !== undefined && outgrown(keptSince(segments, base.from, 0), databaseBytes)) base.broken = true
+    if (base !== undefined && outgrown(after(base.from), 0, databaseBytes)) base.broken = true
     const { chain } = this.progress
-    if (chain !== null && outgrown(keptSince(segments, chain.through, chain.walBytes), databaseBytes))
-      this.dropChain()
+    if (chain !== null && outgrown(after(chain.through), chain.walBytes, databaseBytes)) this.dropChain()
   }
 
   #breakAll(): void {
@@ -301,9 +296,4 @@ export class ChangeTracker {
       // Left over files are removed with the next of their kind.
     }
   }
-}
-
-function keptSince(segments: readonly Segment[], through: number, uploaded: number): LogsKept {
-  const kept = segments.filter(({ sequence }) => sequence > through)
-  return { count: kept.length, bytes: kept.reduce((sum, { size }) => sum + size, uploaded) }
 }
