@@ -100,7 +100,7 @@ async function bringUpCatalog(
     if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell)))
       return false
   }
-  if (mode === 'open') throw notFound(paths)
+  if (mode === 'open') throw known === undefined ? notFound(paths) : onlyClaimed(objectStore, known)
   const { clock } = settings
   const storeId = known ?? newCellId()
   if (objectStore !== undefined)
@@ -192,6 +192,14 @@ function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Lim
 
 function exists(message: string): CellError {
   return new CellError('store_exists', message)
+}
+
+/** A first start that got no further than its claim. */
+function onlyClaimed(objectStore: ObjectStore | undefined, storeId: string): CellError {
+  return new CellError(
+    'store_not_found',
+    `${objectStore?.url} belongs to the store ${storeId}, but nothing is kept there yet. CellStore.openOrCreate() goes on with it.`,
+  )
 }
 
 function notFound(paths: StorePaths): CellError {

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readManifest } from '../../src/backup/archive-reader.ts'
 import { bufferBody, type ObjectStore } from '../../src/backup/object-store.ts'
 import type { CellStore } from '../../src/store.ts'
 import { filesBelow } from '../fixtures/temp-directory.ts'
@@ -172,6 +173,40 @@ describe('From the object store alone (invariant 14)', () => {
   })
 })
 
+describe('A catalog that comes back', () => {
+  it('is backed up after its next change, also where the local state remembers as many changes of the lost one', async () => {
+    const store = await place.create()
+    await store.catalogStored()
+    store.accounts.create()
+    await store.catalogStored()
+    await store.close()
+    // The newest is gone from the bucket: the catalog comes back as it was a change ago.
+    fs.rmSync(path.join(place.objects, catalogVersions(store.id).at(-1) as string))
+    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(place.paths.catalog + suffix, { force: true })
+    const again = await place.open()
+    expect(again.accounts.list()).toHaveLength(0)
+    const account = again.accounts.create()
+    await again.catalogStored()
+    const last = await afterTotalLoss(again)
+    expect(last.accounts.list()).toMatchObject([{ id: account.id }])
+  })
+
+  it('goes on with its own chain: most of its backups are incrementals', async () => {
+    const store = await place.create()
+    const bases = new Set<string>()
+    for (let i = 0; i < 9; i++) {
+      store.accounts.create()
+      await store.catalogStored()
+      for (const version of catalogVersions(store.id)) {
+        const bytes = await readObject(place.folder(), version)
+        if ((await readManifest(bytes, true))?.base_version === null) bases.add(version)
+      }
+    }
+    expect(bases.size).toBeGreaterThanOrEqual(3)
+    expect(bases.size).toBeLessThanOrEqual(4)
+  })
+})
+
 describe('A start without a catalog is refused', () => {
   it('when the newest catalog backup is damaged: an older one might know a key that was revoked since', async () => {
     const store = await place.create()
@@ -299,6 +334,13 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     await first.close()
     place.loseData()
     expect(filesBelow(place.objects)).toEqual(['store.json'])
+    expect((await rejectedBy(place.create())).code).toBe('store_exists')
+    const refused = await rejectedBy(place.open())
+    expect(refused).toMatchObject({
+      code: 'store_not_found',
+      message: expect.stringContaining('openOrCreate'),
+    })
+    expect(fs.existsSync(place.data)).toBe(false)
     const second = await place.openOrCreate()
     expect(second.id).toBe(first.id)
   })
