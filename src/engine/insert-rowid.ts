@@ -22,13 +22,50 @@ const PLAIN: InsertRowid = {
   end: (changes, rowid) => (changes > 0 ? decodeInteger(rowid) : null),
 }
 
-export function insertRowid(connection: Connection, tokens: SqlTokens, head: StatementHead): InsertRowid {
-  if (head.shape.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
-  const target = insertTarget(tokens, head.verbIndex)
-  if (target === undefined) return PLAIN
-  const table = describeTable(connection, target)
-  if (table?.withoutRowid) return NO_ROWID
-  return table !== undefined && mentionsConflict(tokens) ? new UpsertRowid(connection, table) : PLAIN
+/** Tells what an INSERT into which table says, for one connection. */
+export class InsertRowids {
+  readonly #connection: Connection
+  readonly #tables = new Map<string, Table | undefined>()
+  #list: Statement | undefined
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  of(tokens: SqlTokens, head: StatementHead): InsertRowid {
+    if (head.shape.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
+    const target = insertTarget(tokens, head.verbIndex)
+    const table = target && this.#find(target)
+    if (table === undefined) return PLAIN
+    if (table.withoutRowid) return NO_ROWID
+    return mentionsConflict(tokens) ? new UpsertRowid(this.#connection, table) : PLAIN
+  }
+
+  /** The schema is another one. */
+  clear(): void {
+    this.#tables.clear()
+  }
+
+  #find(target: Target): Table | undefined {
+    const key = JSON.stringify(target)
+    if (this.#tables.has(key)) return this.#tables.get(key)
+    // Every spelling of a name is one: a bound, all the same.
+    if (this.#tables.size >= TABLES_MAX) this.#tables.clear()
+    const table = this.#describe(target)
+    this.#tables.set(key, table)
+    return table
+  }
+
+  /** @returns undefined for what is no table that a row can be looked up in */
+  #describe({ schema, name }: Target): Table | undefined {
+    this.#list ??= this.#connection.prepare(TABLE_LIST).raw() as Statement
+    const rows = this.#list.all(name) as [string, string, number][]
+    // An unqualified name means the TEMP table first, then the cell's own, as SQLite lists them.
+    const wanted = schema?.toLowerCase()
+    const row = rows.find(([where]) => wanted === undefined || where.toLowerCase() === wanted)
+    if (row === undefined || row[1] !== 'table') return undefined
+    return { schema: row[0], name, withoutRowid: row[2] !== 0 }
+  }
 }
 
 interface Target {
@@ -56,34 +93,14 @@ function identifier(token: SqlToken | undefined): string | undefined {
 }
 
 interface Table {
-  /** As SQL spells it, quoted. */
-  sql: string
+  schema: string
+  name: string
   withoutRowid: boolean
-  /** A name for the rowid that no column of the table has taken. */
-  rowid: string | undefined
 }
 
-/** @returns undefined for what is no table that a row can be looked up in */
-function describeTable(connection: Connection, { schema, name }: Target): Table | undefined {
-  const rows = connection.prepare('SELECT schema, type, wr FROM pragma_table_list(?)').raw().all(name) as [
-    string,
-    string,
-    number,
-  ][]
-  // An unqualified name means the TEMP table first, then the cell's own, as SQLite lists them.
-  const wanted = schema?.toLowerCase()
-  const row = rows.find(([where]) => wanted === undefined || where.toLowerCase() === wanted)
-  if (row === undefined || row[1] !== 'table') return undefined
-  const columns = connection
-    .prepare('SELECT lower(name) FROM pragma_table_xinfo(?, ?)')
-    .pluck()
-    .all(name, row[0]) as string[]
-  return {
-    sql: `${quoted(row[0])}.${quoted(name)}`,
-    withoutRowid: row[2] !== 0,
-    rowid: ['rowid', 'oid', '_rowid_'].find((candidate) => !columns.includes(candidate)),
-  }
-}
+const TABLES_MAX = 1_000
+const TABLE_LIST = 'SELECT schema, type, wr FROM pragma_table_list(?)'
+const COLUMNS = 'SELECT lower(name) FROM pragma_table_xinfo(?, ?)'
 
 function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
@@ -106,10 +123,14 @@ class UpsertRowid implements InsertRowid {
   #before = 0n
   #wasThere = false
 
-  constructor(connection: Connection, { sql, rowid }: Table) {
+  constructor(connection: Connection, { schema, name }: Table) {
     this.#last = connection.prepare('SELECT last_insert_rowid()').pluck().safeIntegers()
-    if (rowid !== undefined)
-      this.#exists = connection.prepare(`SELECT 1 FROM ${sql} WHERE ${rowid} = ?`).pluck()
+    const columns = connection.prepare(COLUMNS).pluck().all(name, schema) as string[]
+    // Any of its three names may be that of a column.
+    const rowid = ['rowid', 'oid', '_rowid_'].find((candidate) => !columns.includes(candidate))
+    if (rowid === undefined) return
+    const table = `${quoted(schema)}.${quoted(name)}`
+    this.#exists = connection.prepare(`SELECT 1 FROM ${table} WHERE ${rowid} = ?`).pluck()
   }
 
   begin(): void {

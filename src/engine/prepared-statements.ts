@@ -1,6 +1,6 @@
 import { CellError } from '../errors.ts'
 import type { SqlPolicy } from './cell-settings.ts'
-import { type InsertRowid, insertRowid } from './insert-rowid.ts'
+import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
 import type { Limits } from './limits.ts'
 import { distinctColumns } from './rows.ts'
 import { SqlTokens } from './sql-lexer.ts'
@@ -44,7 +44,10 @@ export class PreparedStatements {
   readonly #limits: Limits
   readonly #beforePrepare: (sql: string) => boolean
   readonly #cache = new StatementCache<PreparedStatement>(STATEMENTS_MAX)
+  readonly #inserts: InsertRowids
   readonly #schemaVersion: Statement
+  /** Of the schema that what is known of it is known of. */
+  #knownVersion: number | undefined
   #schemaTouched = false
 
   /** @param beforePrepare called with each text that has passed the policy; returns true if it has made anything in the schema */
@@ -52,6 +55,7 @@ export class PreparedStatements {
     this.#connection = connection
     this.#limits = limits
     this.#beforePrepare = beforePrepare
+    this.#inserts = new InsertRowids(connection)
     this.#schemaVersion = connection.prepare('PRAGMA main.schema_version').pluck()
   }
 
@@ -81,14 +85,14 @@ export class PreparedStatements {
 
   /** After a statement that changed the schema. */
   schemaChanged(): void {
-    this.#cache.clear()
+    this.#forget()
     this.#schemaTouched = this.#connection.inTransaction
   }
 
   /** After anything was rolled back: what was prepared on a schema that is gone must go, whatever its version says. */
   rolledBack(): void {
     if (!this.#schemaTouched) return
-    this.#cache.clear()
+    this.#forget()
     this.#schemaTouched = this.#connection.inTransaction
   }
 
@@ -96,8 +100,9 @@ export class PreparedStatements {
     this.#schemaTouched = false
   }
 
-  clear(): void {
+  #forget(): void {
     this.#cache.clear()
+    this.#inserts.clear()
   }
 
   #prepare(sql: string, policy: SqlPolicy): PreparedStatement {
@@ -112,13 +117,17 @@ export class PreparedStatements {
     const tokens = new SqlTokens(sql)
     const head = readHead(tokens)
     const isExplain = head.shape.explain
+    const schemaVersion = this.#schemaVersion.get() as number
+    // Another program has changed it.
+    if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
+    this.#knownVersion = schemaVersion
     const prepared: PreparedStatement = {
       statement,
       changesRows: !isExplain && CHANGES_ROWS.has(head.verb),
       changesSchema: !isExplain && CHANGES_SCHEMA.has(head.verb),
-      insertRowid: insertRowid(this.#connection, tokens, head),
+      insertRowid: this.#inserts.of(tokens, head),
       columns: columnsOf(statement),
-      schemaVersion: this.#schemaVersion.get() as number,
+      schemaVersion,
       tenantSafe: isTenant,
     }
     this.#cache.set(sql, prepared)
