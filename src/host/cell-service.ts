@@ -5,16 +5,21 @@ import type { CellOperation, OperationResults } from './operations.ts'
  * The one way from HTTP into cells: asynchronous, plain data in and out. In process it is a thin layer over the store;
  * hosted, the same calls go to child processes. Whether the caller may touch the cell is settled before.
  *
- * Every method rejects with a `CellError`.
+ * Every method rejects with a `CellError`, or with the reason of an aborted signal.
  */
 export interface CellService {
   /**
    * Runs one operation. A change resolves once it is committed, on disk in `full` durability. A cell whose local data
    * is gone is restored first.
    *
-   * @throws `cell_restoring` when that restore takes longer than a request may wait; `no_backup` when there is none.
+   * @throws `cell_restoring` when that restore takes longer than a request may wait; `no_backup` when there is none;
+   * the signal's reason where it kept the operation from running.
    */
-  execute<O extends CellOperation>(cellId: string, operation: O): Promise<OperationResults[O['op']]>
+  execute<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    options?: ExecuteOptions,
+  ): Promise<OperationResults[O['op']]>
 
   /** The cell's database file and write-ahead log, in bytes. */
   sizeBytes(cellId: string): Promise<number>
@@ -25,6 +30,13 @@ export interface CellService {
 
   /** @param page.accountId only if the cell is this account's: asked where the catalog does not know the cell */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
+}
+
+export interface ExecuteOptions {
+  /** Aborted when nobody waits for the answer any more: what has not begun then never does. */
+  signal?: AbortSignal | undefined
+  /** How long the operation's statements may run, in milliseconds, where that is less than the service's own limit. */
+  deadlineMs?: number | undefined
 }
 
 export interface BackupPageOptions {

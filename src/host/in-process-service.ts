@@ -5,7 +5,7 @@ import { StatementCache } from '../engine/statement-cache.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellStore } from '../store.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
-import type { BackupPageOptions, CellService } from './cell-service.ts'
+import type { BackupPageOptions, CellService, ExecuteOptions } from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 
 export interface InProcessServiceOptions {
@@ -42,13 +42,20 @@ export class InProcessService implements CellService {
     this.#cells = new StatementCache(store.settings.openCellsMax)
   }
 
-  async execute<O extends CellOperation>(cellId: string, operation: O): Promise<OperationResults[O['op']]> {
+  /** A statement in this process can't be interrupted: a deadline changes nothing here. */
+  async execute<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    { signal }: ExecuteOptions = {},
+  ): Promise<OperationResults[O['op']]> {
+    signal?.throwIfAborted()
     try {
       return await this.#run(cellId, operation)
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
     await this.#untilLocal(cellId)
+    signal?.throwIfAborted()
     return await this.#run(cellId, operation)
   }
 

@@ -150,3 +150,11 @@ test('without an object store, backups say so', async () => {
   await expect(service.restore(id, 'account')).rejects.toMatchObject({ code })
   await expect(service.listBackups(id, { limit: 1 })).rejects.toMatchObject({ code })
 })
+
+test('an operation that nobody waits for any more never begins', async () => {
+  const signal = AbortSignal.abort(new Error('gone'))
+  await expect(service.execute(id, { op: 'kv.put', key: 'k', value: 'v' }, { signal })).rejects.toThrow(
+    'gone',
+  )
+  await expect(service.execute(id, { op: 'kv.get', key: 'k' })).resolves.toBeUndefined()
+})
