@@ -1,14 +1,17 @@
 import { BackupManager } from './backup/backup-manager.ts'
 import { CatalogBackup } from './backup/catalog-backup.ts'
+import type { ManifestHead } from './backup/manifest.ts'
 import type { ObjectStore } from './backup/object-store.ts'
 import { BackupProgressTable } from './backup/progress-table.ts'
-import { BackupSchedule } from './backup/schedule.ts'
+import { BackupSchedule, type ScheduledBackups } from './backup/schedule.ts'
+import type { BackupSubjects } from './backup/subjects.ts'
 import { backupSubjects } from './backup-subjects.ts'
 import type { Catalog } from './engine/catalog.ts'
 import type { StorePaths } from './engine/cell-path.ts'
 import type { CellPool } from './engine/cell-pool.ts'
 import type { CellRegistry } from './engine/cell-registry.ts'
 import type { LocalState } from './engine/local-state.ts'
+import type { RemoteCells } from './remote-cells.ts'
 import type { StoreSettings } from './settings.ts'
 
 export interface StoreBackupParts {
@@ -19,6 +22,8 @@ export interface StoreBackupParts {
   catalog: Catalog
   registry: CellRegistry
   pool: CellPool
+  /** Where the cells are open, if not here. */
+  remote: RemoteCells | undefined
   /** A cell was restored: nothing that was known of its content holds any more. */
   onRestored(id: string): void
 }
@@ -28,25 +33,26 @@ export class StoreBackups {
   readonly manager: BackupManager
   readonly #catalog: CatalogBackup
   readonly #schedule: BackupSchedule
+  readonly #subjects: BackupSubjects
+  readonly #catalogId: string
 
   constructor(parts: StoreBackupParts) {
     const { objectStore, paths, settings, state, catalog } = parts
     const { clock, log, random } = settings
+    this.#catalogId = catalog.storeId
+    this.#subjects = backupSubjects(parts)
     const manager = new BackupManager({
       objectStore,
       storeId: catalog.storeId,
       storeCreatedAt: Number(catalog.meta('created_at') ?? 0),
-      subjects: backupSubjects(parts),
+      subjects: this.#subjects,
       progress: new BackupProgressTable(state),
       clock,
       log,
       spoolDirectory: paths.spool,
       keep: settings.backups.keep,
       catalogStored: () => this.catalogStored(),
-      onChange: (id) => {
-        // The catalog's own backup follows each change by itself.
-        if (id !== catalog.storeId) this.#schedule.changed(id)
-      },
+      onChange: (id) => this.cellChanged(id),
       onCatalogLost: () => this.#catalog.startAnew(),
       onNewTarget: () => {
         this.#catalog.startAnew()
@@ -55,12 +61,29 @@ export class StoreBackups {
     })
     this.manager = manager
     this.#catalog = new CatalogBackup(catalog, state, (signal) => manager.backupCatalog(signal), clock, log)
-    this.#schedule = new BackupSchedule(settings.backups, manager, clock, random, log)
+    this.#schedule = new BackupSchedule(
+      settings.backups,
+      scheduled(manager, parts.remote),
+      clock,
+      random,
+      log,
+    )
   }
 
   start(): void {
     this.#catalog.start()
     this.#schedule.look()
+  }
+
+  /** A cell has changed for the first time since its newest backup. */
+  cellChanged(id: string): void {
+    // The catalog's own backup follows each change by itself.
+    if (id !== this.#catalogId) this.#schedule.changed(id)
+  }
+
+  /** A cell was restored in another process. */
+  cellRestored(id: string, manifest: ManifestHead): void {
+    this.#subjects.restored(id, manifest)
   }
 
   catalogChanged(): void {
@@ -82,5 +105,16 @@ export class StoreBackups {
   async stop(deadline: AbortSignal): Promise<void> {
     await this.#catalog.stop(deadline)
     await this.manager.stop(deadline)
+  }
+}
+
+/** The schedule looks at what this machine knows of its cells, and has them backed up where they are open. */
+function scheduled(manager: BackupManager, remote: RemoteCells | undefined): ScheduledBackups {
+  if (remote === undefined) return manager
+  return {
+    changed: () => manager.changed(),
+    changeOf: (id) => manager.changeOf(id),
+    snapshot: (id, options) => remote.backup(id, 'snapshot', options),
+    incremental: (id, options) => remote.backup(id, 'incremental', options),
   }
 }

@@ -1,20 +1,17 @@
 import type { Idempotency, IdempotencyKey } from './auth/idempotency.ts'
 import type { BackupManager } from './backup/backup-manager.ts'
-import { finishRestore } from './backup/restore-install.ts'
 import { Cell } from './cell.ts'
-import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
-import { cellHooks } from './cell-hooks.ts'
 import type { Catalog } from './engine/catalog.ts'
-import type { CellDatabaseSettings, Durability } from './engine/cell-database.ts'
+import type { Durability } from './engine/cell-database.ts'
 import { newCellId, type StorePaths } from './engine/cell-path.ts'
-import { CellPool } from './engine/cell-pool.ts'
-import { type CellRecord, CellRegistry, cellNotFound } from './engine/cell-registry.ts'
+import { type CellRecord, CellRegistry } from './engine/cell-registry.ts'
 import { checkDisplayName } from './engine/display-name.ts'
 import type { LocalState } from './engine/local-state.ts'
-import { CellError, isCellError } from './errors.ts'
+import { CellError } from './errors.ts'
 import { forEachCell } from './for-each-cell.ts'
-import { ExpiryHints } from './kv/expiry-hints.ts'
-import { ExpirySweeper, type SweepTarget } from './kv/expiry-sweeper.ts'
+import { ExpirySweeper } from './kv/expiry-sweeper.ts'
+import { LocalCells } from './local-cells.ts'
+import type { RemoteCells } from './remote-cells.ts'
 import type { StoreSettings } from './settings.ts'
 
 export interface CreateCellOptions {
@@ -34,6 +31,8 @@ export interface StoreCellsParts {
   state: LocalState
   catalog: Catalog
   idempotency: Idempotency
+  /** Where the cells are open, if not here. */
+  remote: RemoteCells | undefined
   /** None without an object store. */
   backups(): BackupManager | undefined
 }
@@ -44,33 +43,25 @@ const LOOK_WITHIN_MS = 60 * 60 * 1_000
 /** The cells of a store, from their creation to their deletion: in the catalog, on this machine, and open. */
 export class StoreCells {
   readonly registry: CellRegistry
-  readonly pool: CellPool
+  readonly local: LocalCells
   readonly #parts: StoreCellsParts
-  readonly #files: CellFiles
-  readonly #hints: ExpiryHints
   readonly #sweeper: ExpirySweeper
   #stopped = false
 
   constructor(parts: StoreCellsParts) {
-    const { paths, settings, state, catalog, backups } = parts
+    const { paths, settings, state, catalog, remote, backups } = parts
     this.#parts = parts
     this.registry = new CellRegistry(catalog, settings.limits.pageMax)
-    this.#files = new CellFiles(paths)
-    this.#hints = new ExpiryHints(state)
-    const target = { borrow: (id: string) => this.#borrow(id) }
-    this.#sweeper = new ExpirySweeper(this.#hints, target, settings.clock, settings.log)
-    this.pool = new CellPool(settings.openCellsMax, {
-      paths: (id) => paths.cell(id),
-      settings: (id) => databaseSettings(settings, this.registry.require(id).durability),
-      hooks: (id) =>
-        cellHooks(CELL_SCHEMA, settings.clock, () => backups()?.tracker(id), {
-          failed: (err) => this.#failed(id, err),
-          closed: () => this.#closed(id),
-        }),
-      beforeOpen: (id, cellPaths) =>
-        finishRestore(cellPaths, { building: backups()?.isRestoring(id) ?? false }),
-      missing: (id) => this.#missing(id),
+    this.local = new LocalCells({
+      paths,
+      settings,
+      state,
+      record: (id) => this.registry.find(id),
+      backups,
+      expiryNoted: (id, expiresAt) => this.#sweeper.note(id, expiresAt),
     })
+    const collect = (id: string, signal: AbortSignal) => (remote ?? this.local).collect(id, signal)
+    this.#sweeper = new ExpirySweeper(this.local.hints, collect, settings.clock, settings.log)
   }
 
   create(options: CreateCellOptions): Cell & { replayed?: true } {
@@ -91,14 +82,14 @@ export class StoreCells {
       durability: durability ?? null,
     }
     // The file first: the catalog never names a cell that was not there.
-    this.#files.write(record.id)
+    this.local.files.write(record.id)
     try {
       catalog.change(() => {
         this.registry.insert(record)
         if (request !== undefined) repeats.insert(request.accountId, request.key, record.id)
       })
     } catch (error) {
-      this.#removeLocal(record.id)
+      this.local.files.remove(record.id)
       throw error
     }
     return this.#handle(record.id)
@@ -111,35 +102,46 @@ export class StoreCells {
 
   delete(id: string): void {
     this.registry.require(id)
-    if (this.pool.peek(id)?.inTransaction) {
+    if (this.local.pool.peek(id)?.inTransaction) {
       throw new CellError('invalid_request', 'A cell can not be deleted inside a transaction of its own.')
     }
     this.registry.setDeleted(id, this.#parts.settings.clock.now())
-    this.pool.close(id)
-    this.#removeLocal(id)
+    this.local.release(id)
+    this.local.files.remove(id)
+  }
+
+  /** The same where the cell is open in another process. */
+  async deleteRemote(id: string, remote: RemoteCells): Promise<void> {
+    const record = this.registry.require(id)
+    const deletedAt = this.#parts.settings.clock.now()
+    this.registry.setDeleted(id, deletedAt)
+    await remote.release({ ...record, deletedAt })
+    // Restored in between: these files are new ones.
+    if (this.registry.find(id)?.deletedAt !== deletedAt) return
+    this.local.release(id)
+    this.local.files.remove(id)
   }
 
   sizeBytes(id: string): number {
     this.registry.require(id)
-    return this.#files.sizeBytes(id)
-  }
-
-  async ensureLocal(id: string): Promise<void> {
-    this.registry.require(id)
-    if (this.pool.peek(id) !== undefined || this.#files.exists(id)) return
-    const backups = this.#parts.backups()
-    if (backups === undefined) throw noBackup()
-    await backups.ensureLocal(id)
+    return this.local.files.sizeBytes(id)
   }
 
   /** The cell was restored: nothing that was known of its content holds any more. */
   restored(id: string): void {
     this.#sweeper.lookAt(id)
+    // What the table says from here on is the host's to change.
+    if (this.#parts.remote !== undefined) this.local.hints.forget(id)
+  }
+
+  /** Something may expire earlier than was known here. */
+  expiryChanged(): void {
+    this.#sweeper.look()
   }
 
   /** Starts the collection of expired entries. */
   start(): void {
-    this.#sweeper.start()
+    this.#sweeper.look()
     if (!this.#parts.state.complete) void this.#lookAtAll()
   }
 
@@ -149,54 +151,15 @@ export class StoreCells {
   }
 
   #handle(id: string): Cell {
-    const { clock, limits } = this.#parts.settings
-    return new Cell(id, () => this.pool.open(id), {
-      clock,
-      limits,
-      expiryNoted: (expiresAt) => this.#sweeper.note(id, expiresAt),
-    })
-  }
-
-  #closed(id: string): void {
-    this.#hints.forget(id)
-    this.#parts.backups()?.closed(id)
-  }
-
-  #failed(id: string, err: unknown): void {
-    const isDamaged = isCellError(err, 'cell_quarantined')
-    const what = isDamaged ? 'the cell is damaged, and is kept closed' : 'upkeep of a cell has failed'
-    this.#parts.settings.log.error({ cellId: id, err }, what)
-  }
-
-  #removeLocal(id: string): void {
-    try {
-      this.#parts.backups()?.forgetLocal(id)
-      this.#hints.remove(id)
-    } catch (err) {
-      this.#parts.settings.log.warn(
-        { cellId: id, err },
-        'what is known of a deleted cell could not be removed',
+    if (this.#parts.remote === undefined) return this.local.handle(id)
+    const open = () => {
+      throw new CellError(
+        'invalid_request',
+        'The cell is open in a host process. Use it through its service.',
       )
     }
-    this.#files.remove(id)
-  }
-
-  /** A cell that the catalog names has no file: lost, unless it was deleted. Its restore begins at once. */
-  #missing(id: string): CellError {
-    const record = this.registry.find(id)
-    if (record === undefined || record.deletedAt !== null) return cellNotFound()
-    const backups = this.#parts.backups()
-    if (backups === undefined) return noBackup()
-    backups
-      .ensureLocal(id)
-      .catch((err) =>
-        this.#parts.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'),
-      )
-    return new CellError(
-      'cell_restoring',
-      "The cell's data is being restored from its newest backup. Try again, or await ensureLocal() first.",
-      { retryAfterMs: 1_000 },
-    )
+    const { clock, limits } = this.#parts.settings
+    return new Cell(id, open, { clock, limits, expiryNoted: () => {} })
   }
 
   /** After the machine went down, rows of the local state may be missing: what they told shows in the cells' files. */
@@ -207,7 +170,7 @@ export class StoreCells {
       await forEachCell(this.registry, look, () => this.#stopped)
       if (this.#stopped) return
       state.markComplete()
-      this.#sweeper.start()
+      this.#sweeper.look()
     } catch (err) {
       settings.log.error({ err }, 'not all cells could be looked at after the machine went down')
     }
@@ -215,42 +178,15 @@ export class StoreCells {
 
   #lookAt(id: string): void {
     const { clock, random } = this.#parts.settings
-    this.#hints.setIfAbsent(id, clock.now() + Math.floor(random() * LOOK_WITHIN_MS))
+    this.local.hints.setIfAbsent(id, clock.now() + Math.floor(random() * LOOK_WITHIN_MS))
     const backups = this.#parts.backups()
     const tracker = backups?.tracker(id)
     if (tracker?.differsFromFiles()) tracker.foundChanged()
-    if (this.pool.peek(id) === undefined) backups?.closed(id)
+    if (this.local.pool.peek(id) === undefined) backups?.closed(id)
   }
-
-  #borrow(id: string): ReturnType<SweepTarget['borrow']> {
-    const wasOpen = this.pool.peek(id) !== undefined
-    const { database, unpin } = this.pool.pin(id)
-    const { usedAt } = database
-    const done = () => {
-      unpin()
-      if (!wasOpen && !database.busy && database.usedAt === usedAt) this.pool.close(id)
-    }
-    return { database, done }
-  }
-}
-
-/** @param durability in place of the store's */
-export function databaseSettings(
-  settings: StoreSettings,
-  durability: Durability | null,
-): CellDatabaseSettings {
-  const { sqlPolicy, limits, pageCacheBytes, checkpointBytes } = settings
-  return { durability: durability ?? settings.durability, sqlPolicy, limits, pageCacheBytes, checkpointBytes }
 }
 
 function checkDurability(durability: Durability | undefined): void {
   if (durability === undefined || durability === 'full' || durability === 'relaxed') return
   throw new CellError('invalid_request', 'durability is full or relaxed.', { field: 'durability' })
-}
-
-function noBackup(): CellError {
-  return new CellError(
-    'no_backup',
-    "The cell's local data is lost, and there is no object store to restore it from.",
-  )
 }

@@ -13,10 +13,12 @@ import type { Clock } from './engine/clock.ts'
 import type { DirectoryLock } from './engine/directory-lock.ts'
 import { LocalState } from './engine/local-state.ts'
 import { CellError } from './errors.ts'
+import { databaseSettings } from './local-cells.ts'
+import type { HostEvents, RemoteCells } from './remote-cells.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreBackups } from './store-backups.ts'
-import { type CreateCellOptions, databaseSettings, StoreCells } from './store-cells.ts'
+import { type CreateCellOptions, StoreCells } from './store-cells.ts'
 
 export type { CreateCellOptions } from './store-cells.ts'
 
@@ -50,11 +52,13 @@ export class CellStore {
   readonly #catalog: Catalog
   readonly #cells: StoreCells
   readonly #backups: StoreBackups | undefined
+  readonly #remote: RemoteCells | undefined
   #closing: Promise<void> | undefined
 
   /** @internal Use {@link CellStore.create}, {@link CellStore.open} or {@link CellStore.openOrCreate}. */
-  constructor({ paths, settings, lock, objectStore }: StoreParts) {
+  constructor({ paths, settings, lock, objectStore }: StoreParts, remote?: RemoteCells) {
     this.settings = settings
+    this.#remote = remote
     this.#lock = lock
     this.#objectStore = objectStore
     const { clock, log } = settings
@@ -81,16 +85,16 @@ export class CellStore {
     this.accounts = new Accounts(this.#catalog, clock)
     this.apiKeys = new ApiKeys(this.#catalog, clock)
     this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
-    const parts = { paths, settings, state: this.#state, catalog: this.#catalog }
+    const parts = { paths, settings, state: this.#state, catalog: this.#catalog, remote }
     this.#cells = new StoreCells({
       ...parts,
       idempotency: new Idempotency(this.#catalog, clock),
       backups: () => this.#backups?.manager,
     })
     if (objectStore === undefined) return
-    const { registry, pool } = this.#cells
+    const { registry, local } = this.#cells
     const onRestored = (id: string) => this.#cells.restored(id)
-    this.#backups = new StoreBackups({ ...parts, objectStore, registry, pool, onRestored })
+    this.#backups = new StoreBackups({ ...parts, objectStore, registry, pool: local.pool, onRestored })
   }
 
   /**
@@ -120,6 +124,14 @@ export class CellStore {
    */
   static openOrCreate(directory: string, options: StoreOptions = {}): Promise<CellStore> {
     return startStore('open-or-create', directory, options, CATALOG_TABLES, (parts) => new CellStore(parts))
+  }
+
+  /**
+   * The same, with the cells open in other processes. @internal For `cellstore serve`.
+   */
+  static openHosted(directory: string, options: StoreOptions, remote: RemoteCells): Promise<CellStore> {
+    const build = (parts: StoreParts) => new CellStore(parts, remote)
+    return startStore('open-or-create', directory, options, CATALOG_TABLES, build)
   }
 
   get id(): string {
@@ -167,6 +179,16 @@ export class CellStore {
     this.#cells.delete(id)
   }
 
+  /**
+   * Deletes a cell that is open in another process. @internal
+   *
+   * @throws `cell_not_found`
+   */
+  async deleteHostedCell(id: string): Promise<void> {
+    if (this.#remote === undefined) this.#cells.delete(id)
+    else await this.#cells.deleteRemote(id, this.#remote)
+  }
+
   /** What the catalog says of a cell, also of a deleted one. */
   findCell(id: string): CellRecord | undefined {
     return this.#cells.registry.find(id)
@@ -188,12 +210,21 @@ export class CellStore {
    * @throws `cell_not_found`, `no_backup`, and as `backups.restore()`
    */
   async ensureLocal(id: string): Promise<void> {
-    await this.#cells.ensureLocal(id)
+    await this.#cells.local.ensureLocal(id)
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once if there is none. */
   async catalogStored(): Promise<void> {
     await this.#backups?.catalogStored()
+  }
+
+  /** What a host has to tell: see {@link HostEvents}. @internal */
+  get hostEvents(): HostEvents {
+    return {
+      changed: (id) => this.#backups?.cellChanged(id),
+      expiryChanged: () => this.#cells.expiryChanged(),
+      restored: (id, manifest) => this.#backups?.cellRestored(id, manifest),
+    }
   }
 
   /** Tells commands on this machine where the node listens. */
@@ -226,7 +257,8 @@ export class CellStore {
       () => this.#backups?.finish(deadline.signal),
       () => this.apiKeys.flush(),
       () => this.#backups?.stop(deadline.signal),
-      () => this.#cells.pool.closeAll(),
+      () => this.#remote?.stop(deadlineMs),
+      () => this.#cells.local.pool.closeAll(),
       () => this.#catalog.close(),
       () => this.#state.close(),
       () => this.#objectStore?.close(),

@@ -17,8 +17,8 @@ export interface BackupComponents {
   spoolDirectory: string
   /** How many restorable versions of a cell to keep; undefined keeps all. */
   keep: number | undefined
-  /** Resolves once every change of the catalog so far is in the object store. */
-  catalogStored(): Promise<void>
+  /** Resolves once every change of the catalog so far is in the object store. None where another process has the catalog. */
+  catalogStored?: (() => Promise<void>) | undefined
   /** Told when a cell has changed for the first time since its newest backup. */
   onChange(cellId: string): void
   /** Told when backups go to another place than before, where nothing is stored yet. */

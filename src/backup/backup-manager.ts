@@ -226,16 +226,19 @@ export class BackupManager {
     ).catch((error) => {
       throw this.#isThere(cellId) ? error : cellNotFound()
     })
-    await this.#catalogStored(options.signal)
+    await this.ensureCatalogStored(options.signal)
     return result
   }
 
   /**
    * Whoever restores a cell from nothing needs the account and the key: they are in the catalog. That its newest backup
    * was stored is not enough: an object store can have been emptied, or set back to an older copy.
+   *
+   * @internal
    */
-  async #catalogStored(signal: AbortSignal | undefined): Promise<void> {
+  async ensureCatalogStored(signal?: AbortSignal): Promise<void> {
     const { storeId, objectStore, catalogStored, onCatalogLost } = this.#c
+    if (catalogStored === undefined) return
     await catalogStored()
     const newest = this.#trackers.get(storeId).progress.chain?.versions.at(-1)
     if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return

@@ -81,7 +81,7 @@ export class CellRestorer {
     subjects.replace(cellId, () => installRestored(paths))
     // A cell that was set back is changed: until it is backed up, the newest version is not the state that it is in.
     this.#beginHistory(cellId, newest, version !== newest)
-    subjects.restored(cellId, manifest)
+    await subjects.restored(cellId, manifest)
     if (version !== newest) this.#c.onChange(cellId)
     return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
   }

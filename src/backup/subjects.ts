@@ -18,6 +18,6 @@ export interface BackupSubjects {
    * be closed properly, because it is damaged, is no reason not to replace it.
    */
   replace(cellId: string, install: () => void): void
-  /** The cell was restored: it is there again, whatever the catalog said. */
-  restored(cellId: string, manifest: ManifestHead): void
+  /** The cell was restored: once this is done the catalog knows it again, whatever it said before. */
+  restored(cellId: string, manifest: ManifestHead): void | Promise<void>
 }

@@ -1,7 +1,7 @@
 import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
-import { GroupCommit } from './group-commit.ts'
+import { type BeforeCommit, GroupCommit, type GroupWork, type Outcome } from './group-commit.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -176,6 +176,22 @@ export class CellDatabase {
   }
 
   /**
+   * The same for a group that the caller has gathered, at once: each piece of work is settled when this returns.
+   *
+   * @param beforeCommit may write what is to be committed together with the work; throws what must undo it
+   */
+  commitGroup(works: readonly GroupWork[], beforeCommit?: BeforeCommit): void {
+    this.assertUsable()
+    this.#group.commit(
+      works.map((work) => ({
+        run: () => work.run(),
+        settle: (outcome) => work.settle(this.#translated(outcome)),
+      })),
+      beforeCommit,
+    )
+  }
+
+  /**
    * Runs a change of the engine's own, with the bookkeeping of a commit.
    *
    * @param weight how many ordinary row changes it is worth in log length
@@ -344,6 +360,10 @@ export class CellDatabase {
   #setLost(lost: boolean): void {
     this.#lost = lost
     this.usable = this.#open && !this.#lost && this.#quarantined === undefined
+  }
+
+  #translated(outcome: Outcome): Outcome {
+    return outcome.ok ? outcome : { ok: false, error: this.#failureOrOwn(outcome.error) }
   }
 
   /** Errors of the caller's own code inside a transaction stay what they are; only the driver's are translated. */

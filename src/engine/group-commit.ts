@@ -12,13 +12,22 @@ export interface GroupTarget {
   run<T>(work: () => T): T
 }
 
-interface Entry {
-  work: () => unknown
-  resolve: (value: unknown) => void
-  reject: (error: unknown) => void
+/** What became of a piece of work. */
+export type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown }
+
+/** A piece of work that may share a transaction, and so an fsync, with others. */
+export interface GroupWork {
+  /** May run a second time, when a neighbour ended the whole transaction; so it must do nothing but touch the cell. */
+  run(): unknown
+  /** Called once, when the outcome is final: what succeeded is committed. Must not throw. */
+  settle(outcome: Outcome): void
 }
 
-type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown }
+/**
+ * Called inside each transaction right before its COMMIT, with the work that it holds and what came of it: the last
+ * moment to make a note of the transaction in itself. The outcomes are final only if the COMMIT succeeds.
+ */
+export type BeforeCommit = (works: readonly GroupWork[], outcomes: readonly Outcome[]) => void
 
 /** Pieces of work in one group: bounds how long the event loop is held before the fsync. */
 const GROUP_MAX = 512
@@ -27,13 +36,10 @@ const GROUP_MAX = 512
  * Group commit: work that arrives in one turn of the event loop shares a transaction, and so one fsync. Each piece has a
  * savepoint of its own, so that no request sees another's failure or rollback, and nothing is answered before the
  * COMMIT that holds it (invariant 8).
- *
- * Work may be run a second time, when a neighbour ended the whole transaction or made its COMMIT fail; so it must do
- * nothing but touch the cell.
  */
 export class GroupCommit {
   readonly #target: GroupTarget
-  #queue: Entry[] = []
+  #queue: GroupWork[] = []
   #scheduled = false
 
   constructor(target: GroupTarget) {
@@ -44,16 +50,25 @@ export class GroupCommit {
     return this.#queue.length > 0
   }
 
-  add<T>(work: () => T): Promise<T> {
+  /** Joins the group that is committed at the end of this turn of the event loop. */
+  add<T>(run: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
-      this.#queue.push({ work, resolve: resolve as (value: unknown) => void, reject })
+      this.#queue.push({
+        run,
+        settle: (outcome) => (outcome.ok ? resolve(outcome.value as T) : reject(outcome.error)),
+      })
       this.#schedule()
     })
   }
 
   /** Commits what is queued, now. */
   flush(): void {
-    while (this.#queue.length > 0) this.#commitNext()
+    while (this.#queue.length > 0) this.commit(this.#queue.splice(0, GROUP_MAX))
+  }
+
+  /** Commits a group that the caller has gathered, now. Never throws: whatever happens is some work's outcome. */
+  commit(group: readonly GroupWork[], beforeCommit?: BeforeCommit): void {
+    new Group(this.#target, beforeCommit).commit(group)
   }
 
   #schedule(): void {
@@ -62,46 +77,56 @@ export class GroupCommit {
     setImmediate(() => {
       this.#scheduled = false
       if (this.#queue.length === 0) return
-      this.#commitNext()
+      this.commit(this.#queue.splice(0, GROUP_MAX))
       if (this.#queue.length > 0) this.#schedule()
     })
   }
+}
 
-  /** Never throws: whatever happens is some entry's answer. */
-  #commitNext(): void {
-    const group = this.#queue.splice(0, GROUP_MAX)
-    try {
-      this.#commit(group)
-    } catch (error) {
-      for (const entry of group) entry.reject(error)
-    }
+/** One group on its way, in as few transactions as its neighbours allow. */
+class Group {
+  readonly #target: GroupTarget
+  readonly #beforeCommit: BeforeCommit | undefined
+
+  constructor(target: GroupTarget, beforeCommit: BeforeCommit | undefined) {
+    this.#target = target
+    this.#beforeCommit = beforeCommit
   }
 
-  #commit(group: Entry[]): void {
+  commit(group: readonly GroupWork[]): void {
     let rest = group
-    while (rest.length > 1 && this.#target.canShare()) rest = this.#commitTogether(rest)
-    for (const entry of rest) this.#settleAlone(entry)
+    try {
+      while (rest.length > 1 && this.#target.canShare()) rest = this.#commitTogether(rest)
+    } catch (error) {
+      for (const work of rest) work.settle({ ok: false, error })
+      return
+    }
+    for (const work of rest) this.#settleAlone(work)
   }
 
-  /** @returns what is still to be done */
-  #commitTogether(group: Entry[]): Entry[] {
+  /**
+   * @returns what is still to be done
+   * @throws what makes all of the group fail; nothing of it is settled then
+   */
+  #commitTogether(group: readonly GroupWork[]): readonly GroupWork[] {
     const target = this.#target
     target.begin()
     const outcomes: Outcome[] = []
-    for (const { work } of group) {
+    for (const work of group) {
       outcomes.push(this.#run(work))
       if (!target.inTransaction) return this.#withoutCulprit(group, outcomes.length - 1)
     }
     try {
+      this.#beforeCommit?.(group, outcomes)
       target.commit()
     } catch (error) {
       target.rollback()
       if (!isConstraint(error)) throw error
       // Somebody broke a deferred foreign key, and only COMMIT found out: who it was shows when each commits alone.
-      for (const entry of group) this.#settleAlone(entry)
+      for (const work of group) this.#settleAlone(work)
       return []
     }
-    settle(group, outcomes)
+    for (const [i, work] of group.entries()) work.settle(outcomes[i] as Outcome)
     return []
   }
 
@@ -109,35 +134,33 @@ export class GroupCommit {
    * One piece of work ended the whole transaction, and those before it are undone with it. Its neighbours must not
    * notice: those before it are run again together, then it alone, and the rest goes on.
    */
-  #withoutCulprit(group: Entry[], at: number): Entry[] {
+  #withoutCulprit(group: readonly GroupWork[], at: number): readonly GroupWork[] {
     this.#target.rollback()
-    this.#commit(group.slice(0, at))
-    this.#settleAlone(group[at] as Entry)
+    this.commit(group.slice(0, at))
+    this.#settleAlone(group[at] as GroupWork)
     return group.slice(at + 1)
   }
 
-  #run(work: () => unknown): Outcome {
+  #run(work: GroupWork): Outcome {
     try {
-      return { ok: true, value: this.#target.savepoint(work) }
+      return { ok: true, value: this.#target.savepoint(() => work.run()) }
     } catch (error) {
       return { ok: false, error }
     }
   }
 
-  #settleAlone(entry: Entry): void {
+  #settleAlone(work: GroupWork): void {
+    let outcome: Outcome
     try {
-      entry.resolve(this.#target.run(entry.work))
+      outcome = this.#target.run(() => {
+        const done: Outcome = { ok: true, value: work.run() }
+        this.#beforeCommit?.([work], [done])
+        return done
+      })
     } catch (error) {
-      entry.reject(error)
+      outcome = { ok: false, error }
     }
-  }
-}
-
-function settle(group: Entry[], outcomes: Outcome[]): void {
-  for (const [i, entry] of group.entries()) {
-    const outcome = outcomes[i] as Outcome
-    if (outcome.ok) entry.resolve(outcome.value)
-    else entry.reject(outcome.error)
+    work.settle(outcome)
   }
 }
 

@@ -1,0 +1,36 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import type { CellDatabase } from '../engine/cell-database.ts'
+import type { Clock } from '../engine/clock.ts'
+import { DELETE_EXPIRED, NEXT_EXPIRY } from './queries.ts'
+
+/** A batch that takes longer is followed by a smaller one. */
+const BATCH_MS_MAX = 3
+const BATCH_MIN = 16
+const BATCH_MAX = 1_024
+
+/**
+ * Removes the expired entries of an open cell, in batches so small that none holds up the event loop for more than a few
+ * milliseconds, with a turn of the loop between them.
+ *
+ * @returns when the next entry expires, in epoch milliseconds; null if none will; undefined if it was stopped before the end
+ */
+export async function collectExpired(
+  database: CellDatabase,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<number | null | undefined> {
+  const remove = database.prepare(DELETE_EXPIRED)
+  let batch = BATCH_MIN
+  while (!signal.aborted && database.open) {
+    const started = clock.monotonic()
+    // A lost deletion of what is expired is made again: it needs no fsync of its own.
+    const removed = database.withoutSync(() =>
+      database.write(() => remove.run(clock.now(), batch).changes, batch),
+    )
+    if (removed < batch) return database.prepare(NEXT_EXPIRY).pluck().get() as number | null
+    const slow = clock.monotonic() - started > BATCH_MS_MAX
+    batch = slow ? Math.max(BATCH_MIN, batch / 2) : Math.min(BATCH_MAX, batch * 2)
+    await turnOfTheLoop()
+  }
+  return undefined
+}
