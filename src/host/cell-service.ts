@@ -1,4 +1,11 @@
-import type { BackupList, BackupResult, RestoreResult } from '../backup/backup-manager.ts'
+import type {
+  BackupKind,
+  BackupList,
+  BackupOptions,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from '../backup/backup-manager.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 
 /**
@@ -24,9 +31,15 @@ export interface CellService {
   /** The cell's database file and write-ahead log, in bytes. */
   sizeBytes(cellId: string): Promise<number>
 
-  backup(cellId: string, kind: 'snapshot' | 'incremental', signal?: AbortSignal): Promise<BackupResult>
+  /** Brings a cell's data back if it is not on this machine, however long that takes. @throws `no_backup` */
+  ensureLocal(cellId: string): Promise<void>
 
-  restore(cellId: string, accountId: string, version?: string, signal?: AbortSignal): Promise<RestoreResult>
+  /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
+  deleteCell(cellId: string): Promise<void>
+
+  backup(cellId: string, kind: BackupKind, options?: BackupOptions): Promise<BackupResult>
+
+  restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>
 
   /** @param page.accountId only if the cell is this account's: asked where the catalog does not know the cell */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
@@ -41,6 +54,6 @@ export interface ExecuteOptions {
 
 export interface BackupPageOptions {
   cursor?: string | undefined
-  limit: number
+  limit?: number | undefined
   accountId?: string | undefined
 }

@@ -1,4 +1,11 @@
-import type { BackupList, BackupResult, RestoreResult } from '../backup/backup-manager.ts'
+import type {
+  BackupKind,
+  BackupList,
+  BackupOptions,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from '../backup/backup-manager.ts'
 import type { Cell } from '../cell.ts'
 import type { SqlPolicy } from '../engine/cell-database.ts'
 import { StatementCache } from '../engine/statement-cache.ts'
@@ -64,21 +71,20 @@ export class InProcessService implements CellService {
     return this.#store.cellSizeBytes(cellId)
   }
 
-  async backup(
-    cellId: string,
-    kind: 'snapshot' | 'incremental',
-    signal?: AbortSignal,
-  ): Promise<BackupResult> {
-    return await this.#store.backups[kind](cellId, { signal })
+  async ensureLocal(cellId: string): Promise<void> {
+    await this.#store.ensureLocal(cellId)
   }
 
-  async restore(
-    cellId: string,
-    accountId: string,
-    version?: string,
-    signal?: AbortSignal,
-  ): Promise<RestoreResult> {
-    return await this.#store.backups.restore(cellId, { accountId, version, signal })
+  async deleteCell(cellId: string): Promise<void> {
+    this.#store.deleteCell(cellId)
+  }
+
+  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+    return await this.#store.backups[kind](cellId, options)
+  }
+
+  async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
+    return await this.#store.backups.restore(cellId, options)
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {

@@ -21,7 +21,7 @@ export const restore = archiveActionWith(
   async (call, { version }) => {
     const { context, accountId, cellId, cell } = call
     try {
-      const result = await context.service.restore(cellId, accountId, version)
+      const result = await context.service.restore(cellId, { accountId, version })
       const { kind, sizeBytes, durationMs } = result
       return ok({
         restored: true,

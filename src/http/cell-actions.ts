@@ -47,8 +47,8 @@ export const getCell = cellAction(async (call) => {
   return ok({ ...encodeCell(call.cell), size_bytes, ...(await lastBackup(call)) })
 })
 
-export const deleteCell = cellAction(({ context, cellId }) => {
-  context.store.deleteCell(cellId)
+export const deleteCell = cellAction(async ({ context, cellId }) => {
+  await context.service.deleteCell(cellId)
   return ok({ id: cellId, deleted: true })
 })
 

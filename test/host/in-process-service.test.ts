@@ -147,7 +147,7 @@ test('the time of a statement is its own, not that of its group', async () => {
 test('without an object store, backups say so', async () => {
   const code = 'object_store_not_configured'
   await expect(service.backup(id, 'snapshot')).rejects.toMatchObject({ code })
-  await expect(service.restore(id, 'account')).rejects.toMatchObject({ code })
+  await expect(service.restore(id, { accountId: 'account' })).rejects.toMatchObject({ code })
   await expect(service.listBackups(id, { limit: 1 })).rejects.toMatchObject({ code })
 })
 

@@ -110,7 +110,15 @@ describe('the table of statuses', () => {
 /** A service of which every method fails alike. */
 function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)
-  return { execute: fail, sizeBytes: fail, backup: fail, restore: fail, listBackups: fail }
+  return {
+    execute: fail,
+    sizeBytes: fail,
+    ensureLocal: fail,
+    deleteCell: fail,
+    backup: fail,
+    restore: fail,
+    listBackups: fail,
+  }
 }
 
 describe.each(TRANSPORTS)('through %s', (_name, transport) => {

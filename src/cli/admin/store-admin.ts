@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import type { BackupKind } from '../../backup/backup-manager.ts'
 import type { CellRecord } from '../../engine/cell-registry.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { CellService } from '../../host/cell-service.ts'
@@ -76,7 +75,7 @@ export class StoreAdmin implements AdminService {
   }
 
   async deleteCell({ cell }: { cell: string }) {
-    this.#store.deleteCell(cell)
+    await this.#service.deleteCell(cell)
     return { id: cell, deleted: true as const }
   }
 
@@ -84,22 +83,21 @@ export class StoreAdmin implements AdminService {
     const limits = DEFAULT_HTTP_LIMITS.result
     const decoded = decodeParams(params, false)
     // A request may not wait for as long as a restore may take; a command may.
-    await this.#store.ensureLocal(cell)
+    await this.#service.ensureLocal(cell)
     const result = await this.#service.execute(cell, { op: 'sql', sql, params: decoded, limits })
     return encodeSqlResult(result)
   }
 
   async backup({ cell, kind }: BackupInput, transfer: Transfer = {}) {
-    const method: BackupKind = kind
-    return backupDocument(await this.#store.backups[method](cell, transfer))
+    return backupDocument(await this.#service.backup(cell, kind, transfer))
   }
 
   async restore({ cell, version }: { cell: string; version?: string | undefined }, transfer: Transfer = {}) {
-    return restoreDocument(await this.#store.backups.restore(cell, { version, ...transfer }))
+    return restoreDocument(await this.#service.restore(cell, { version, ...transfer }))
   }
 
   async listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }) {
-    const { backups, nextCursor } = await this.#store.backups.list(cell, { cursor })
+    const { backups, nextCursor } = await this.#service.listBackups(cell, { cursor })
     return { backups: backups.map(storedBackupDocument), next_cursor: nextCursor }
   }
 
