@@ -45,11 +45,11 @@ function microseconds(count: number, run: (key: string) => void): number {
   return ((performance.now() - started) * 1_000) / count
 }
 
-const get = sideBySide(ROUNDS, {
+const get = await sideBySide(ROUNDS, {
   ours: () => microseconds(GETS, (key) => kv.get(key)),
   bare: () => microseconds(GETS, (key) => bareGet.get(key, Date.now())),
 })
-const put = sideBySide(ROUNDS, {
+const put = await sideBySide(ROUNDS, {
   ours: () => microseconds(PUTS, (key) => kv.put(key, `${value}${++puts}`)),
   bare: () => microseconds(PUTS, (key) => barePut.run(key, `${value}${++puts}`, null)),
 })

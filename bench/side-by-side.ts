@@ -1,13 +1,13 @@
 /** Runs each contender in turn, again and again, so that what disturbs the machine disturbs all of them alike. */
-export function sideBySide<Name extends string>(
+export async function sideBySide<Name extends string>(
   rounds: number,
-  contenders: Record<Name, () => number>,
-): Record<Name, number> {
+  contenders: Record<Name, () => number | Promise<number>>,
+): Promise<Record<Name, number>> {
   const names = Object.keys(contenders) as Name[]
   const results = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>
-  for (const name of names) contenders[name]()
+  for (const name of names) await contenders[name]()
   for (let round = 0; round < rounds; round++)
-    for (const name of names) results[name].push(contenders[name]())
+    for (const name of names) results[name].push(await contenders[name]())
   return Object.fromEntries(names.map((name) => [name, median(results[name])])) as Record<Name, number>
 }
 

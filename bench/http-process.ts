@@ -1,0 +1,111 @@
+import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process'
+import { type EventEmitter, once } from 'node:events'
+import fs from 'node:fs'
+import path from 'node:path'
+import type { Load, LoadResult } from './http-load.ts'
+
+const here = import.meta.dirname
+const ENTRY = path.join(here, '..', 'dist', 'cellstore.js')
+
+/** Without settings of the user's own, which would make this another benchmark. */
+const environment = Object.fromEntries(
+  Object.entries(process.env).filter(([name]) => !name.startsWith('CELLSTORE_')),
+)
+
+/** A server in a process of its own. */
+export interface Served {
+  port: number
+  /** The key that it made; none if it knows none. */
+  key: string
+  pid: number
+  stop(): Promise<void>
+}
+
+export function startBaseline(directory: string): Promise<Served> {
+  fs.mkdirSync(directory, { recursive: true })
+  return start([path.join(here, 'http-baseline.ts'), directory])
+}
+
+/** The command that users run, with whatever flags. */
+export function startCellstore(directory: string, flags: readonly string[]): Promise<Served> {
+  const dataDir = path.join(directory, 'data')
+  return start([
+    ENTRY,
+    'serve',
+    '--port',
+    '0',
+    '--data-dir',
+    dataDir,
+    '--log-level',
+    'warn',
+    '--json',
+    ...flags,
+  ])
+}
+
+/** Whether this build's `serve` has a flag. */
+export function knowsFlag(flag: string): boolean {
+  return execFileSync(process.execPath, [ENTRY, 'serve', '--help'], { encoding: 'utf8' }).includes(flag)
+}
+
+async function start(args: string[]): Promise<Served> {
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env: environment })
+  const line = await firstOf(child, child.stdout, 'data')
+  const { address, first_key } = JSON.parse(String(line)) as { address: string; first_key?: { key: string } }
+  return {
+    port: Number(new URL(address).port),
+    key: first_key?.key ?? '',
+    pid: child.pid as number,
+    stop: async () => {
+      const exited = once(child, 'exit')
+      child.kill('SIGTERM')
+      await exited
+    },
+  }
+}
+
+/** What an event brings, unless the process ends before. */
+async function firstOf(child: ChildProcess, emitter: EventEmitter, event: string): Promise<unknown> {
+  const settled = new AbortController()
+  const { signal } = settled
+  const ended = once(child, 'exit', { signal }).then(([code]) => {
+    throw new Error(`A process of the benchmark ended with ${code}.`)
+  })
+  try {
+    const [value] = await Promise.race([once(emitter, event, { signal }), ended])
+    return value
+  } finally {
+    ended.catch(() => {})
+    settled.abort()
+  }
+}
+
+/** The load's process: what it costs must not be the server's cost. */
+export class Client {
+  readonly #child = fork(path.join(here, 'http-load.ts'))
+
+  async run(load: Load): Promise<LoadResult> {
+    this.#child.send(load)
+    return (await firstOf(this.#child, this.#child, 'message')) as LoadResult
+  }
+
+  stop(): void {
+    this.#child.disconnect()
+  }
+}
+
+/** Milliseconds of processor time that a process and its children have had; NaN where the system does not tell. */
+export function cpuMs(pid: number): number {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    const own = (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK
+    const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
+    return children.reduce((sum, child) => sum + cpuMs(Number(child)), own)
+  } catch {
+    return Number.NaN
+  }
+}
+
+/** The unit of /proc is a hundredth of a second on every Linux. */
+const MS_PER_TICK = 10

@@ -1,0 +1,124 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { Client, cpuMs, knowsFlag, type Served, startBaseline, startCellstore } from './http-process.ts'
+import { HEAD, median, report, sideBySide } from './side-by-side.ts'
+
+/**
+ * GET and durable PUT of entries over HTTP, through the built `cellstore serve` with its key checked, next to a bare
+ * node:http + better-sqlite3 server with the same group commit; and, where the build has hosts, hosted next to in-process.
+ */
+const CONNECTIONS = 32
+const KEYS = 1_000
+const CELLS = 1_000
+const ROUNDS = Number(process.env['CELLSTORE_BENCH_ROUNDS'] ?? 5)
+const ROUND_MS = Number(process.env['CELLSTORE_BENCH_ROUND_MS'] ?? 2_000)
+const HOSTS_FLAG = '--hosts'
+
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-http-'))
+const client = new Client()
+const hasHosts = knowsFlag(HOSTS_FLAG)
+const running: Served[] = []
+
+/** Someone who can be asked for entries, under paths of their own. */
+interface Contender {
+  server: Served
+  paths: string[]
+}
+const keys = Array.from({ length: KEYS }, (_, i) => `key:${i}`)
+
+async function bare(): Promise<Contender> {
+  const server = await startBaseline(path.join(directory, 'bare'))
+  running.push(server)
+  return { server, paths: keys.map((key) => `/${key}`) }
+}
+
+async function cellstore(name: string, ...flags: string[]): Promise<Contender> {
+  const server = await startCellstore(path.join(directory, name), flags)
+  running.push(server)
+  const cell = await createCell(server)
+  return { server, paths: keys.map((key) => `${cell}/kv/${key}`) }
+}
+
+async function createCell({ port, key }: Served): Promise<string> {
+  const response = await fetch(`http://127.0.0.1:${port}/v1/databases`, {
+    method: 'POST',
+    headers: { 'x-api-key': key },
+  })
+  const { id } = (await response.json()) as { id: string }
+  return `/v1/databases/${id}`
+}
+
+/** One key in each of many cells of a server. */
+async function manyCells({ server }: Contender): Promise<Contender> {
+  const paths: string[] = []
+  for (let i = 0; i < CELLS; i++) paths.push(`${await createCell(server)}/kv/key`)
+  return { server, paths }
+}
+
+/** Processor time in µs a request, of each round: the measure that a busy machine disturbs least. */
+let costs = new Map<Contender, number[]>()
+
+async function rate(method: 'GET' | 'PUT', contender: Contender): Promise<number> {
+  const { server, paths } = contender
+  const headers = server.key === '' ? '' : `x-api-key: ${server.key}\r\n`
+  const before = cpuMs(server.pid)
+  const result = await client.run({
+    port: server.port,
+    method,
+    paths,
+    headers,
+    connections: CONNECTIONS,
+    durationMs: ROUND_MS,
+  })
+  const cost = ((cpuMs(server.pid) - before) * 1_000) / result.count
+  costs.set(contender, [...(costs.get(contender) ?? []), cost])
+  return result.rate
+}
+
+/** Two contenders, one row. */
+async function compare(
+  what: string,
+  method: 'GET' | 'PUT',
+  [ours, theirs]: [Contender, Contender],
+  { aim, of }: { aim: number; of: string },
+): Promise<void> {
+  costs = new Map()
+  const rates = await sideBySide(ROUNDS, {
+    theirs: () => rate(method, theirs),
+    ours: () => rate(method, ours),
+  })
+  const shown = (name: 'ours' | 'theirs', contender: Contender) =>
+    `${Math.round(rates[name]).toLocaleString('en')}/s (${median(costs.get(contender) ?? []).toFixed(0)} µs)`
+  const ratio = rates.ours / rates.theirs
+  const met = ratio >= aim
+  report({
+    what,
+    ours: shown('ours', ours),
+    theirs: shown('theirs', theirs),
+    ratio,
+    aim: `≥ ${aim} × ${of}`,
+    met,
+  })
+}
+
+try {
+  const baseline = await bare()
+  const served = await cellstore('served')
+  for (const { server, paths } of [baseline, served]) await rate('PUT', { server, paths })
+  console.log(`${CONNECTIONS} connections; in brackets the server's processor time a request\n\n${HEAD}`)
+  await compare('HTTP GET', 'GET', [served, baseline], { aim: 0.8, of: 'bare node:http + better-sqlite3' })
+  await compare('HTTP PUT, durable', 'PUT', [served, baseline], { aim: 0.7, of: 'the same' })
+  if (hasHosts) {
+    const inProcess = await cellstore('in-process', HOSTS_FLAG, '0')
+    await rate('PUT', inProcess)
+    await compare('GET, hosted', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })
+    await compare('PUT, hosted', 'PUT', [served, inProcess], { aim: 0.9, of: 'in process' })
+  }
+  const many = await manyCells(served)
+  await compare(`PUT, ${CELLS} cells in turn`, 'PUT', [many, served], { aim: 0.5, of: 'one cell' })
+} finally {
+  client.stop()
+  for (const server of running) await server.stop()
+  fs.rmSync(directory, { recursive: true, force: true })
+}
