@@ -2,6 +2,7 @@ import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { type BeforeCommit, GroupCommit, type GroupWork, type Outcome } from './group-commit.ts'
+import { LogSync } from './log-sync.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -56,6 +57,7 @@ export class CellDatabase {
   readonly #transactions: Transactions
   readonly #group: GroupCommit
   readonly #checkpoints: Checkpoints
+  readonly #log: LogSync
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
   #open = true
@@ -79,6 +81,7 @@ export class CellDatabase {
         lostChanged: (lost) => this.#setLost(lost),
       })
       this.#group = new GroupCommit(this.#transactions)
+      this.#log = new LogSync(path)
       const bounds = { checkpointBytes: settings.checkpointBytes, walBytesMax: settings.limits.walBytesMax }
       this.#checkpoints = new Checkpoints(connection, path, bounds, {
         before: (wal) => hooks.beforeCheckpoint?.(this, wal),
@@ -112,6 +115,7 @@ export class CellDatabase {
       this.pins > 0 ||
       depth > 0 ||
       this.#group.pending ||
+      this.#log.pending ||
       this.#checkpoints.held ||
       this.#quarantined !== undefined
     )
@@ -215,7 +219,7 @@ export class CellDatabase {
   failure(error: unknown): CellError {
     if (this.#open) this.#transactions.checkAfterStatement()
     const failure = toCellError(error, this.#errorContext)
-    if (failure.code === 'cell_quarantined' && this.#quarantined === undefined) this.#quarantine(failure)
+    if (failure.code === 'cell_quarantined') this.#quarantine(failure)
     return failure
   }
 
@@ -229,11 +233,43 @@ export class CellDatabase {
   /** Switches off the fsync of commits while `run` works, for changes that need not survive a power loss by themselves. */
   withoutSync<T>(run: () => T): T {
     if (this.settings.durability === 'relaxed' || this.#connection.inTransaction) return run()
-    this.#connection.pragma('synchronous = NORMAL')
+    this.#connection.exec('PRAGMA synchronous = NORMAL')
     try {
       return run()
     } finally {
-      this.#connection.pragma('synchronous = FULL')
+      this.#connection.exec('PRAGMA synchronous = FULL')
+    }
+  }
+
+  /**
+   * Runs `run`, whose commits are not fsynced one by one: none of them may be acknowledged before {@link syncLog} has
+   * resolved, which takes the time of one fsync however many cells do so at once. Until then whoever reads the cell sees
+   * what a power loss may take back. Does nothing special to a `relaxed` cell, nor inside a transaction.
+   *
+   * @throws `busy` if the log can't be opened, before anything is run; what `run` throws
+   */
+  commitUnsynced<T>(run: () => T): T {
+    this.assertUsable()
+    if (this.settings.durability === 'relaxed' || this.#connection.inTransaction) return run()
+    try {
+      this.#log.expect()
+    } catch (cause) {
+      throw new CellError('busy', "The cell's log can't be opened now. Try again.", { cause })
+    }
+    return this.withoutSync(run)
+  }
+
+  /**
+   * Resolves once every commit so far is on disk, as it is after each with `synchronous=FULL`. If it rejects, what was
+   * committed since the last one must be refused: whether it stays is not known, and nothing can prove it any more.
+   *
+   * @throws `cell_quarantined`
+   */
+  async syncLog(): Promise<void> {
+    try {
+      await this.#log.sync()
+    } catch (error) {
+      throw this.#quarantine(logLost(error))
     }
   }
 
@@ -303,6 +339,11 @@ export class CellDatabase {
     if (!this.#open) return
     this.#group.flush()
     try {
+      this.#log.syncNow()
+    } catch (error) {
+      this.#quarantine(logLost(error))
+    }
+    try {
       if (this.usable) this.#checkpoints.run('TRUNCATE')
     } catch (error) {
       this.#failed(error)
@@ -351,10 +392,13 @@ export class CellDatabase {
     if (failure !== this.#quarantined) this.#hooks.failed?.(failure)
   }
 
-  #quarantine(error: CellError): void {
+  /** @returns the reason that everybody is told from here on: the first one stays */
+  #quarantine(error: CellError): CellError {
+    if (this.#quarantined !== undefined) return this.#quarantined
     this.#quarantined = error
     this.usable = false
     this.#hooks.failed?.(error)
+    return error
   }
 
   #setLost(lost: boolean): void {
@@ -370,6 +414,11 @@ export class CellDatabase {
   #failureOrOwn(error: unknown): unknown {
     return isSqliteError(error) ? this.failure(error) : error
   }
+}
+
+/** After an fsync that failed, one that succeeds may not have stored what the first one did not. */
+function logLost(cause: unknown): CellError {
+  return new CellError('cell_quarantined', "The cell's log could not be stored on the disk.", { cause })
 }
 
 /** Set at every open: none of these is kept in the file, save for the journal mode. One call: each costs a statement. */
