@@ -213,7 +213,7 @@ export class BackupManager {
     const abort = () => this.#abort.abort(closedError())
     if (deadline.aborted) abort()
     else deadline.addEventListener('abort', abort, { once: true })
-    await this.#queues.idle()
+    await Promise.all([this.#queues.idle(), this.#runner.stop()])
     deadline.removeEventListener('abort', abort)
   }
 

@@ -16,6 +16,7 @@ import { compareVersions, keyBefore, parseVersion, versionOf } from './object-ke
 import { ObjectStoreClaim } from './object-store-claim.ts'
 import { pruneVersions } from './retention.ts'
 import type { StoredVersion } from './stored-manifest.ts'
+import { UploadSweep } from './upload-sweep.ts'
 
 const VERSION_ATTEMPTS = 5
 
@@ -25,6 +26,7 @@ export class BackupRunner {
   readonly #catalogue: BackupCatalogue
   readonly #trackers: ChangeTrackers
   readonly #claim: ObjectStoreClaim
+  readonly #sweep: UploadSweep
 
   /** @param signal ends what no single caller can */
   constructor(
@@ -36,12 +38,13 @@ export class BackupRunner {
     this.#c = c
     this.#catalogue = catalogue
     this.#trackers = trackers
-    const { objectStore, storeId, clock, progress } = c
+    const { objectStore, storeId, clock, log, progress } = c
     const onNewTarget = () => {
       trackers.startAnew()
       c.onNewTarget()
     }
     this.#claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onNewTarget, signal)
+    this.#sweep = new UploadSweep(objectStore, clock, log)
   }
 
   /** @param keep restorable versions to keep; undefined keeps all */
@@ -55,6 +58,7 @@ export class BackupRunner {
     const { cell_id: cellId } = identity
     options.signal?.throwIfAborted()
     await this.#claim.ensure()
+    this.#sweep.lookIfDue()
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
       const tracker = this.#trackers.get(cellId)
@@ -71,6 +75,11 @@ export class BackupRunner {
         unpin()
       }
     }
+  }
+
+  /** Ends what runs beside the backups. */
+  async stop(): Promise<void> {
+    await this.#sweep.stop()
   }
 
   #backup(identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions): CellBackup {

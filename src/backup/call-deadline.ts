@@ -20,6 +20,7 @@ export class CallDeadline implements Disposable {
   readonly #patience: Patience
   readonly #sources: AbortSignal[]
   #timer: Timer | undefined
+  #before: AbortSignal | undefined
 
   /** @param signals the caller's and the store's own; what aborts them, where it is a `CellError`, is kept. */
   constructor(clock: Clock, patience: Patience, ...signals: (AbortSignal | undefined)[]) {
@@ -49,6 +50,14 @@ export class CallDeadline implements Disposable {
     }, ms)
   }
 
+  /** Lets the time begin only when another call ends: for what has to be heard out whatever becomes of that call. */
+  beginAfter({ signal }: CallDeadline): void {
+    this.#timer?.cancel()
+    this.#before = signal
+    signal.addEventListener('abort', this.#onBegin)
+    if (signal.aborted) this.#onBegin()
+  }
+
   /** Settles as `work` does, or rejects as soon as the call's time is over. `work` itself is not stopped by that. */
   async race<T>(work: Promise<T>): Promise<T> {
     const { signal } = this
@@ -72,7 +81,10 @@ export class CallDeadline implements Disposable {
   [Symbol.dispose](): void {
     this.#timer?.cancel()
     for (const source of this.#sources) source.removeEventListener('abort', this.#onAbort)
+    this.#before?.removeEventListener('abort', this.#onBegin)
   }
+
+  readonly #onBegin = () => this.allow(0)
 
   readonly #onAbort = (event: Event) => this.#cancel(event.target as AbortSignal)
 

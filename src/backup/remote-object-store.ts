@@ -77,7 +77,7 @@ export interface RemotePatience extends Patience {
 }
 
 /** Longest time to clear up after a failed put, in milliseconds: a shutdown may be waiting for it. */
-const CLEAN_UP_MS = 15_000
+const CLEAN_UP_MS = 10_000
 
 /** The contract of an object store, kept by means of requests that may fail, be repeated or be answered wrongly. */
 export class RemoteObjectStore implements ObjectStore {

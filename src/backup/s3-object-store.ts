@@ -15,6 +15,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { Upload } from '@aws-sdk/lib-storage'
 import { CellError } from '../errors.ts'
+import { BegunUpload } from './begun-upload.ts'
 import type { CallDeadline } from './call-deadline.ts'
 import { alreadyThere, type PutAttempt, type StoredObject } from './create-only-puts.ts'
 import type { ObjectBody } from './object-store.ts'
@@ -180,21 +181,22 @@ class S3Requests implements RemoteRequests {
       'error',
       () => {},
     )
-    const begun: BegunUpload = { id: undefined, mayHaveMore: false }
+    const begun = new BegunUpload()
     const upload = new Upload({
       client: this.#uploadingClient(key, attempt, begun, call),
       params: { ...params, Body: pieces, ContentLength: body.size },
       partSize: Math.max(partSizeBytes, Math.ceil(body.size / PARTS_MAX)),
       queueSize: concurrency,
-      // It would end an upload once and hide why; #endUploads does it thoroughly.
+      // It would end an upload once and hide why; BegunUpload does it thoroughly.
       leavePartsOnError: true,
     })
     try {
       await upload.done()
-      // The one that was completed is no upload any more.
-      if (begun.mayHaveMore) await this.#endUploads(key, { ...begun, id: undefined }, attempt)
+      begun.completed()
+      await begun.end(key, this, attempt)
     } catch (error) {
-      await this.#endUploads(key, begun, attempt)
+      await begun.end(key, this, attempt)
+      call.signal.throwIfAborted()
       throw error instanceof CellError ? error : s3Failure(error)
     } finally {
       pieces.destroy()
@@ -212,15 +214,14 @@ class S3Requests implements RemoteRequests {
         if ((await this.find(key, call)) !== undefined) throw alreadyThere()
         attempt.begun = true
       }
-      const isFirst = command instanceof CreateMultipartUploadCommand
-      // Until its answer is there, nobody knows whether there is an upload.
-      if (isFirst) begun.mayHaveMore = true
+      if (command instanceof CreateMultipartUploadCommand) begun.asked()
       const bytes = command instanceof UploadPartCommand ? partBytes(command) : 0
-      const answer = await this.#ask(call, (options) => this.#client.send(command, options), bytes)
-      if (isFirst) {
-        begun.id = 'UploadId' in answer ? answer.UploadId : undefined
-        begun.mayHaveMore = answer.$metadata.attempts !== 1
-      }
+      // Only the answer says what there is to clear up: given up, such a request may show what it made afterwards.
+      using hearing = bytes > 0 ? undefined : attempt.allowance('clean-up')
+      hearing?.beginAfter(call)
+      const ask = (options: RequestOptions) => this.#client.send(command, options)
+      const answer = await this.#ask(hearing ?? call, ask, bytes)
+      if ('UploadId' in answer) begun.answered(answer.UploadId, answer.$metadata.attempts)
       stored += bytes
       if (bytes > 0) attempt.onProgress?.(stored)
       return answer
@@ -228,22 +229,6 @@ class S3Requests implements RemoteRequests {
     return new Proxy(this.#client, {
       get: (client, property) => (property === 'send' ? send : Reflect.get(client, property)),
     })
-  }
-
-  /** Ends the uploads that an attempt began; what can't be ended now is left to `sweepUploads`. */
-  async #endUploads(key: string, { id, mayHaveMore }: BegunUpload, attempt: PutAttempt): Promise<void> {
-    using call = attempt.allowance('clean-up')
-    try {
-      if (id !== undefined) await this.endUpload(key, id, call)
-      for (let next: string | undefined; mayHaveMore; mayHaveMore = next !== undefined) {
-        // Puts of one key take turns, so an upload of just this key is one whose begin was repeated or not answered.
-        const page = await this.uploads(key, next, call)
-        for (const upload of page.items) if (upload.key === key) await this.endUpload(key, upload.id, call)
-        next = page.next
-      }
-    } catch {
-      // The failure that led here says more.
-    }
   }
 
   /** Sends a request of so many bytes, with the client's own retries, within the call's time. Rejects with a `CellError`. */
@@ -290,9 +275,3 @@ interface RequestOptions {
 }
 
 type S3Command = Parameters<S3Client['send']>[0]
-
-interface BegunUpload {
-  id: string | undefined
-  /** True where a request to begin was repeated, or its answer lost: then there may be uploads of unknown id. */
-  mayHaveMore: boolean
-}

@@ -1,3 +1,4 @@
+import { setTimeout } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { bufferBody } from '../../src/backup/object-store.ts'
 import type { S3ObjectStore } from '../../src/backup/s3-object-store.ts'
@@ -60,8 +61,9 @@ describe('An upload in parts', () => {
     ['its beginning', isBegin],
     ['a part', isPart],
     ['its end', isComplete],
-  ])('is ended when its caller gives up during %s', async (_, when) => {
+  ])('is ended when its caller gives up during %s, which nobody answers', async (_, when) => {
     const controller = new AbortController()
+    store = place.open({ ...THREE_TRIES, deadlineMs: 300 })
     s3.interfere(when, (_request, { carryOut }) => {
       carryOut()
       controller.abort()
@@ -69,6 +71,36 @@ describe('An upload in parts', () => {
     await expectCode(store.put('large', body, { signal: controller.signal }), 'object_store_unavailable')
     expect([...s3.uploads]).toEqual([])
     expect([...s3.objects.keys()]).toEqual([])
+  })
+
+  it('is ended when its caller gives up before its beginning shows', async () => {
+    const controller = new AbortController()
+    s3.interfere(isBegin, async (_, { carryOut, send }) => {
+      controller.abort()
+      await setTimeout(200)
+      send(carryOut())
+    })
+    await expectCode(store.put('large', body, { signal: controller.signal }), 'object_store_unavailable')
+    // Whoever did not wait for the answer is done by now, and saw nothing to end.
+    await setTimeout(300)
+    expect([...s3.uploads]).toEqual([])
+  })
+
+  it('leaves no object when its caller gives up before its end shows', async () => {
+    const controller = new AbortController()
+    s3.interfere(isComplete, async (_, { carryOut, send }) => {
+      const answered = carryOut()
+      const objects = [...s3.objects]
+      s3.objects.clear()
+      controller.abort()
+      await setTimeout(200)
+      for (const [key, object] of objects) s3.objects.set(key, object)
+      send(answered)
+    })
+    await expectCode(store.put('large', body, { signal: controller.signal }), 'object_store_unavailable')
+    await setTimeout(300)
+    expect([...s3.objects.keys()]).toEqual([])
+    expect([...s3.uploads]).toEqual([])
   })
 
   it('is ended when the store is closed', async () => {
