@@ -1,0 +1,166 @@
+import path from 'node:path'
+import { DiskModel, FileNode, FolderNode, type Node } from './disk-model.ts'
+import { type Argument, type Call, descriptorOf } from './trace.ts'
+
+/** What is recorded of a program so that its disk can be modelled. Calls that change files in other ways are refused. */
+export const DISK_CALLS = [
+  ...['openat', 'creat', 'open', 'close', 'dup', 'dup2', 'dup3', 'fcntl'],
+  ...['write', 'pwrite64', 'writev', 'pwritev', 'pwritev2', 'ftruncate', 'truncate', 'fallocate'],
+  ...['copy_file_range', 'sendfile', 'splice', 'fsync', 'fdatasync', 'sync_file_range', 'syncfs', 'sync'],
+  ...['rename', 'renameat', 'renameat2', 'link', 'linkat', 'symlink', 'symlinkat', 'unlink', 'unlinkat'],
+  ...['mkdir', 'mkdirat', 'rmdir'],
+] as const
+
+interface Descriptor {
+  node: Node
+  /** Where the next write without an offset goes. */
+  position: number
+  appends: boolean
+}
+
+/** A model of the disk below a folder that is empty at first, brought forward by the calls of one process. */
+export class RecordedDisk {
+  readonly model = new DiskModel()
+  readonly #root: string
+  readonly #descriptors = new Map<number, Descriptor>()
+
+  constructor(root: string) {
+    this.#root = root
+  }
+
+  /** @returns true if the call may have changed what a power loss leaves behind */
+  apply(call: Call): boolean {
+    if (call.name === 'close') {
+      this.#descriptors.delete(descriptorOf(call.args[0]))
+      return false
+    }
+    if (call.result < 0) return false
+    switch (call.name) {
+      case 'openat':
+        return this.#open(call)
+      case 'fcntl':
+      case 'dup':
+      case 'dup2':
+      case 'dup3':
+        return this.#duplicate(call)
+      case 'write':
+      case 'writev':
+        return this.#write(call, undefined)
+      case 'pwrite64':
+      case 'pwritev':
+        return this.#write(call, Number(call.args.at(-1)?.text))
+      case 'ftruncate':
+        return this.#truncate(call)
+      case 'fsync':
+      case 'fdatasync':
+        return this.#sync(call)
+      default:
+        return this.#changeNames(call)
+    }
+  }
+
+  #open({ args, result, ended }: Call): boolean {
+    const place = this.#inside(args[1])
+    if (place === undefined) return false
+    const flags = args[2]?.text.split('|') ?? []
+    let node = this.model.find(place)
+    const isNew = node === undefined
+    if (node === undefined) {
+      if (!flags.includes('O_CREAT')) throw new Error(`A file that was not made: ${place.join('/')}`)
+      node = new FileNode()
+      this.model.setNames([{ path: place, node }], ended)
+    } else if (flags.includes('O_TRUNC') && node instanceof FileNode) {
+      node.pending.push({ offset: 0, bytes: undefined, ended })
+    }
+    this.#descriptors.set(result, { node, position: 0, appends: flags.includes('O_APPEND') })
+    return isNew || flags.includes('O_TRUNC')
+  }
+
+  #duplicate({ name, args, result }: Call): boolean {
+    const from = this.#descriptors.get(descriptorOf(args[0]))
+    if (from === undefined || (name === 'fcntl' && !args[1]?.text.startsWith('F_DUPFD'))) return false
+    this.#descriptors.set(result, from)
+    return false
+  }
+
+  #write(call: Call, offset: number | undefined): boolean {
+    const descriptor = this.#descriptorOf(call)
+    if (descriptor === undefined) return false
+    const { node } = descriptor
+    const { bytes } = call.args[1] as Argument
+    if (!(node instanceof FileNode) || bytes === undefined)
+      throw new Error(`A ${call.name} of what is no file`)
+    if (descriptor.appends) throw new Error('Writes that append are not modelled')
+    const written = bytes.subarray(0, call.result)
+    node.pending.push({ offset: offset ?? descriptor.position, bytes: written, ended: call.ended })
+    if (offset === undefined) descriptor.position += written.length
+    return true
+  }
+
+  #truncate(call: Call): boolean {
+    const node = this.#descriptorOf(call)?.node
+    if (!(node instanceof FileNode)) return false
+    node.pending.push({ offset: Number(call.args[1]?.text), bytes: undefined, ended: call.ended })
+    return true
+  }
+
+  #sync(call: Call): boolean {
+    const descriptor = this.#descriptorOf(call)
+    if (descriptor === undefined) return false
+    this.model.sync(descriptor.node, call.began)
+    return true
+  }
+
+  #changeNames(call: Call): boolean {
+    const { name, args, ended } = call
+    const isAt = name.endsWith('at') || name === 'renameat2'
+    const paths = isAt ? [args[1], args[3]] : [args[0], args[1]]
+    const [first, second] = paths.map((argument) => this.#inside(argument))
+    if (first === undefined && second === undefined) return false
+    const node = first && this.model.find(first)
+    const gone = first && { path: first, node: undefined }
+    switch (name) {
+      case 'rename':
+      case 'renameat':
+      case 'renameat2':
+        if (gone === undefined || second === undefined) throw new Error('A rename into or out of the disk')
+        this.model.setNames([gone, { path: second, node }], ended)
+        return true
+      case 'link':
+      case 'linkat':
+        if (second === undefined || node === undefined) throw new Error('A link into or out of the disk')
+        this.model.setNames([{ path: second, node }], ended)
+        return true
+      case 'unlink':
+      case 'unlinkat':
+      case 'rmdir':
+        if (gone !== undefined) this.model.setNames([gone], ended)
+        return true
+      case 'mkdir':
+      case 'mkdirat':
+        if (first !== undefined) this.model.setNames([{ path: first, node: new FolderNode() }], ended)
+        return true
+      default:
+        throw new Error(`${name} is not modelled`)
+    }
+  }
+
+  /** Of a file below the root; one that the model does not know is an error, not something to overlook. */
+  #descriptorOf({ name, args }: Call): Descriptor | undefined {
+    const descriptor = this.#descriptors.get(descriptorOf(args[0]))
+    const shown = /<((?:\\x[0-9a-f]{2})*)>/.exec(args[0]?.text ?? '')?.[1] ?? ''
+    const target = Buffer.from(shown.replaceAll('\\x', ''), 'hex').toString()
+    if (descriptor === undefined && target.startsWith(`${this.#root}/`))
+      throw new Error(`${name} of unknown ${target}`)
+    return descriptor
+  }
+
+  /** The names on the way from the root to a path; undefined for one that is elsewhere. */
+  #inside(argument: Argument | undefined): string[] | undefined {
+    const name = argument?.bytes?.toString()
+    if (name === undefined || !name.startsWith('/')) return undefined
+    const relative = path.relative(this.#root, name)
+    if (relative.startsWith('..')) return undefined
+    return relative === '' ? [] : relative.split('/')
+  }
+}

@@ -1,0 +1,81 @@
+import fs from 'node:fs'
+import readline from 'node:readline'
+
+/** A system call that strace has recorded. */
+export interface Call {
+  name: string
+  args: Argument[]
+  /** What it returned; -1 for an error. */
+  result: number
+  errno: string | undefined
+  /** Its place among all beginnings and ends: what ended before another began is surely done by then. */
+  began: number
+  ended: number
+}
+
+/** Text in quotes is bytes; everything else stays as strace shows it, as `4096` or `O_RDWR|O_CREAT`. */
+export type Argument = { text: string; bytes?: Buffer }
+
+const LINE = /^(\d+) +(.*)$/s
+const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s
+const UNFINISHED = ' <unfinished ...>'
+const WHOLE = /^(\w+)\((.*)\) += (-?\d+|\?)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?.*$/s
+
+/** The calls of a trace that `straceArguments` asked for, in the order in which they ended; one that never did is not there. */
+export async function* readTrace(file: string): AsyncGenerator<Call> {
+  const open = new Map<string, { text: string; began: number }>()
+  let place = 0
+  for await (const line of readline.createInterface({ input: fs.createReadStream(file) })) {
+    const [, thread = '', rest = ''] = LINE.exec(line) ?? []
+    if (rest === '' || rest.startsWith('+++') || rest.startsWith('---')) continue
+    place++
+    if (rest.endsWith(UNFINISHED)) {
+      open.set(thread, { text: rest.slice(0, -UNFINISHED.length), began: place })
+      continue
+    }
+    const resumed = RESUMED.exec(rest)
+    const start = resumed === null ? { text: '', began: place } : open.get(thread)
+    if (start === undefined) throw new Error(`A call goes on that never began: ${rest.slice(0, 200)}`)
+    open.delete(thread)
+    const text = start.text + (resumed?.[1] ?? rest)
+    const [, name, args, result, errno] = WHOLE.exec(text) ?? []
+    if (name === undefined || args === undefined) throw new Error(`Not understood: ${text.slice(0, 200)}`)
+    yield {
+      name,
+      args: splitArguments(args),
+      result: Number(result),
+      errno,
+      began: start.began,
+      ended: place,
+    }
+  }
+}
+
+/** Splits at commas: all text is in hexadecimal, so that none is inside a string; but arrays and structures have some. */
+function splitArguments(text: string): Argument[] {
+  const args: Argument[] = []
+  let depth = 0
+  let from = 0
+  for (let at = 0; at <= text.length; at++) {
+    const char = text[at]
+    if (char === '[' || char === '{') depth++
+    else if (char === ']' || char === '}') depth--
+    else if (at === text.length || (char === ',' && depth === 0)) {
+      args.push(toArgument(text.slice(from, at).trim()))
+      from = at + 1
+    }
+  }
+  return args
+}
+
+function toArgument(text: string): Argument {
+  if (text.endsWith('...')) throw new Error('strace has cut off what was written')
+  if (!text.startsWith('"') && !text.startsWith('[{iov_base')) return { text }
+  const parts = [...text.matchAll(/"((?:\\x[0-9a-f]{2})*)"/g)].map(([, part = '']) => part)
+  return { text: '', bytes: Buffer.from(parts.join('').replaceAll('\\x', ''), 'hex') }
+}
+
+/** The descriptor in an argument such as `21<\x2f…>`; `AT_FDCWD` is none. */
+export function descriptorOf(argument: Argument | undefined): number {
+  return Number.parseInt(argument?.text ?? '', 10)
+}
