@@ -1,8 +1,8 @@
 import { defineConfig } from 'tsup'
 
-/** Two entries: the library, and the command whose first file must run on any Node (see src/cli/cellstore.ts). */
+/** Three entries: the library, the command whose first file must run on any Node (see src/cli/cellstore.ts), and its hosts. */
 export default defineConfig({
-  entry: { index: 'src/index.ts', cellstore: 'src/cli/cellstore.ts' },
+  entry: { index: 'src/index.ts', cellstore: 'src/cli/cellstore.ts', host: 'src/host/host-main.ts' },
   format: ['esm'],
   target: 'node22',
   platform: 'node',

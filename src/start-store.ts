@@ -8,6 +8,7 @@ import { claimPrefix, readStoreId } from './backup/store-identity.ts'
 import { Catalog } from './engine/catalog.ts'
 import { newCellId, StorePaths } from './engine/cell-path.ts'
 import { DirectoryLock } from './engine/directory-lock.ts'
+import { endLeftHosts } from './engine/hosts-lock.ts'
 import type { Limits } from './engine/limits.ts'
 import { NewFiles } from './engine/new-files.ts'
 import { assertSupportedRuntime } from './engine/runtime.ts'
@@ -64,6 +65,8 @@ export async function startStore<T extends StartedStore>(
   try {
     files = new NewFiles(paths.root)
     lock = DirectoryLock.acquire(paths)
+    await endLeftHosts(paths, lock.leftHosts, settings.clock)
+    if (lock.leftHosts.length > 0) lock.publishHosts([])
     const isFirst = await bringUpCatalog(mode, paths, objectStore, settings, tables)
     store = build({ paths, settings, lock, objectStore })
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)

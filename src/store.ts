@@ -10,7 +10,7 @@ import { trackedBy } from './cell-hooks.ts'
 import { Catalog } from './engine/catalog.ts'
 import { CELLS_SCHEMA, type CellListOptions, type CellPage, type CellRecord } from './engine/cell-registry.ts'
 import type { Clock } from './engine/clock.ts'
-import type { DirectoryLock } from './engine/directory-lock.ts'
+import type { DirectoryLock, ProcessIdentity } from './engine/directory-lock.ts'
 import { LocalState } from './engine/local-state.ts'
 import { CellError } from './errors.ts'
 import { databaseSettings } from './local-cells.ts'
@@ -138,6 +138,11 @@ export class CellStore {
     return this.#catalog.storeId
   }
 
+  /** Epoch milliseconds. */
+  get createdAt(): number {
+    return Number(this.#catalog.meta('created_at') ?? 0)
+  }
+
   get clock(): Clock {
     return this.settings.clock
   }
@@ -230,6 +235,11 @@ export class CellStore {
   /** Tells commands on this machine where the node listens. */
   publishSocket(path: string | null): void {
     this.#lock.publishSocket(path)
+  }
+
+  /** Puts processes on record that are about to open cells for this store. @internal */
+  publishHosts(hosts: readonly ProcessIdentity[]): void {
+    this.#lock.publishHosts(hosts)
   }
 
   /** Starts what runs by itself: expiry, the catalog's backup, the schedule. @internal */

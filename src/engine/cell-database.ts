@@ -1,7 +1,7 @@
 import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
-import { type BeforeCommit, GroupCommit, type GroupWork, type Outcome } from './group-commit.ts'
+import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import { LogSync } from './log-sync.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
@@ -80,7 +80,7 @@ export class CellDatabase {
         rolledBack: () => this.#runner?.statements.rolledBack(),
         lostChanged: (lost) => this.#setLost(lost),
       })
-      this.#group = new GroupCommit(this.#transactions)
+      this.#group = new GroupCommit(this.#transactions, (error) => this.#failureOrOwn(error))
       this.#log = new LogSync(path)
       const bounds = { checkpointBytes: settings.checkpointBytes, walBytesMax: settings.limits.walBytesMax }
       this.#checkpoints = new Checkpoints(connection, path, bounds, {
@@ -172,27 +172,15 @@ export class CellDatabase {
   /** Joins the next group commit; resolves with what `work` returns once it is committed. See {@link GroupCommit}. */
   async commit<T>(work: () => T): Promise<T> {
     this.assertUsable()
-    try {
-      return await this.#group.add(work)
-    } catch (error) {
-      throw this.#failureOrOwn(error)
-    }
+    return await this.#group.add(work)
   }
 
   /**
    * The same for a group that the caller has gathered, at once: each piece of work is settled when this returns.
-   *
-   * @param beforeCommit may write what is to be committed together with the work; throws what must undo it
    */
-  commitGroup(works: readonly GroupWork[], beforeCommit?: BeforeCommit): void {
+  commitGroup(works: readonly GroupWork[], events?: GroupEvents): void {
     this.assertUsable()
-    this.#group.commit(
-      works.map((work) => ({
-        run: () => work.run(),
-        settle: (outcome) => work.settle(this.#translated(outcome)),
-      })),
-      beforeCommit,
-    )
+    this.#group.commit(works, events)
   }
 
   /**
@@ -404,10 +392,6 @@ export class CellDatabase {
   #setLost(lost: boolean): void {
     this.#lost = lost
     this.usable = this.#open && !this.#lost && this.#quarantined === undefined
-  }
-
-  #translated(outcome: Outcome): Outcome {
-    return outcome.ok ? outcome : { ok: false, error: this.#failureOrOwn(outcome.error) }
   }
 
   /** Errors of the caller's own code inside a transaction stay what they are; only the driver's are translated. */

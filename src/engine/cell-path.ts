@@ -33,6 +33,11 @@ export class StorePaths {
     return path.join(this.root, 'lock.db')
   }
 
+  /** Locked by the processes that hold cells open for the owner: see hosts-lock.ts. */
+  get hosts(): string {
+    return path.join(this.root, 'hosts.db')
+  }
+
   get owner(): string {
     return path.join(this.root, 'owner.json')
   }

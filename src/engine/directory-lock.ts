@@ -4,13 +4,18 @@ import type { StorePaths } from './cell-path.ts'
 import { replaceFile, writeNewFile } from './durable-files.ts'
 import { type Connection, databaseImage, openConnection } from './sqlite.ts'
 
-/** Who owns a store directory, for people and for commands that look for a running node. */
-export interface Owner {
+export interface ProcessIdentity {
   pid: number
   /** Of the process, in clock ticks since boot: tells a reused pid. Null where the system doesn't say. */
   startTime: number | null
+}
+
+/** Who owns a store directory, for people and for commands that look for a running node. */
+export interface Owner extends ProcessIdentity {
   /** Unix socket of the running node, if it serves one. */
   socket: string | null
+  /** Processes that hold cells open for the owner; a later owner ends those that have outlived it. */
+  hosts: readonly ProcessIdentity[]
 }
 
 /**
@@ -20,12 +25,16 @@ export interface Owner {
 export class DirectoryLock {
   readonly #connection: Connection
   readonly #paths: StorePaths
+  /** What an earlier owner had on record. */
+  readonly leftHosts: readonly ProcessIdentity[]
   #owner: Owner
 
   private constructor(connection: Connection, paths: StorePaths) {
     this.#connection = connection
     this.#paths = paths
-    this.#owner = { pid: process.pid, startTime: processStartTime(process.pid), socket: null }
+    // Until they have ended, those of the owner before stay on record.
+    this.leftHosts = readOwner(paths)?.hosts ?? []
+    this.#owner = { ...processIdentity(process.pid), socket: null, hosts: this.leftHosts }
     this.#publish()
   }
 
@@ -49,6 +58,12 @@ export class DirectoryLock {
   /** Tells others where the node listens. */
   publishSocket(socket: string | null): void {
     this.#owner = { ...this.#owner, socket }
+    this.#publish()
+  }
+
+  /** Puts the hosts on record: to be done before they open anything. */
+  publishHosts(hosts: readonly ProcessIdentity[]): void {
+    this.#owner = { ...this.#owner, hosts }
     this.#publish()
   }
 
@@ -80,7 +95,7 @@ export function readOwner(paths: StorePaths): Owner | undefined {
 }
 
 /** Not an empty file: locking that would write its first page, and so fail on a full disk. */
-function writeLockFile(file: string): void {
+export function writeLockFile(file: string): void {
   try {
     writeNewFile(file, databaseImage('PRAGMA user_version = 1', { wal: false }))
   } catch (error) {
@@ -102,12 +117,16 @@ function identityOf(file: string): string | undefined {
   return stat && `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`
 }
 
-function isBusy(error: unknown): boolean {
+export function isBusy(error: unknown): boolean {
   return error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')
 }
 
+export function processIdentity(pid: number): ProcessIdentity {
+  return { pid, startTime: processStartTime(pid) }
+}
+
 /** Field 22 of /proc/<pid>/stat; the second field may hold spaces and parentheses (man 5 proc). */
-function processStartTime(pid: number): number | null {
+export function processStartTime(pid: number): number | null {
   try {
     const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')

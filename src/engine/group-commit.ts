@@ -23,11 +23,16 @@ export interface GroupWork {
   settle(outcome: Outcome): void
 }
 
-/**
- * Called inside each transaction right before its COMMIT, with the work that it holds and what came of it: the last
- * moment to make a note of the transaction in itself. The outcomes are final only if the COMMIT succeeds.
- */
-export type BeforeCommit = (works: readonly GroupWork[], outcomes: readonly Outcome[]) => void
+/** Told of each transaction that a group takes. */
+export interface GroupEvents {
+  /**
+   * Inside the transaction, right before its COMMIT, with the work that it holds and what came of it: the last moment to
+   * make a note of the transaction in itself, or to throw what must undo it.
+   */
+  beforeCommit(works: readonly GroupWork[], outcomes: readonly Outcome[]): void
+  /** Right after its COMMIT, before any of its work is settled. Must not throw. */
+  committed(): void
+}
 
 /** Pieces of work in one group: bounds how long the event loop is held before the fsync. */
 const GROUP_MAX = 512
@@ -39,11 +44,14 @@ const GROUP_MAX = 512
  */
 export class GroupCommit {
   readonly #target: GroupTarget
+  readonly #translate: (error: unknown) => unknown
   #queue: GroupWork[] = []
   #scheduled = false
 
-  constructor(target: GroupTarget) {
+  /** @param translate makes of an error what a caller is told; called when no transaction is open */
+  constructor(target: GroupTarget, translate: (error: unknown) => unknown) {
     this.#target = target
+    this.#translate = translate
   }
 
   get pending(): boolean {
@@ -67,8 +75,8 @@ export class GroupCommit {
   }
 
   /** Commits a group that the caller has gathered, now. Never throws: whatever happens is some work's outcome. */
-  commit(group: readonly GroupWork[], beforeCommit?: BeforeCommit): void {
-    new Group(this.#target, beforeCommit).commit(group)
+  commit(group: readonly GroupWork[], events?: GroupEvents): void {
+    new Group(this.#target, this.#translate, events).commit(group)
   }
 
   #schedule(): void {
@@ -86,11 +94,13 @@ export class GroupCommit {
 /** One group on its way, in as few transactions as its neighbours allow. */
 class Group {
   readonly #target: GroupTarget
-  readonly #beforeCommit: BeforeCommit | undefined
+  readonly #translate: (error: unknown) => unknown
+  readonly #events: GroupEvents | undefined
 
-  constructor(target: GroupTarget, beforeCommit: BeforeCommit | undefined) {
+  constructor(target: GroupTarget, translate: (error: unknown) => unknown, events: GroupEvents | undefined) {
     this.#target = target
-    this.#beforeCommit = beforeCommit
+    this.#translate = translate
+    this.#events = events
   }
 
   commit(group: readonly GroupWork[]): void {
@@ -98,7 +108,7 @@ class Group {
     try {
       while (rest.length > 1 && this.#target.canShare()) rest = this.#commitTogether(rest)
     } catch (error) {
-      for (const work of rest) work.settle({ ok: false, error })
+      for (const work of rest) this.#settle(work, { ok: false, error })
       return
     }
     for (const work of rest) this.#settleAlone(work)
@@ -117,7 +127,7 @@ class Group {
       if (!target.inTransaction) return this.#withoutCulprit(group, outcomes.length - 1)
     }
     try {
-      this.#beforeCommit?.(group, outcomes)
+      this.#events?.beforeCommit(group, outcomes)
       target.commit()
     } catch (error) {
       target.rollback()
@@ -126,7 +136,8 @@ class Group {
       for (const work of group) this.#settleAlone(work)
       return []
     }
-    for (const [i, work] of group.entries()) work.settle(outcomes[i] as Outcome)
+    this.#events?.committed()
+    for (const [i, work] of group.entries()) this.#settle(work, outcomes[i] as Outcome)
     return []
   }
 
@@ -154,13 +165,18 @@ class Group {
     try {
       outcome = this.#target.run(() => {
         const done: Outcome = { ok: true, value: work.run() }
-        this.#beforeCommit?.([work], [done])
+        this.#events?.beforeCommit([work], [done])
         return done
       })
+      this.#events?.committed()
     } catch (error) {
       outcome = { ok: false, error }
     }
-    work.settle(outcome)
+    this.#settle(work, outcome)
+  }
+
+  #settle(work: GroupWork, outcome: Outcome): void {
+    work.settle(outcome.ok ? outcome : { ok: false, error: this.#translate(outcome.error) })
   }
 }
 

@@ -8,6 +8,8 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
+const BUSY_MS_MAX = 5_000
+
 /**
  * What only this machine knows of its cells: when entries will expire, how far backups have come. Each part keeps a
  * table of its own here. It is not backed up, and its commits are not fsynced: all of it can be found again by looking
@@ -15,6 +17,7 @@ const SCHEMA = `
  */
 export class LocalState {
   readonly #connection: Connection
+  readonly #isOwner: boolean
   /** The object store that was used before, if this is another: how far backups have come is true of one only. */
   readonly movedFrom: string | undefined
   /**
@@ -23,11 +26,22 @@ export class LocalState {
    */
   complete: boolean
 
-  /** @param objectStore the URL of the one that backups go to; what was known of another one is dropped */
-  constructor(path: string, objectStore?: string) {
-    const connection = openOrReplace(path)
-    connection.exec(SCHEMA)
+  /** One that another process has opened, for use beside it. */
+  static join(path: string): LocalState {
+    return new LocalState(path, undefined, openConfigured(path))
+  }
+
+  /**
+   * @param objectStore the URL of the one that backups go to; what was known of another one is dropped
+   * @param joined a connection of a process that is not the store's owner
+   */
+  constructor(path: string, objectStore?: string, joined?: Connection) {
+    const connection = joined ?? openOrReplace(path)
     this.#connection = connection
+    this.#isOwner = joined === undefined
+    this.complete = false
+    if (joined !== undefined) return
+    connection.exec(SCHEMA)
     if (objectStore !== undefined) {
       const before = this.get('object_store') ?? objectStore
       if (before !== objectStore) {
@@ -71,7 +85,7 @@ export class LocalState {
   close(): void {
     try {
       if (this.complete) this.set('clean', 'yes')
-      this.#connection.pragma('wal_checkpoint(TRUNCATE)')
+      if (this.#isOwner) this.#connection.pragma('wal_checkpoint(TRUNCATE)')
     } finally {
       this.#connection.close()
     }
@@ -106,6 +120,8 @@ function openConfigured(path: string): Connection {
   if (!fs.existsSync(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
   const connection = openConnection(path)
   try {
+    // Hosts write here too, each for microseconds.
+    connection.pragma(`busy_timeout = ${BUSY_MS_MAX}`)
     connection.pragma('journal_mode = WAL')
     connection.pragma('synchronous = NORMAL')
     connection.prepare('SELECT count(*) FROM sqlite_schema').get()

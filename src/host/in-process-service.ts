@@ -9,11 +9,12 @@ import type {
 import type { Cell } from '../cell.ts'
 import type { SqlPolicy } from '../engine/cell-database.ts'
 import { StatementCache } from '../engine/statement-cache.ts'
-import { CellError, isCellError } from '../errors.ts'
+import { isCellError } from '../errors.ts'
 import type { CellStore } from '../store.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
 import type { BackupPageOptions, CellService, ExecuteOptions } from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
+import { waitForRestore } from './restore-wait.ts'
 
 export interface InProcessServiceOptions {
   /** How long an operation waits for its cell's data to be restored, in milliseconds. */
@@ -23,9 +24,6 @@ export interface InProcessServiceOptions {
   /** What SQL may do; `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
 }
-
-/** When to try again after a restore took longer than a request may wait. */
-const RESTORING_RETRY_MS = 2_000
 
 /**
  * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and are
@@ -108,22 +106,7 @@ export class InProcessService implements CellService {
     return cell
   }
 
-  /** The restore goes on when the wait is over: the next request finds it done, or waits for the same one. */
   #untilLocal(cellId: string): Promise<void> {
-    const local = this.#store.ensureLocal(cellId)
-    return new Promise((resolve, reject) => {
-      const timer = this.#store.clock.setTimer(() => reject(restoring()), this.#restoreWaitMs)
-      local.then(resolve, reject).finally(() => timer.cancel())
-    })
+    return waitForRestore(this.#store.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
   }
-}
-
-function restoring(): CellError {
-  return new CellError(
-    'cell_restoring',
-    "The cell's data is being restored from its newest backup. Try again.",
-    {
-      retryAfterMs: RESTORING_RETRY_MS,
-    },
-  )
 }

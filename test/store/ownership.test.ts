@@ -64,7 +64,12 @@ describe('one owner a directory (invariant 2)', () => {
   test('who it is stands in owner.json: pid, start time, socket; and no more after the end', async () => {
     const { store, directory } = await openTestStore()
     const paths = new StorePaths(directory)
-    expect(readOwner(paths)).toEqual({ pid: process.pid, startTime: expect.any(Number), socket: null })
+    expect(readOwner(paths)).toEqual({
+      pid: process.pid,
+      startTime: expect.any(Number),
+      socket: null,
+      hosts: [],
+    })
     store.publishSocket('/run/cellstore.sock')
     expect(readOwner(paths)).toMatchObject({ pid: process.pid, socket: '/run/cellstore.sock' })
     await store.close()

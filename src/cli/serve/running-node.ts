@@ -2,6 +2,7 @@ import { StorePaths } from '../../engine/cell-path.ts'
 import type { Clock } from '../../engine/clock.ts'
 import type { Log } from '../../engine/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { HostedService } from '../../host/hosted-service.ts'
 import { InProcessService } from '../../host/in-process-service.ts'
 import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
 import { NodeServer } from '../../http/node-server.ts'
@@ -15,6 +16,13 @@ import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { isLoopback, listen } from './listen.ts'
 import type { ServeFlags } from './serve-flags.ts'
+
+const MIB = 1_048_576
+
+const SERVICE_OPTIONS = {
+  restoreWaitMs: REQUEST_DEADLINE_MS_DEFAULT,
+  answerBytesMax: DEFAULT_HTTP_LIMITS.result.bytesMax,
+}
 
 export interface NodeComponents {
   clock: Clock
@@ -42,15 +50,18 @@ export class RunningNode {
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
     const options = { ...storeOptions(flags), objectStore, clock, log }
-    const store = await CellStore.openOrCreate(flags.dataDir, options).catch((error) => {
+    const hosted = flags.hosts === 0 ? undefined : hostedService(flags, objectStore)
+    const opening =
+      hosted === undefined
+        ? CellStore.openOrCreate(flags.dataDir, options)
+        : CellStore.openHosted(flags.dataDir, options, hosted)
+    const store = await opening.catch((error) => {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
-    const service = new InProcessService(store, {
-      restoreWaitMs: REQUEST_DEADLINE_MS_DEFAULT,
-      answerBytesMax: DEFAULT_HTTP_LIMITS.result.bytesMax,
-    })
+    const service = hosted ?? new InProcessService(store, SERVICE_OPTIONS)
     const node = new RunningNode(store, new NodeServer(store, { logger: log, service }))
     try {
+      await hosted?.start(store)
       const firstKey = await issueFirstKey(store, rootKey, flags.objectStoreWait, log)
       node.#admin = await startAdmin({ service: new StoreAdmin(store, service), clock, log }, paths, left)
       const address = await listen(node.#server, flags.host, flags.port)
@@ -72,6 +83,21 @@ export class RunningNode {
     await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
     await this.#store.close({ deadlineMs: drainMs })
   }
+}
+
+function hostedService(flags: ServeFlags, objectStore: string): HostedService {
+  const { dataDir, hosts, hostMemory, statementTimeout } = flags
+  const { restoreWaitMs: waitMs, answerBytesMax } = SERVICE_OPTIONS
+  const limits = { memoryMax: hostMemory * MIB }
+  return new HostedService({
+    dataDir,
+    objectStore,
+    hosts,
+    waitMs,
+    answerBytesMax,
+    statementMs: statementTimeout,
+    limits,
+  })
 }
 
 /** Only a store without a catalog needs its object store to start (invariant 14). */

@@ -1,5 +1,7 @@
+import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-database.ts'
+import { DEFAULT_HOST_LIMITS } from '../../host/hosted-service.ts'
 import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
 
 /** What a node can be told. Durations are in milliseconds. */
@@ -7,6 +9,12 @@ export interface ServeFlags extends StoreFlags {
   host: string
   port: number
   durability: Durability
+  /** Processes that run the cells; 0: in the node's own. */
+  hosts: number
+  /** Bytes. */
+  hostMemory: number
+  /** Milliseconds. */
+  statementTimeout: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -14,6 +22,11 @@ export interface ServeFlags extends StoreFlags {
 }
 
 const PORT_MAX = 65_535
+const HOSTS_MAX = 64
+const MIB = 1_048_576
+const HOST_MEMORY_MIN = 256
+const HOST_MEMORY_MAX = 1_048_576
+const STATEMENT_MS_DEFAULT = 5_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
 export function addServeFlags(command: Command): Command {
@@ -36,6 +49,31 @@ export function addServeFlags(command: Command): Command {
         .env('CELLSTORE_DURABILITY')
         .choices(['full', 'relaxed'])
         .default('full'),
+    )
+    .addOption(
+      numberOption(
+        '--hosts <count>',
+        'processes that share the cells, so that no statement holds up the others or brings the node down; 0 runs all in one process (default: one per core)',
+        0,
+        HOSTS_MAX,
+      )
+        .env('CELLSTORE_HOSTS')
+        .default(availableParallelism(), 'one per core'),
+    )
+    .addOption(
+      numberOption(
+        '--host-memory <mebibytes>',
+        'memory that one of these processes may use; a statement that needs more is ended',
+        HOST_MEMORY_MIN,
+        HOST_MEMORY_MAX,
+      )
+        .env('CELLSTORE_HOST_MEMORY')
+        .default(DEFAULT_HOST_LIMITS.memoryMax / MIB),
+    )
+    .addOption(
+      durationOption('--statement-timeout <duration>', 'how long a statement may run')
+        .env('CELLSTORE_STATEMENT_TIMEOUT')
+        .default(STATEMENT_MS_DEFAULT, '5s'),
     )
     .addOption(
       durationOption(

@@ -1,0 +1,186 @@
+import type { Cell } from '../cell.ts'
+import type { GroupWork, Outcome } from '../engine/group-commit.ts'
+import { StatementCache } from '../engine/statement-cache.ts'
+import type { LocalCells } from '../local-cells.ts'
+import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
+import type { CellOperation } from './operations.ts'
+import type { BatchCell, FromHost, WireOutcome } from './protocol.ts'
+import { noteTransaction } from './transaction-note.ts'
+import { toWireError } from './wire-error.ts'
+
+/** Operations whose results can be large: they are sent before the next is run. */
+const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
+
+/**
+ * Runs batches in a host. Reads are answered as they come; the changes of a cell share a transaction as a group commit
+ * does, and their results leave the process *before* its COMMIT: if the host is killed then, the node has them, and the
+ * note in the transaction tells whether they count.
+ */
+export class BatchRunner {
+  readonly #cells: LocalCells
+  readonly #context: ApplyContext
+  /** Writes at once: what was sent before a kill has left. */
+  readonly #send: (message: FromHost) => void
+  readonly #handles: StatementCache<Cell>
+  #transactions = 0
+
+  constructor(
+    cells: LocalCells,
+    context: ApplyContext,
+    openCellsMax: number,
+    send: (message: FromHost) => void,
+  ) {
+    this.#cells = cells
+    this.#context = context
+    this.#send = send
+    this.#handles = new StatementCache(openCellsMax)
+  }
+
+  run(name: string, cells: readonly BatchCell[]): void {
+    let first = 0
+    for (const { cellId, operations } of cells) {
+      this.#runCell(name, cellId, operations, first)
+      first += operations.length
+    }
+    this.#send({ type: 'done' })
+  }
+
+  #runCell(name: string, cellId: string, operations: readonly CellOperation[], first: number): void {
+    const answers = new Answers(this.#send)
+    const changes: [index: number, operation: CellOperation][] = []
+    try {
+      if (this.#cells.pool.peek(cellId) === undefined) {
+        this.#send({ type: 'upkeep' })
+        this.#cells.pool.open(cellId)
+      }
+      const cell = this.#cell(cellId)
+      for (const [i, operation] of operations.entries()) {
+        if (mayChange(operation)) changes.push([first + i, operation])
+        else this.#read(cell, operation, first + i, answers)
+      }
+      if (changes.length > 0) this.#change(name, cell, changes, answers)
+    } catch (error) {
+      // The cell can't be used at all; what was answered before stays answered.
+      const rest = operations.map((_, i) => first + i).filter((index) => !answers.has(index))
+      for (const index of rest) answers.add(index, { ok: false, error })
+    }
+    answers.flush()
+  }
+
+  #read(cell: Cell, operation: CellOperation, index: number, answers: Answers): void {
+    const isLarge = LARGE.has(operation.op)
+    if (isLarge) answers.flush()
+    answers.add(
+      index,
+      outcomeOf(() => this.#apply(cell, operation, index)),
+    )
+    if (isLarge) answers.flush()
+  }
+
+  #change(
+    name: string,
+    cell: Cell,
+    changes: readonly [index: number, operation: CellOperation][],
+    answers: Answers,
+  ): void {
+    answers.flush()
+    const database = this.#cells.pool.open(cell.id)
+    const works = changes.map(
+      ([index, operation]) => new Change(index, () => this.#apply(cell, operation, index), answers),
+    )
+    database.commitGroup(works, {
+      beforeCommit: (group, outcomes) => {
+        this.#transactions++
+        const transaction = `${name}.${this.#transactions}`
+        noteTransaction(database, transaction)
+        answers.provisional(group as readonly Change[], outcomes, transaction)
+      },
+      committed: () => answers.committed(),
+    })
+  }
+
+  #apply(cell: Cell, operation: CellOperation, index: number): unknown {
+    // Only these can take long. All others are bounded by what they touch.
+    if (operation.op === 'sql' || operation.op === 'batch') this.#send({ type: 'started', index })
+    return applyOperation(cell, operation, this.#context)
+  }
+
+  #cell(cellId: string): Cell {
+    let cell = this.#handles.get(cellId)
+    if (cell === undefined) {
+      cell = this.#cells.handle(cellId)
+      this.#handles.set(cellId, cell)
+    }
+    return cell
+  }
+}
+
+/** A change on its way through a group. */
+class Change implements GroupWork {
+  readonly index: number
+  readonly run: () => unknown
+  readonly #answers: Answers
+
+  constructor(index: number, run: () => unknown, answers: Answers) {
+    this.index = index
+    this.run = run
+    this.#answers = answers
+  }
+
+  settle(outcome: Outcome): void {
+    if (!this.#answers.has(this.index)) this.#answers.add(this.index, outcome)
+  }
+}
+
+/** The answers of one cell's operations, on their way out. */
+class Answers {
+  readonly #send: (message: FromHost) => void
+  readonly #given = new Set<number>()
+  #waiting: WireOutcome[] = []
+  /** Sent already, and counting once their transaction is committed. */
+  #provisional: number[] = []
+
+  constructor(send: (message: FromHost) => void) {
+    this.#send = send
+  }
+
+  has(index: number): boolean {
+    return this.#given.has(index)
+  }
+
+  add(index: number, outcome: Outcome): void {
+    this.#given.add(index)
+    this.#waiting.push(encode(index, outcome))
+  }
+
+  /** Throws when nobody reads any more: then the transaction must not be committed. */
+  provisional(changes: readonly Change[], outcomes: readonly Outcome[], transaction: string): void {
+    this.flush()
+    this.#provisional = changes.map(({ index }) => index)
+    const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
+    this.#send({ type: 'results', outcomes: encoded, transaction })
+  }
+
+  committed(): void {
+    for (const index of this.#provisional) this.#given.add(index)
+    this.#send({ type: 'committed' })
+  }
+
+  flush(): void {
+    if (this.#waiting.length === 0) return
+    this.#send({ type: 'results', outcomes: this.#waiting, transaction: undefined })
+    this.#waiting = []
+  }
+}
+
+function outcomeOf(run: () => unknown): Outcome {
+  try {
+    return { ok: true, value: run() }
+  } catch (error) {
+    return { ok: false, error }
+  }
+}
+
+function encode(index: number, outcome: Outcome): WireOutcome {
+  return outcome.ok ? [index, outcome.value] : [index, undefined, toWireError(outcome.error)]
+}

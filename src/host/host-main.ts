@@ -1,0 +1,121 @@
+import fs from 'node:fs'
+import net from 'node:net'
+import type { ManifestHead } from '../backup/manifest.ts'
+import { StorePaths } from '../engine/cell-path.ts'
+import type { CellRecord } from '../engine/cell-registry.ts'
+import { joinHosts } from '../engine/hosts-lock.ts'
+import type { Log } from '../engine/log.ts'
+import { BatchRunner } from './batch-runner.ts'
+import { encodeFrame, FrameReader } from './frames.ts'
+import { HostCells } from './host-cells.ts'
+import { HostTasks } from './host-tasks.ts'
+import { ANSWERS_FD, type FromHost, type HostSettings, REQUESTS_FD, type ToHost } from './protocol.ts'
+import { fromWireError, toWireError } from './wire-error.ts'
+
+/**
+ * A host: a process that holds cells open and runs what its node asks. It opens nothing before it has its settings, by
+ * when the node has put it on record, and it ends when the node does.
+ */
+class HostMain {
+  #parts: { cells: HostCells; batches: BatchRunner; tasks: HostTasks } | undefined
+  readonly #recorded = new Map<number, (message: Extract<ToHost, { type: 'recorded' }>) => void>()
+  #questions = 0
+
+  handle(message: ToHost): void {
+    if (message.type === 'settings') {
+      this.#start(message.settings)
+      send({ type: 'ready' })
+      return
+    }
+    const { cells, batches, tasks } = this.#started
+    switch (message.type) {
+      case 'batch':
+        for (const { cellId, record } of message.cells) if (record !== undefined) cells.learn(cellId, record)
+        batches.run(message.name, message.cells)
+        break
+      case 'task':
+        if (message.record !== undefined) cells.learn(message.task.cellId, message.record)
+        void tasks.run(message.id, message.task)
+        break
+      case 'abort':
+        tasks.abort(message.id)
+        break
+      case 'recorded':
+        this.#recorded.get(message.id)?.(message)
+        break
+      case 'stop':
+        void this.#stop()
+        break
+    }
+  }
+
+  #start(settings: HostSettings): void {
+    joinHosts(new StorePaths(settings.dataDir))
+    const cells = new HostCells(settings, log, {
+      changed: (cellId) => send({ type: 'changed', cellId }),
+      expiry: () => send({ type: 'expiry' }),
+      restored: (cellId, manifest) => this.#askToRecord(cellId, manifest),
+    })
+    const { sqlPolicy, answerBytesMax } = settings
+    const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
+    this.#parts = {
+      cells,
+      batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, send),
+      tasks: new HostTasks(cells, send),
+    }
+  }
+
+  get #started() {
+    if (this.#parts === undefined) throw new Error('A host was asked before it had its settings.')
+    return this.#parts
+  }
+
+  #askToRecord(cellId: string, manifest: ManifestHead): Promise<CellRecord | undefined> {
+    const id = ++this.#questions
+    return new Promise((resolve, reject) => {
+      this.#recorded.set(id, ({ record, error }) => {
+        this.#recorded.delete(id)
+        if (error === undefined) resolve(record)
+        else reject(fromWireError(error))
+      })
+      send({ type: 'restored', id, cellId, manifest })
+    })
+  }
+
+  async #stop(): Promise<void> {
+    await this.#started.cells.close()
+    process.exit(0)
+  }
+}
+
+/** Blocks until the message has left: what was sent before a kill arrives. A node that is gone ends the host at once. */
+function send(message: FromHost): void {
+  const frame = encodeFrame(message)
+  try {
+    for (let at = 0; at < frame.length; ) at += fs.writeSync(ANSWERS_FD, frame, at)
+  } catch {
+    // Nothing may be committed that nobody can be told of (invariant 2). An orderly exit could run what is queued.
+    process.kill(process.pid, 'SIGKILL')
+  }
+}
+
+const log: Log = {
+  info: (fields, message) => sendLog('info', fields, message),
+  warn: (fields, message) => sendLog('warn', fields, message),
+  error: (fields, message) => sendLog('error', fields, message),
+}
+
+function sendLog(level: keyof Log, fields: object, message: string): void {
+  const { err, ...rest } = fields as { err?: unknown }
+  send({ type: 'log', level, fields: err === undefined ? rest : { ...rest, err: toWireError(err) }, message })
+}
+
+// The node tells its hosts when to end; a signal to the whole process group must not cut that short.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
+
+const host = new HostMain()
+const reader = new FrameReader((message) => host.handle(message as ToHost))
+const requests = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false })
+requests.on('data', (chunk) => reader.push(chunk))
+// The node has ended without a word: nobody could be answered, and what is committed is on disk.
+for (const event of ['end', 'error', 'close']) requests.on(event, () => process.kill(process.pid, 'SIGKILL'))

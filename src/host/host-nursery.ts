@@ -1,0 +1,105 @@
+import type { Clock, Timer } from '../engine/clock.ts'
+import type { ProcessIdentity } from '../engine/directory-lock.ts'
+import type { Log } from '../engine/log.ts'
+import { Host, type HostMessage } from './host.ts'
+import type { HostSettings } from './protocol.ts'
+
+export interface NurseryParts {
+  clock: Clock
+  log: Log
+  settings: HostSettings
+  /** Bytes of memory that a host may ask for. */
+  memoryMax: number
+  /** Puts the hosts on record that are alive, or about to be. */
+  publish(hosts: readonly ProcessIdentity[]): void
+  onMessage(message: HostMessage, host: Host): void
+}
+
+/** A host that ends before it can be asked is not replaced at once: what ails it may last. */
+const RETRY_MS_MIN = 100
+const RETRY_MS_MAX = 5_000
+
+/** Where hosts come from. One is always kept ready, so that a lane that loses its own goes on at once. */
+export class HostNursery {
+  readonly #parts: NurseryParts
+  readonly #alive = new Set<Host>()
+  /** Started, and not yet taken. */
+  readonly #spares = new Set<Host>()
+  readonly #waiting: ((host: Host) => void)[] = []
+  #retryMs = RETRY_MS_MIN
+  #retryTimer: Timer | undefined
+  #stopped = false
+
+  constructor(parts: NurseryParts) {
+    this.#parts = parts
+  }
+
+  /** Every host that has not ended. */
+  get alive(): Iterable<Host> {
+    return this.#alive
+  }
+
+  get hasSpare(): boolean {
+    return this.#waiting.length === 0 && [...this.#spares].some(({ isReady }) => isReady)
+  }
+
+  /** Resolves with a host that can be asked. */
+  take(): Promise<Host> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve)
+      this.#provide()
+    })
+  }
+
+  /** Ends the spares; there will be no others. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    this.#retryTimer?.cancel()
+    const spares = [...this.#spares]
+    for (const spare of spares) spare.kill()
+    await Promise.all(spares.map(({ ended }) => ended))
+  }
+
+  /** Hands out what is ready, and starts as many as are missing: one for each who waits, and one in reserve. */
+  #provide(): void {
+    for (const spare of this.#spares) {
+      if (this.#waiting.length === 0) break
+      if (!spare.isReady) continue
+      this.#spares.delete(spare)
+      this.#waiting.shift()?.(spare)
+    }
+    if (this.#stopped || this.#retryTimer !== undefined) return
+    while (this.#spares.size < this.#waiting.length + 1) this.#rear()
+  }
+
+  #rear(): void {
+    const host = new Host(this.#parts.memoryMax, this.#parts.onMessage)
+    this.#spares.add(host)
+    this.#alive.add(host)
+    // On record before it opens anything: whoever owns the store next can end it.
+    this.#parts.publish([...this.#alive].map(({ identity }) => identity))
+    host.begin(this.#parts.settings)
+    host.ready.then(
+      () => {
+        this.#retryMs = RETRY_MS_MIN
+        this.#provide()
+      },
+      () => this.#stillborn(host),
+    )
+    void host.ended.then(() => {
+      this.#alive.delete(host)
+      if (this.#spares.delete(host)) this.#provide()
+    })
+  }
+
+  #stillborn(host: Host): void {
+    if (this.#stopped) return
+    this.#parts.log.error({ host: host.identity.pid }, 'a host has ended before it could be asked')
+    this.#spares.delete(host)
+    this.#retryTimer ??= this.#parts.clock.setTimer(() => {
+      this.#retryTimer = undefined
+      this.#provide()
+    }, this.#retryMs)
+    this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
+  }
+}

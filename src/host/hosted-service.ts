@@ -1,0 +1,223 @@
+import type {
+  BackupKind,
+  BackupList,
+  BackupOptions,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from '../backup/backup-manager.ts'
+import type { SqlPolicy } from '../engine/cell-database.ts'
+import { StorePaths } from '../engine/cell-path.ts'
+import type { CellRecord } from '../engine/cell-registry.ts'
+import { prepareHosts } from '../engine/hosts-lock.ts'
+import { CellError, isCellError } from '../errors.ts'
+import type { RemoteCells } from '../remote-cells.ts'
+import type { CellStore } from '../store.ts'
+import type { BackupPageOptions, CellService, ExecuteOptions } from './cell-service.ts'
+import type { Host, HostMessage } from './host.ts'
+import { Hosts } from './hosts.ts'
+import { Offenders } from './offenders.ts'
+import type { QueuedOperation } from './operation-queue.ts'
+import type { CellOperation, OperationResults } from './operations.ts'
+import { waitForRestore } from './restore-wait.ts'
+import type { HostLimits } from './verdict.ts'
+
+export interface HostedServiceOptions {
+  dataDir: string
+  /** Where hosts send backups; a host opens it itself. */
+  objectStore: string | undefined
+  /** Processes that share the cells among them. */
+  hosts: number
+  /** How long an operation waits for its turn, or for its cell's data to be restored, in milliseconds. */
+  waitMs: number
+  /** Bounds what one answer of several entries or results may hold, in bytes of values. */
+  answerBytesMax: number
+  /** How long a statement may run, in milliseconds. */
+  statementMs: number
+  limits?: Partial<HostLimits> | undefined
+  /** What SQL may do; `tenant` unless all callers are trusted. */
+  sqlPolicy?: SqlPolicy | undefined
+}
+
+const MIB = 1_048_576
+export const DEFAULT_HOST_LIMITS: HostLimits = { holdMs: 40, silentMs: 30_000, memoryMax: 1_024 * MIB }
+const BOUNDS = { operationsMax: 20_000, operationsPerCellMax: 2_000 }
+
+/**
+ * Runs operations on cells in child processes, and is where the store's own work on cells is done for it. No statement
+ * holds up another cell for long, whatever it is, and none can bring the node down.
+ */
+export class HostedService implements CellService, RemoteCells {
+  readonly #options: HostedServiceOptions
+  #parts: { store: CellStore; hosts: Hosts; offenders: Offenders } | undefined
+  #stopped = false
+
+  constructor(options: HostedServiceOptions) {
+    this.#options = options
+  }
+
+  /** To be called with the store that was opened over this service. Resolves once operations can be run. */
+  async start(store: CellStore): Promise<void> {
+    const { clock, random, log, ...settings } = store.settings
+    const { dataDir, objectStore, hosts: count, answerBytesMax, sqlPolicy = 'tenant' } = this.#options
+    const offenders = new Offenders(clock)
+    prepareHosts(new StorePaths(dataDir))
+    const hosts = new Hosts({
+      count,
+      clock,
+      log,
+      limits: { ...DEFAULT_HOST_LIMITS, ...this.#options.limits },
+      bounds: BOUNDS,
+      settings: {
+        dataDir,
+        objectStore,
+        storeId: store.id,
+        storeCreatedAt: store.createdAt,
+        settings: { ...settings, openCellsMax: Math.max(1, Math.ceil(settings.openCellsMax / count)) },
+        sqlPolicy,
+        answerBytesMax,
+      },
+      record: (cellId) => store.findCell(cellId),
+      publish: (identities) => store.publishHosts(identities),
+      onMessage: (message, host) => this.#take(message, host),
+      onOffence: (cellId) => offenders.strike(cellId),
+    })
+    this.#parts = { store, hosts, offenders }
+    await hosts.start()
+  }
+
+  async execute<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    options: ExecuteOptions = {},
+  ): Promise<OperationResults[O['op']]> {
+    const { store, offenders } = this.#running
+    offenders.check(cellId)
+    try {
+      return await this.#run(cellId, operation, options)
+    } catch (error) {
+      if (!isCellError(error, 'cell_restoring')) throw error
+    }
+    await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
+    return await this.#run(cellId, operation, options)
+  }
+
+  async sizeBytes(cellId: string): Promise<number> {
+    const { store } = this.#running
+    const bytes = store.cellSizeBytes(cellId)
+    if (bytes > 0) return bytes
+    await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
+    return store.cellSizeBytes(cellId)
+  }
+
+  async ensureLocal(cellId: string): Promise<void> {
+    const { hosts } = this.#running
+    await hosts.runTask({ task: 'ensure-local', cellId })
+  }
+
+  async deleteCell(cellId: string): Promise<void> {
+    await this.#running.store.deleteHostedCell(cellId)
+  }
+
+  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+    const { store, hosts } = this.#running
+    const { backups } = store
+    const result = await hosts.runTask({ task: 'backup', cellId, kind }, options)
+    await backups.ensureCatalogStored(options.signal)
+    return result
+  }
+
+  async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
+    const { store, hosts } = this.#running
+    const { version, accountId } = options
+    // Without an object store, this says so.
+    void store.backups
+    return await hosts.runTask({ task: 'restore', cellId, version, accountId }, options)
+  }
+
+  async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
+    return await this.#running.store.backups.list(cellId, { ...page, signal })
+  }
+
+  async collect(cellId: string, signal: AbortSignal): Promise<void> {
+    await this.#running.hosts.runTask({ task: 'collect', cellId }, { signal })
+  }
+
+  async release({ id }: CellRecord): Promise<void> {
+    const { hosts } = this.#running
+    hosts.forget(id)
+    await hosts.runTask({ task: 'release', cellId: id })
+  }
+
+  async stop(deadlineMs: number): Promise<void> {
+    this.#stopped = true
+    await this.#parts?.hosts.stop(deadlineMs)
+  }
+
+  get #running() {
+    if (this.#parts === undefined) throw new CellError('shutting_down', 'The node is starting. Try again.')
+    if (this.#stopped) throw new CellError('store_closed', 'The store was closed.')
+    return this.#parts
+  }
+
+  #run<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    { signal, deadlineMs }: ExecuteOptions,
+  ): Promise<OperationResults[O['op']]> {
+    const { store, hosts } = this.#running
+    signal?.throwIfAborted()
+    const { statementMs, waitMs } = this.#options
+    return new Promise((resolve, reject) => {
+      const queued: QueuedOperation = {
+        cellId,
+        operation,
+        statementMs: Math.min(deadlineMs ?? statementMs, statementMs),
+        notAfter: store.clock.monotonic() + waitMs,
+        signal,
+        crashes: 0,
+        isSettled: false,
+        settle: (outcome) => {
+          queued.isSettled = true
+          signal?.removeEventListener('abort', abandon)
+          if (outcome.ok) resolve(outcome.value as OperationResults[O['op']])
+          else reject(outcome.error)
+        },
+      }
+      hosts.add(queued)
+      const abandon = () => queued.settle({ ok: false, error: signal?.reason })
+      signal?.addEventListener('abort', abandon, { once: true })
+    })
+  }
+
+  #take(message: HostMessage, host: Host): void {
+    if (this.#parts === undefined) return
+    const { store } = this.#parts
+    switch (message.type) {
+      case 'changed':
+        store.hostEvents.changed(message.cellId)
+        break
+      case 'expiry':
+        store.hostEvents.expiryChanged()
+        break
+      case 'restored':
+        this.#record(message, host)
+        break
+      case 'log': {
+        const { level, fields, message: text } = message
+        store.settings.log[level]({ ...fields, host: host.identity.pid }, text)
+      }
+    }
+  }
+
+  #record({ id, cellId, manifest }: Extract<HostMessage, { type: 'restored' }>, host: Host): void {
+    const { store, hosts } = this.#running
+    try {
+      store.hostEvents.restored(cellId, manifest)
+      hosts.forget(cellId)
+      host.recorded(id, store.findCell(cellId))
+    } catch (error) {
+      host.recorded(id, undefined, error)
+    }
+  }
+}
