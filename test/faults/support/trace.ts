@@ -4,6 +4,7 @@ import readline from 'node:readline'
 /** A system call that strace has recorded. */
 export interface Call {
   name: string
+  thread: string
   args: Argument[]
   /** What it returned; -1 for an error. */
   result: number
