@@ -1,9 +1,9 @@
-import fs from 'node:fs'
 import type { BackupSubjects } from './backup/subjects.ts'
 import type { Catalog } from './engine/catalog.ts'
 import type { StorePaths } from './engine/cell-path.ts'
 import type { CellPool } from './engine/cell-pool.ts'
 import type { CellRegistry } from './engine/cell-registry.ts'
+import { isThere } from './engine/durable-files.ts'
 
 interface SubjectParts {
   paths: StorePaths
@@ -23,7 +23,7 @@ export function backupSubjects({ paths, catalog, registry, pool, onRestored }: S
     paths: (id) => (isCatalog(id) ? paths.catalogCell : paths.cell(id)),
     pin: (id) => (isCatalog(id) ? { database: catalog.database, unpin: () => {} } : pool.pin(id)),
     isOpen,
-    isLocal: (id) => isOpen(id) || fs.existsSync(paths.cell(id).database),
+    isLocal: (id) => isOpen(id) || isThere(paths.cell(id).database),
     replace: (id, install) => {
       pool.close(id)
       install()

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import type { StorePaths } from './engine/cell-path.ts'
-import { fsyncDirectory, makeDirectory, writeNewFile } from './engine/durable-files.ts'
+import { fsyncDirectory, isThere, makeDirectory, writeNewFile } from './engine/durable-files.ts'
 import { HostSchema } from './engine/host-schema.ts'
 import { CellError } from './errors.ts'
 import { KV_SCHEMA } from './kv/queries.ts'
@@ -36,7 +36,7 @@ export class CellFiles {
   }
 
   exists(id: string): boolean {
-    return fs.existsSync(this.#paths.cell(id).database)
+    return isThere(this.#paths.cell(id).database)
   }
 
   /** Of database and log; stat opens nothing, and so drops no lock (invariant 4). */

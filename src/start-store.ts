@@ -1,4 +1,3 @@
-import fs from 'node:fs'
 import { FIRST_KEY_PENDING } from './auth/first-key.ts'
 import { recoverCatalog } from './backup/catalog-recovery.ts'
 import type { ObjectStore } from './backup/object-store.ts'
@@ -8,6 +7,7 @@ import { claimPrefix, readStoreId } from './backup/store-identity.ts'
 import { Catalog } from './engine/catalog.ts'
 import { newCellId, StorePaths } from './engine/cell-path.ts'
 import { DirectoryLock } from './engine/directory-lock.ts'
+import { isThere } from './engine/durable-files.ts'
 import { endLeftHosts } from './engine/hosts-lock.ts'
 import type { Limits } from './engine/limits.ts'
 import { NewFiles } from './engine/new-files.ts'
@@ -55,7 +55,7 @@ export async function startStore<T extends StartedStore>(
   checkDirectory(directory)
   const settings = resolveSettings(options)
   const paths = new StorePaths(directory)
-  const isHere = fs.existsSync(paths.catalog)
+  const isHere = isThere(paths.catalog)
   if (mode === 'create' && isHere) throw exists(`${paths.root} holds a store already. Open it instead.`)
   if (mode === 'open' && !isHere && options.objectStore === undefined) throw notFound(paths)
   const objectStore = toObjectStore(options.objectStore, paths, settings)
@@ -95,7 +95,7 @@ async function bringUpCatalog(
   tables: readonly string[],
 ): Promise<boolean> {
   finishRestore(paths.catalogCell)
-  if (fs.existsSync(paths.catalog)) return false
+  if (isThere(paths.catalog)) return false
   const known = objectStore && (await untilAvailable(settings, () => readStoreId(objectStore)))
   if (objectStore !== undefined && known !== undefined) {
     if (mode === 'create')

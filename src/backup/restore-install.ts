@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import type { CellPaths } from '../engine/cell-path.ts'
-import { fsyncDirectory, makeDirectory, writeNewFile } from '../engine/durable-files.ts'
+import { fsyncDirectory, isThere, makeDirectory, writeNewFile } from '../engine/durable-files.ts'
 
 /**
  * The switch from a cell's database to a restored one (invariant 10). Everything durable happens in this order:
@@ -38,13 +38,13 @@ export function installRestored(paths: CellPaths): void {
  * @param options.building without an intent, `incoming.db` is not left over: it is being built right now
  */
 export function finishRestore(paths: CellPaths, { building = false }: { building?: boolean } = {}): void {
-  if (!fs.existsSync(paths.restoreIntent)) {
-    if (!building && fs.existsSync(paths.incoming)) discardIncoming(paths)
+  if (!isThere(paths.restoreIntent)) {
+    if (!building && isThere(paths.incoming)) discardIncoming(paths)
     return
   }
   const databaseDirectory = path.dirname(paths.database)
   // If it is gone, the crash came after the rename, and the files beside the database are its own.
-  if (fs.existsSync(paths.incoming)) {
+  if (isThere(paths.incoming)) {
     for (const suffix of ['-wal', '-shm', '-journal']) fs.rmSync(paths.database + suffix, { force: true })
     fs.rmSync(paths.segments, { recursive: true, force: true })
     makeDirectory(databaseDirectory)

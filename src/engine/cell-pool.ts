@@ -1,7 +1,8 @@
-import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { CellDatabase, type CellDatabaseSettings, type CellHooks } from './cell-database.ts'
 import type { CellPaths } from './cell-path.ts'
+import { isThere } from './durable-files.ts'
+import { toCellError } from './sqlite-errors.ts'
 
 /** How the pool finds and opens a cell. */
 export interface CellOpener {
@@ -79,10 +80,15 @@ export class CellPool {
 
   #openFile(id: string): CellDatabase {
     const paths = this.#opener.paths(id)
-    this.#opener.beforeOpen(id, paths)
-    if (!fs.existsSync(paths.database)) throw this.#opener.missing(id)
+    const settings = this.#opener.settings(id)
+    try {
+      this.#opener.beforeOpen(id, paths)
+      if (!isThere(paths.database)) throw this.#opener.missing(id)
+    } catch (error) {
+      throw toCellError(error, { path: paths.database, limits: settings.limits })
+    }
     while (this.#open.size >= this.#max && this.#closeLeastRecentlyUsed());
-    const database = new CellDatabase(paths.database, this.#opener.settings(id), this.#opener.hooks(id))
+    const database = new CellDatabase(paths.database, settings, this.#opener.hooks(id))
     database.touch()
     this.#open.set(id, database)
     return database

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import type { StorePaths } from './cell-path.ts'
-import { replaceFile, writeNewFile } from './durable-files.ts'
+import { isThere, replaceFile, writeNewFile } from './durable-files.ts'
 import { type Connection, databaseImage, openConnection } from './sqlite.ts'
 
 export interface ProcessIdentity {
@@ -40,7 +40,7 @@ export class DirectoryLock {
 
   /** @throws `store_locked`, with the owner's pid */
   static acquire(paths: StorePaths): DirectoryLock {
-    if (!fs.existsSync(paths.lock)) writeLockFile(paths.lock)
+    if (!isThere(paths.lock)) writeLockFile(paths.lock)
     const before = identityOf(paths.lock)
     let connection: Connection | undefined
     try {

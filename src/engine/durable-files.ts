@@ -5,6 +5,16 @@ import path from 'node:path'
 export const DIRECTORY_MODE = 0o700
 export const FILE_MODE = 0o600
 
+/**
+ * Whether there is a file. Where that can't be told it is not said to be missing, as `existsSync` does: whoever takes a
+ * store's file for lost makes another one in its place.
+ *
+ * @throws the file system's error
+ */
+export function isThere(file: string): boolean {
+  return fs.statSync(file, { throwIfNoEntry: false }) !== undefined
+}
+
 /** Makes a directory's entries durable: a new, renamed or removed file survives a power loss only after this. */
 export function fsyncDirectory(directory: string): void {
   const fd = fs.openSync(directory, 'r')
@@ -21,7 +31,7 @@ export function fsyncDirectory(directory: string): void {
  * @returns the topmost one that it made, or undefined if all were there
  */
 export function makeDirectory(directory: string): string | undefined {
-  if (fs.existsSync(directory)) return undefined
+  if (isThere(directory)) return undefined
   const made = makeDirectory(path.dirname(directory))
   try {
     fs.mkdirSync(directory, { mode: DIRECTORY_MODE })

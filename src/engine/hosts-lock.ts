@@ -1,8 +1,8 @@
-import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import type { StorePaths } from './cell-path.ts'
 import type { Clock } from './clock.ts'
 import { isBusy, type ProcessIdentity, processStartTime, writeLockFile } from './directory-lock.ts'
+import { isThere } from './durable-files.ts'
 import { openConnection } from './sqlite.ts'
 
 /**
@@ -16,7 +16,7 @@ const LOOK_EVERY_MS = 10
 
 /** Called by the owner before its first host. */
 export function prepareHosts(paths: StorePaths): void {
-  if (!fs.existsSync(paths.hosts)) writeLockFile(paths.hosts)
+  if (!isThere(paths.hosts)) writeLockFile(paths.hosts)
 }
 
 /** Called in a host; holds for as long as the process lives. */
@@ -42,7 +42,7 @@ export async function endLeftHosts(
   clock: Clock,
 ): Promise<void> {
   // A store that never had hosts has none left.
-  if (!fs.existsSync(paths.hosts)) return
+  if (!isThere(paths.hosts)) return
   for (const identity of left) end(identity)
   const connection = openConnection(paths.hosts)
   const deadline = clock.monotonic() + WAIT_MS_MAX

@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
-import { FILE_MODE } from './durable-files.ts'
+import { FILE_MODE, isThere } from './durable-files.ts'
 import { type Connection, openConnection, type Statement } from './sqlite.ts'
 import { isDamage, isSqliteError } from './sqlite-errors.ts'
 
@@ -117,7 +117,7 @@ function replace(path: string): Connection {
 }
 
 function openConfigured(path: string): Connection {
-  if (!fs.existsSync(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
+  if (!isThere(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
   const connection = openConnection(path)
   try {
     // Hosts write here too, each for microseconds.

@@ -16,18 +16,23 @@ export interface ErrorContext {
 }
 
 /**
- * Turns what the driver throws into a `CellError`; a `CellError` passes through. RangeErrors and TypeErrors are the
+ * Turns what the driver or the file system throws into a `CellError`; a `CellError` passes through. RangeErrors and TypeErrors are the
  * driver's way to refuse a statement or its parameters.
  */
 export function toCellError(error: unknown, context: ErrorContext): CellError {
   if (error instanceof CellError) return error
   if (isSqliteError(error)) return fromSqlite(error, context)
+  if (isFileError(error)) return fromFile(error)
   if (error instanceof RangeError || error instanceof TypeError) return fromDriver(error)
   return new CellError('internal', 'An unexpected error occurred in the engine.', { cause: error })
 }
 
 export function isSqliteError(error: unknown): error is Error & SqliteErrorShape {
   return error instanceof Error && error.name === 'SqliteError' && 'code' in error
+}
+
+function isFileError(error: unknown): error is NodeJS.ErrnoException {
+  return error instanceof Error && 'errno' in error && 'syscall' in error
 }
 
 /** The file can't be relied on any more: what was written may not be there, or what is there is no database. */
@@ -71,7 +76,7 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
   }
   if (OUT_OF_REACH.test(code)) {
     if (isDiskFull(path.dirname(context.path))) return diskFull(details)
-    return new CellError('busy', "The cell's files can't be opened now. Try again.", details)
+    return outOfReach(details)
   }
   return new CellError('sql_error', message, details)
 }
@@ -88,6 +93,14 @@ function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): 
       limit,
     },
   )
+}
+
+function fromFile(error: NodeJS.ErrnoException): CellError {
+  return error.code === 'ENOSPC' ? diskFull({ cause: error }) : outOfReach({ cause: error })
+}
+
+function outOfReach(details: CellErrorDetails): CellError {
+  return new CellError('busy', "The cell's files can't be opened now. Try again.", details)
 }
 
 function diskFull(details: CellErrorDetails): CellError {

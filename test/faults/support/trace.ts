@@ -43,6 +43,7 @@ export async function* readTrace(file: string): AsyncGenerator<Call> {
     if (name === undefined || args === undefined) throw new Error(`Not understood: ${text.slice(0, 200)}`)
     yield {
       name,
+      thread,
       args: splitArguments(args),
       result: Number(result),
       errno,

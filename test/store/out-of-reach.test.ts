@@ -1,0 +1,58 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { finishRestore } from '../../src/backup/restore-install.ts'
+import { StorePaths } from '../../src/engine/cell-path.ts'
+import { CellStore } from '../../src/store.ts'
+import { openTestCell } from '../fixtures/open-test-store.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { codeOf } from '../fixtures/thrown.ts'
+
+/** Puts a file where nobody can look at it until the returned function is called: behind a link that leads to itself. */
+function outOfReach(file: string): () => void {
+  fs.renameSync(file, `${file}.away`)
+  fs.symlinkSync(path.basename(file), file)
+  return () => fs.renameSync(`${file}.away`, file)
+}
+
+test('a store whose catalog can not be looked at is not taken for none, and keeps it (invariant 14)', async () => {
+  const directory = path.join(tempDirectory(), 'data')
+  const store = await CellStore.create(directory)
+  const { id } = store.createCell()
+  await store.close()
+  const back = outOfReach(new StorePaths(directory).catalog)
+  await expect(CellStore.openOrCreate(directory)).rejects.toThrow()
+  back()
+  const again = await CellStore.openOrCreate(directory)
+  expect(again.cells().cells.map((cell) => cell.id)).toEqual([id])
+  await again.close()
+})
+
+test('a cell whose file can not be looked at is not taken for lost, and not restored (invariant 14)', async () => {
+  const objectStore = `file://${path.join(tempDirectory(), 'objects')}`
+  const test = await openTestCell({ objectStore })
+  const { id } = test.cell
+  test.cell.kv.put('k', 'backed up')
+  await test.store.backups.snapshot(id)
+  test.cell.kv.put('k', 'acknowledged')
+  const store = await test.reopen()
+  const back = outOfReach(new StorePaths(test.directory).cell(id).database)
+  expect(codeOf(() => store.openCell(id).kv.get('k'))).toBe('busy')
+  await expect(store.ensureLocal(id)).rejects.toThrow()
+  back()
+  expect(store.openCell(id).kv.get('k')).toBe('acknowledged')
+})
+
+test('a switch whose intent can not be looked at is not taken for undecided (invariant 10)', async () => {
+  const { directory, store, cell } = await openTestCell()
+  const paths = new StorePaths(directory).cell(cell.id)
+  await store.close()
+  fs.copyFileSync(paths.database, paths.incoming)
+  fs.writeFileSync(paths.restoreIntent, '')
+  const back = outOfReach(paths.restoreIntent)
+  expect(() => finishRestore(paths)).toThrow()
+  expect(fs.existsSync(paths.incoming)).toBe(true)
+  back()
+  finishRestore(paths)
+  expect([fs.existsSync(paths.incoming), fs.existsSync(paths.restoreIntent)]).toEqual([false, false])
+})
