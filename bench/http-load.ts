@@ -54,31 +54,31 @@ function requests({ method, paths, headers }: Load): () => string {
   }
 }
 
+const ANSWER_BYTES_MAX = 65_536
+
 function ask(port: number, next: () => string, until: number, times: number[]): Promise<void> {
   return new Promise((resolve, reject) => {
-    const socket = net.connect(port, '127.0.0.1')
-    let sent = 0
+    const buffer = Buffer.allocUnsafe(ANSWER_BYTES_MAX)
     let received = ''
+    let sent = 0
     const send = () => {
       sent = performance.now()
       socket.write(next(), 'latin1')
     }
-    socket.setNoDelay(true)
-    socket.setEncoding('latin1')
-    socket.on('connect', send)
-    socket.on('data', (chunk: string) => {
-      received += chunk
-      if (!isWhole(received)) return
-      if (!received.startsWith('HTTP/1.1 200 ')) {
-        reject(new Error(`An answer that is none: ${received}`))
-        return
-      }
+    // One buffer for all reads: streams would make one for each.
+    const callback = (bytes: number) => {
+      received += buffer.toString('latin1', 0, bytes)
+      if (!isWhole(received)) return true
+      if (!received.startsWith('HTTP/1.1 200 ')) reject(new Error(`An answer that is none: ${received}`))
       received = ''
       const now = performance.now()
       times.push(now - sent)
       if (now < until) send()
       else socket.end(resolve)
-    })
+      return true
+    }
+    const socket = net.connect({ port, host: '127.0.0.1', noDelay: true, onread: { buffer, callback } })
+    socket.on('connect', send)
     socket.on('error', reject)
   })
 }

@@ -1,4 +1,4 @@
-import { createHash } from 'node:crypto'
+import { hash } from 'node:crypto'
 import zlib from 'node:zlib'
 
 /**
@@ -41,9 +41,9 @@ export function parseApiKey(text: string): string | undefined {
   return text.slice(-CHECKSUM_CHARS) === checksumOf(text.slice(0, -CHECKSUM_CHARS)) ? text : undefined
 }
 
-/** SHA-256 of the key's text. A secret of 256 random bits needs no slow hash: there is nothing to guess. */
-export function hashApiKey(key: string): Buffer {
-  return createHash('sha256').update(key).digest()
+/** SHA-256 of the key's text, in hexadecimal. A secret of 256 random bits needs no slow hash: there is nothing to guess. */
+export function hashApiKey(key: string): string {
+  return hash('sha256', key)
 }
 
 /** The first characters of a key, by which its owner knows it again: the prefix and 4 of the secret's 43. */

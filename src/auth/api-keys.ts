@@ -1,5 +1,6 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Catalog } from '../engine/catalog.ts'
+import { CatalogCache } from '../engine/catalog-cache.ts'
 import type { Clock, Timer } from '../engine/clock.ts'
 import { checkDisplayName } from '../engine/display-name.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -43,6 +44,8 @@ export const API_KEYS_SCHEMA = `
 `
 
 const LAST_USED_EVERY_MS = 60_000
+/** Some 2 MB of hashes and ids: each request is one of a key's. */
+const KEYS_KEPT_MAX = 10_000
 
 type KeyRow = [id: string, name: string | null, hint: string, createdAt: number, lastUsedAt: number | null]
 
@@ -57,6 +60,8 @@ export class ApiKeys {
   readonly #verify: Statement
   readonly #setLastUsed: Statement
   readonly #removeAll: Statement
+  /** By the key's hash: the key itself is kept nowhere (invariant 12). */
+  readonly #known: CatalogCache<VerifiedApiKey>
   /** Uses that are not in the catalog yet, by key id. */
   readonly #lastUsed = new Map<string, number>()
   #timer: Timer | undefined
@@ -65,6 +70,7 @@ export class ApiKeys {
   constructor(catalog: Catalog, clock: Clock) {
     this.#catalog = catalog
     this.#clock = clock
+    this.#known = new CatalogCache(catalog, KEYS_KEPT_MAX)
     this.#insert = catalog.prepare(
       'INSERT INTO api_keys (id, account_id, name, hint, hash, created_at) VALUES (?, ?, ?, ?, ?, ?)',
     )
@@ -107,7 +113,14 @@ export class ApiKeys {
       createdAt: this.#clock.now(),
     }
     this.#catalog.change(() =>
-      this.#insert.run(record.id, accountId, record.name, record.hint, hashApiKey(key), record.createdAt),
+      this.#insert.run(
+        record.id,
+        accountId,
+        record.name,
+        record.hint,
+        Buffer.from(hashApiKey(key), 'hex'),
+        record.createdAt,
+      ),
     )
     return { ...record, key }
   }
@@ -140,23 +153,21 @@ export class ApiKeys {
   }
 
   /**
-   * Whose key it is. Looked up each time: nothing is cached that a revocation would have to reach.
+   * Whose key it is. What the catalog says of it is kept only until the catalog changes, so that a revocation holds from
+   * the very next call on.
    *
    * @throws `unauthorized`, the same for every reason
    */
-  verify(key: string): VerifiedApiKey {
-    const row = this.#catalog.read(() => {
-      const wellFormed = parseApiKey(key)
-      return wellFormed === undefined ? undefined : this.#verify.get(hashApiKey(wellFormed))
-    }) as [string, string] | undefined
-    if (row === undefined) {
+  verify(key: string): Readonly<VerifiedApiKey> {
+    const verified = this.#known.get(hashApiKey(key), (hash) => this.#look(key, hash))
+    if (verified === undefined) {
       throw new CellError(
         'unauthorized',
         'A valid API key is needed in the header x-api-key, or as a bearer token.',
       )
     }
-    this.#used(row[0])
-    return { keyId: row[0], accountId: row[1] }
+    this.#used(verified.keyId)
+    return verified
   }
 
   /** Removes an account's keys without a trace: for keys that nobody has ever seen. */
@@ -177,6 +188,12 @@ export class ApiKeys {
     } catch (error) {
       if (!isCellError(error, 'store_closed')) this.#setTimer()
     }
+  }
+
+  #look(key: string, hash: string): VerifiedApiKey | undefined {
+    if (parseApiKey(key) === undefined) return undefined
+    const row = this.#verify.get(Buffer.from(hash, 'hex')) as [string, string] | undefined
+    return row && { keyId: row[0], accountId: row[1] }
   }
 
   #used(keyId: string): void {

@@ -32,6 +32,8 @@ export class Catalog {
   readonly #countChange: Statement
   readonly #getMeta: Statement
   readonly #setMeta: Statement
+  #version = 1
+  #changing = 0
 
   /** @param onChange called after each {@link change} */
   constructor(file: string, settings: CellDatabaseSettings, hooks: CellHooks, onChange: () => void) {
@@ -91,12 +93,23 @@ export class Catalog {
   /** Runs a change that has to be in the catalog's backup. */
   change<T>(run: () => T): T {
     this.assertOpen()
-    const value = this.database.transaction(() => {
-      this.#countChange.run()
-      return run()
-    })
-    this.#onChange()
-    return value
+    this.#changing++
+    try {
+      const value = this.database.transaction(() => {
+        this.#countChange.run()
+        return run()
+      })
+      this.#onChange()
+      return value
+    } finally {
+      this.#changing--
+      this.#version++
+    }
+  }
+
+  /** Another number after every {@link change}, also one that failed; undefined while one is under way. */
+  get version(): number | undefined {
+    return this.#changing === 0 ? this.#version : undefined
   }
 
   /** Runs a change that need not be backed up for its own sake, such as when a key was last used. */

@@ -1,5 +1,6 @@
 import { CellError } from '../errors.ts'
 import type { Catalog } from './catalog.ts'
+import { CatalogCache } from './catalog-cache.ts'
 import type { Durability } from './cell-database.ts'
 import { isCellId } from './cell-path.ts'
 import type { Statement } from './sqlite.ts'
@@ -46,6 +47,8 @@ export const CELLS_SCHEMA = `
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 const PAGE_DEFAULT = 100
+/** Some 2 MB of records: each request needs its cell's. */
+const RECORDS_KEPT_MAX = 10_000
 
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
@@ -57,10 +60,12 @@ export class CellRegistry {
   readonly #setDeleted: Statement
   readonly #page: Statement
   readonly #accountPage: Statement
+  readonly #known: CatalogCache<CellRecord>
   readonly pageMax: number
 
   constructor(catalog: Catalog, pageMax: number) {
     this.#catalog = catalog
+    this.#known = new CatalogCache(catalog, RECORDS_KEPT_MAX)
     this.pageMax = pageMax
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
@@ -70,15 +75,12 @@ export class CellRegistry {
     this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
   }
 
-  find(id: string): CellRecord | undefined {
-    return this.#catalog.read(() => {
-      const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
-      return row && toRecord(row)
-    })
+  find(id: string): Readonly<CellRecord> | undefined {
+    return this.#known.get(id, this.#read)
   }
 
   /** @throws `cell_not_found` for one that is absent or deleted */
-  require(id: string): CellRecord {
+  require(id: string): Readonly<CellRecord> {
     const record = this.find(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
     return record
@@ -113,6 +115,11 @@ export class CellRegistry {
       cells: page.map(([, ...row]) => toRecord(row)),
       nextCursor: rows.length > limit && last !== undefined ? encodeCursor(last[0]) : null,
     }
+  }
+
+  readonly #read = (id: string): CellRecord | undefined => {
+    const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
+    return row && toRecord(row)
   }
 }
 

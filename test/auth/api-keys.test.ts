@@ -195,7 +195,9 @@ describe('no plaintext key outside the one response (invariant 12)', () => {
     const { key } = keys.create(account)
     await test.store.close()
     const connection = new Database(new StorePaths(test.directory).catalog)
-    expect(connection.prepare('SELECT hash FROM api_keys').pluck().all()).toEqual([hashApiKey(key)])
+    expect(connection.prepare('SELECT hash FROM api_keys').pluck().all()).toEqual([
+      Buffer.from(hashApiKey(key), 'hex'),
+    ])
     connection.close()
   })
 })
