@@ -61,14 +61,15 @@ export class Application {
     this.#logger.error({ ...fields, err: error }, 'A request failed with an internal error.')
   }
 
-  async #answer(request: HttpRequest, match: Match | undefined): Promise<Answer> {
+  /** Not async: most requests wait for one thing only, and each further promise is a cost of every request. */
+  #answer(request: HttpRequest, match: Match | undefined): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
     const accountId = found?.needsKey === false ? '' : this.#authenticate(request)
     const action = found ?? refuseRoute(match)
-    const body = action.takesBody ? await readJson(request, this.#context.limits.bodyBytesMax) : NO_BODY
-    const segments = match?.segments ?? []
-    return await action.perform({ context: this.#context, request, segments, accountId }, body)
+    const call = { context: this.#context, request, segments: match?.segments ?? [], accountId }
+    if (!action.takesBody) return action.perform(call, NO_BODY)
+    return readJson(request, this.#context.limits.bodyBytesMax).then((body) => action.perform(call, body))
   }
 
   /** One answer to every key that is none: which part of it was wrong is nobody's business. */

@@ -31,10 +31,10 @@ export function createListener(
     const request = new NodeRequest(incoming, basePath)
     application
       .handle(request)
-      .then(async (response) => {
+      .then((response) => {
         if (application.shuttingDown) response.headers['Connection'] = 'close'
-        if (request.contentLength === 0 || incoming.complete) send(outgoing, response)
-        else await sendEarly(incoming, outgoing, response, store.clock)
+        if (request.contentLength === 0 || incoming.complete) return send(outgoing, response)
+        return sendEarly(incoming, outgoing, response, store.clock)
       })
       .catch((error) => {
         application.reportBug(error, { method: request.method })

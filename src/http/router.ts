@@ -36,11 +36,23 @@ export class Router {
 
   match(path: string): Match | undefined {
     const found = path.split('/')
-    for (const resource of this.#byLength.get(found.length) ?? []) {
-      if (resource.parts.every((part, i) => part === undefined || part === found[i])) {
-        return { resource, segments: found.filter((_, i) => resource.parts[i] === undefined) }
-      }
+    const candidates = this.#byLength.get(found.length)
+    if (candidates === undefined) return undefined
+    for (const resource of candidates) {
+      const segments = segmentsOf(found, resource.parts)
+      if (segments !== undefined) return { resource, segments }
     }
     return undefined
   }
+}
+
+/** What stands for the `{…}` of a path, if all else is as it should be. A loop: this is on the path of every request. */
+function segmentsOf(found: readonly string[], parts: readonly Part[]): string[] | undefined {
+  const segments: string[] = []
+  for (let i = 0; i < parts.length; i++) {
+    const part = parts[i]
+    if (part === undefined) segments.push(found[i] as string)
+    else if (part !== found[i]) return undefined
+  }
+  return segments
 }
