@@ -1,4 +1,4 @@
-import { hash } from 'node:crypto'
+import crypto from 'node:crypto'
 import zlib from 'node:zlib'
 
 /**
@@ -43,7 +43,7 @@ export function parseApiKey(text: string): string | undefined {
 
 /** SHA-256 of the key's text, in hexadecimal. A secret of 256 random bits needs no slow hash: there is nothing to guess. */
 export function hashApiKey(key: string): string {
-  return hash('sha256', key)
+  return crypto.hash('sha256', key)
 }
 
 /** The first characters of a key, by which its owner knows it again: the prefix and 4 of the secret's 43. */
