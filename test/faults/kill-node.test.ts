@@ -1,0 +1,82 @@
+import fs from 'node:fs'
+import { expect, test, vi } from 'vitest'
+import { type ServedNode, until, Workplace } from '../cli/support/workplace.ts'
+import { checkIntegrity } from '../fixtures/integrity.ts'
+import { seededRandom } from '../fixtures/seed.ts'
+import { HttpWriters } from './support/http-writers.ts'
+
+/** `CELLSTORE_NODE_KILLS` raises it: a hundred take some two minutes. */
+const KILLS = Number(process.env['CELLSTORE_NODE_KILLS'] ?? 5)
+const CELLS = 4
+const CLIENTS = 3
+/** After so many kills of the node it is stopped, and SQLite checks every file. */
+const KILLS_BETWEEN_CHECKS = 25
+
+vi.setConfig({ testTimeout: 120_000 + KILLS * 20_000 })
+
+test.each([
+  ['with two hosts', ['--hosts', '2']],
+  ['in one process', ['--hosts', '0']],
+] as const)(
+  `after kill -9 of a node %s, or of a host of it, under HTTP writes, every acknowledged one is there, whole and once (invariants 1, 2; ${KILLS} kills)`,
+  async (_how, flags) => {
+    const random = seededRandom('kills of a node')
+    const place = new Workplace()
+    const serve = () => place.serve(...flags)
+    let node = await serve()
+    const writers = await HttpWriters.create(node, CELLS)
+    const starts: number[] = []
+    let hostsKilled = 0
+    let nodesKilled = 0
+    for (let kill = 1; kill <= KILLS; kill++) {
+      const stop = writers.start(node, CLIENTS, random)
+      await untilAcknowledged(writers, 1 + random.below(80), node)
+      const hosts = childrenOf(node.pid)
+      if (hosts.length > 0 && random.chance(0.5)) {
+        process.kill(random.pick(hosts), 'SIGKILL')
+        hostsKilled++
+        await untilAcknowledged(writers, 1 + random.below(40), node)
+        await stop()
+      } else {
+        node.child.kill('SIGKILL')
+        nodesKilled++
+        await node.ended
+        await stop()
+        const started = performance.now()
+        node = await serve()
+        starts.push(performance.now() - started)
+        // Nothing that the killed node has left may still write, or hold anything.
+        expect(hosts.filter(isAlive)).toEqual([])
+      }
+      await writers.check(node)
+      if (kill % KILLS_BETWEEN_CHECKS !== 0 && kill !== KILLS) continue
+      expect(await node.stop()).toEqual([0, null])
+      checkIntegrity(place.dataDir)
+      if (kill < KILLS) node = await serve()
+    }
+    console.info(
+      `${flags.join(' ')}: ${nodesKilled} nodes and ${hostsKilled} hosts killed, ${writers.acknowledged} acknowledged, statuses ${JSON.stringify(writers.statuses)}, slowest start ${Math.round(Math.max(0, ...starts))} ms`,
+    )
+  },
+)
+
+async function untilAcknowledged(writers: HttpWriters, more: number, node: ServedNode): Promise<void> {
+  const goal = writers.acknowledged + more
+  await until(() => writers.acknowledged >= goal || node.child.exitCode !== null, 'the writers get on')
+  expect(node.child.exitCode).toBe(null)
+}
+
+/** Linux only; the node's hosts are the children that it has. */
+function childrenOf(pid: number): number[] {
+  const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
+  return children === '' ? [] : children.split(' ').map(Number)
+}
+
+/** One that has ended may still be listed, where nobody asks how it did. */
+function isAlive(pid: number): boolean {
+  try {
+    return !/^State:\s+[ZX]/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))
+  } catch {
+    return false
+  }
+}
