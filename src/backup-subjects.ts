@@ -24,10 +24,7 @@ export function backupSubjects({ paths, catalog, registry, pool, onRestored }: S
     pin: (id) => (isCatalog(id) ? { database: catalog.database, unpin: () => {} } : pool.pin(id)),
     isOpen,
     isLocal: (id) => isOpen(id) || isThere(paths.cell(id).database),
-    replace: (id, install) => {
-      pool.close(id)
-      install()
-    },
+    replace: (id, install) => pool.replace(id, install),
     restored: (id, manifest) => {
       const record = registry.find(id)
       if (record === undefined) {

@@ -75,6 +75,9 @@ export const ERROR_KINDS = {
 
 export type CellErrorCode = keyof typeof ERROR_KINDS
 
+/** Why a cell is kept closed. */
+export type QuarantineReason = 'io_error' | 'damaged'
+
 /** What an error can carry beside its message. Each member is safe to show to the tenant that caused it. */
 export interface CellErrorDetails {
   /** The input that was wrong, as the caller spelt it: `ttl_seconds`, `params[2]`. */
@@ -83,6 +86,8 @@ export interface CellErrorDetails {
   limit?: number
   /** SQLite's extended result code, for example `SQLITE_CONSTRAINT_UNIQUE`. */
   sqliteCode?: string
+  /** Why a cell is kept closed: the disk failed under it (`io_error`), or its file is `damaged`. */
+  reason?: QuarantineReason
   /** The part of a backup that did not match. */
   member?: string
   /** The methods a route does take. */

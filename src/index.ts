@@ -34,9 +34,16 @@ export type { CellListOptions, CellPage, CellRecord } from './engine/cell-regist
 export type { Clock, Timer } from './engine/clock.ts'
 export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './engine/limits.ts'
 export type { Log } from './engine/log.ts'
+export type { QuarantineState } from './engine/quarantine.ts'
 export type { SqlParam, SqlParams, SqlResult, SqlRow, SqlValue } from './engine/sql-values.ts'
 // Errors, and what can be injected
-export { CellError, type CellErrorCode, type CellErrorKind, isCellError } from './errors.ts'
+export {
+  CellError,
+  type CellErrorCode,
+  type CellErrorKind,
+  isCellError,
+  type QuarantineReason,
+} from './errors.ts'
 // Over HTTP
 export { createHandler } from './http/fetch-handler.ts'
 export type { HandlerOptions } from './http/handler-options.ts'

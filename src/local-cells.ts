@@ -5,7 +5,7 @@ import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import type { CellDatabaseSettings, Durability } from './engine/cell-database.ts'
 import type { StorePaths } from './engine/cell-path.ts'
-import { CellPool } from './engine/cell-pool.ts'
+import { type CellOpener, CellPool } from './engine/cell-pool.ts'
 import { type CellRecord, cellNotFound } from './engine/cell-registry.ts'
 import type { LocalState } from './engine/local-state.ts'
 import { CellError, isCellError } from './errors.ts'
@@ -37,7 +37,7 @@ export class LocalCells {
     this.#parts = parts
     this.files = new CellFiles(paths)
     this.hints = new ExpiryHints(state)
-    this.pool = new CellPool(settings.openCellsMax, {
+    const opener: CellOpener = {
       paths: (id) => paths.cell(id),
       settings: (id) => databaseSettings(settings, this.require(id).durability),
       hooks: (id) =>
@@ -48,7 +48,8 @@ export class LocalCells {
       beforeOpen: (id, cellPaths) =>
         finishRestore(cellPaths, { building: backups()?.isRestoring(id) ?? false }),
       missing: (id) => this.#missing(id),
-    })
+    }
+    this.pool = new CellPool(settings.openCellsMax, opener, settings)
   }
 
   /** @throws `cell_not_found` for a cell that is absent or deleted */
@@ -94,7 +95,7 @@ export class LocalCells {
 
   /** Ends all use of a cell that was deleted: nothing of it is open or remembered afterwards. */
   release(id: string): void {
-    this.pool.close(id)
+    this.pool.replace(id, () => {})
     try {
       this.#parts.backups()?.forgetLocal(id)
       this.hints.remove(id)
@@ -112,8 +113,14 @@ export class LocalCells {
   }
 
   #failed(id: string, err: unknown): void {
-    const isDamaged = isCellError(err, 'cell_quarantined')
-    const what = isDamaged ? 'the cell is damaged, and is kept closed' : 'upkeep of a cell has failed'
+    const isQuarantined = isCellError(err, 'cell_quarantined')
+    const reason = isQuarantined ? err.details.reason : undefined
+    const what =
+      reason === 'io_error'
+        ? 'the disk has failed under a cell: it is kept closed until it is proven whole'
+        : isQuarantined
+          ? 'a cell is damaged, and is kept closed until it is restored'
+          : 'upkeep of a cell has failed'
     this.#parts.settings.log.error({ cellId: id, err }, what)
   }
 

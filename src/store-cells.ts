@@ -7,6 +7,7 @@ import { newCellId, type StorePaths } from './engine/cell-path.ts'
 import { type CellRecord, CellRegistry } from './engine/cell-registry.ts'
 import { checkDisplayName } from './engine/display-name.ts'
 import type { LocalState } from './engine/local-state.ts'
+import type { QuarantineState } from './engine/quarantine.ts'
 import { CellError } from './errors.ts'
 import { forEachCell } from './for-each-cell.ts'
 import { ExpirySweeper } from './kv/expiry-sweeper.ts'
@@ -125,6 +126,11 @@ export class StoreCells {
   sizeBytes(id: string): number {
     this.registry.require(id)
     return this.local.files.sizeBytes(id)
+  }
+
+  quarantineOf(id: string): QuarantineState | undefined {
+    this.registry.require(id)
+    return this.local.pool.quarantine.state(id)
   }
 
   /** The cell was restored: nothing that was known of its content holds any more. */

@@ -12,6 +12,7 @@ import { CELLS_SCHEMA, type CellListOptions, type CellPage, type CellRecord } fr
 import type { Clock } from './engine/clock.ts'
 import type { DirectoryLock, ProcessIdentity } from './engine/directory-lock.ts'
 import { LocalState } from './engine/local-state.ts'
+import type { QuarantineState } from './engine/quarantine.ts'
 import { CellError } from './errors.ts'
 import { databaseSettings } from './local-cells.ts'
 import type { HostEvents, RemoteCells } from './remote-cells.ts'
@@ -207,6 +208,11 @@ export class CellStore {
   /** Bytes of the cell's database and log on this machine; 0 while its data is not here. @throws `cell_not_found` */
   cellSizeBytes(id: string): number {
     return this.#cells.sizeBytes(id)
+  }
+
+  /** Why a cell is kept closed; undefined if it is not. @throws `cell_not_found` */
+  quarantineOf(id: string): QuarantineState | undefined {
+    return this.#cells.quarantineOf(id)
   }
 
   /**

@@ -1,3 +1,4 @@
+import { findDamage } from '../engine/quick-check.ts'
 import { type Connection, openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 import { localFailure } from './backup-errors.ts'
@@ -32,47 +33,9 @@ export function applyLog(file: string, member: string, frames: number): void {
  */
 export function proveDatabase(file: string): void {
   withDatabase(file, DATABASE_MEMBER, (connection) => {
-    // A CHECK may call what answers otherwise on another connection (total_changes(), random()): that is no damage.
-    connection.pragma('ignore_check_constraints = ON')
-    const [problem] = isWhole(connection) ? [] : problemsOfTables(connection)
+    const problem = findDamage(connection)
     if (problem !== undefined) throw corrupt(DATABASE_MEMBER, `SQLite finds it damaged (${problem})`)
   })
-}
-
-function isWhole(connection: Connection): boolean {
-  try {
-    return connection.pragma('quick_check(1)', { simple: true }) === 'ok'
-  } catch (error) {
-    if (isExpressionError(error)) return false
-    throw error
-  }
-}
-
-/**
- * What is wrong with the tables that have pages. A virtual table also gives its opinion in a look at everything: a search
- * index that was not filled yet is no damage, and the live cell had it too. Nor is a generated column that fails.
- */
-function problemsOfTables(connection: Connection): string[] {
-  const tables = connection
-    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
-    .pluck()
-    .all()
-  return ['sqlite_schema', ...(tables as string[])].flatMap((table) => {
-    try {
-      const rows = connection.pragma(`quick_check("${table.replaceAll('"', '""')}")`) as {
-        quick_check: string
-      }[]
-      return rows.map((row) => row.quick_check).filter((finding) => finding !== 'ok')
-    } catch (error) {
-      if (isExpressionError(error)) return []
-      throw error
-    }
-  })
-}
-
-/** Damage has codes of its own (SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR). */
-function isExpressionError(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'SQLITE_ERROR'
 }
 
 function withDatabase(file: string, member: string, work: (connection: Connection) => void): void {

@@ -2,9 +2,10 @@ import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
+import { cutLog } from './log-file.ts'
 import { LogSync } from './log-sync.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
-import { type Connection, openConnection, type Statement } from './sqlite.ts'
+import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import { type SqlOptions, StatementRunner } from './statement-runner.ts'
 import { Transactions, transactionEnded } from './transactions.ts'
@@ -29,11 +30,16 @@ export interface CellHooks {
   beforeCheckpoint?(database: CellDatabase, wal: WalState): void
   /** After a checkpoint that moved frames. */
   afterCheckpoint?(database: CellDatabase): void
+  /** Once, at the first sign that the disk has failed or the file is damaged: nothing uses the file from here on. */
+  quarantined?(reason: CellError): void
   /** Told of errors that are nobody's answer: after a commit, at a close, and when the cell is quarantined. */
   failed?(error: unknown): void
   /** Once, when the file was closed. */
   closed?(): void
 }
+
+/** Connections that can't be closed without a write: kept, since the driver would close what nobody holds. */
+const parked = new Set<Connection>()
 
 /** Counts uses of all cells; only their order matters. */
 let uses = 0
@@ -63,6 +69,7 @@ export class CellDatabase {
   #open = true
   #lost = false
   #quarantined: CellError | undefined
+  #framesLeft: number | undefined
   #dirty = false
 
   /** @throws `cell_quarantined`, `busy`; what the `opened` hook throws */
@@ -76,6 +83,9 @@ export class CellDatabase {
       configure(connection, settings)
       this.#connection = connection
       this.#transactions = new Transactions(connection, {
+        assertSound: () => {
+          if (this.#quarantined !== undefined) throw this.#quarantined
+        },
         committed: () => this.#transactionCommitted(),
         rolledBack: () => this.#runner?.statements.rolledBack(),
         lostChanged: (lost) => this.#setLost(lost),
@@ -90,8 +100,10 @@ export class CellDatabase {
       })
       hooks.opened?.(this)
     } catch (error) {
-      connection?.close()
-      throw toCellError(error, this.#errorContext)
+      const failure = toCellError(error, this.#errorContext)
+      const isLeftAlone = failure.details.reason !== undefined && connection && closeLeavingLog(connection)
+      if (!isLeftAlone) connection?.close()
+      throw failure
     }
   }
 
@@ -108,7 +120,7 @@ export class CellDatabase {
     return this.#connection.inTransaction
   }
 
-  /** True while the pool must leave it open. One that is quarantined stays as it is until somebody sees to it. */
+  /** True while the pool must leave it open. One in quarantine is seen to by that. */
   get busy(): boolean {
     const { depth } = this.#transactions
     return (
@@ -259,6 +271,7 @@ export class CellDatabase {
     } catch (error) {
       throw this.#quarantine(logLost(error))
     }
+    if (this.#quarantined !== undefined) throw this.#quarantined
   }
 
   sqliteVersion(): string {
@@ -322,27 +335,54 @@ export class CellDatabase {
     this.#dirty = false
   }
 
-  /** Checkpoints and closes; never throws. Queued commits are made first. */
+  /** Frames of the log that hold commits, once it was closed in quarantine, and if that could be told. */
+  get framesLeft(): number | undefined {
+    return this.#framesLeft
+  }
+
+  /** Checkpoints and closes; never throws. Queued commits are made first. One in quarantine is closed as it is. */
   close(): void {
     if (!this.#open) return
     this.#group.flush()
+    if (this.#quarantined === undefined) this.#storeAll()
+    this.#checkpoints.closing()
+    this.#open = false
+    this.usable = false
+    this.#runner = undefined
+    if (this.#quarantined === undefined) this.#connection.close()
+    else this.#closeAsItIs()
+    this.#checkpoints.closed()
+    this.#hooks.closed?.()
+  }
+
+  #storeAll(): void {
     try {
       this.#log.syncNow()
     } catch (error) {
       this.#quarantine(logLost(error))
+      return
     }
     try {
       if (this.usable) this.#checkpoints.run('TRUNCATE')
     } catch (error) {
       this.#failed(error)
     }
-    this.#checkpoints.closing()
-    this.#open = false
-    this.usable = false
-    this.#runner = undefined
-    this.#connection.close()
-    this.#checkpoints.closed()
-    this.#hooks.closed?.()
+  }
+
+  /** Nothing is written, but for what was refused: that goes. */
+  #closeAsItIs(): void {
+    this.#log.giveUp()
+    try {
+      this.#framesLeft = this.#checkpoints.state().frames
+    } catch {
+      // Not known then, and nothing is cut off.
+    }
+    if (!closeLeavingLog(this.#connection)) parked.add(this.#connection)
+    try {
+      if (this.#framesLeft !== undefined) cutLog(`${this.path}-wal`, this.#framesLeft)
+    } catch {
+      // The disk fails; whether what was refused is there again is not known.
+    }
   }
 
   get #errorContext() {
@@ -385,6 +425,7 @@ export class CellDatabase {
     if (this.#quarantined !== undefined) return this.#quarantined
     this.#quarantined = error
     this.usable = false
+    this.#hooks.quarantined?.(error)
     this.#hooks.failed?.(error)
     return error
   }
@@ -402,7 +443,10 @@ export class CellDatabase {
 
 /** After an fsync that failed, one that succeeds may not have stored what the first one did not. */
 function logLost(cause: unknown): CellError {
-  return new CellError('cell_quarantined', "The cell's log could not be stored on the disk.", { cause })
+  return new CellError('cell_quarantined', "The cell's log could not be stored on the disk.", {
+    reason: 'io_error',
+    cause,
+  })
 }
 
 /** Set at every open: none of these is kept in the file, save for the journal mode. One call: each costs a statement. */

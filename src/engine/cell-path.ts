@@ -90,6 +90,11 @@ export class CellPaths {
     return path.join(this.directory, 'segments')
   }
 
+  /** There while the cell is kept closed because the disk failed or its file is damaged: see Quarantine. */
+  get quarantine(): string {
+    return path.join(this.directory, 'quarantine.json')
+  }
+
   /** A restored database before the switch. */
   get incoming(): string {
     return path.join(this.directory, 'incoming.db')

@@ -1,7 +1,11 @@
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { CellDatabase, type CellDatabaseSettings, type CellHooks } from './cell-database.ts'
 import type { CellPaths } from './cell-path.ts'
+import type { Clock } from './clock.ts'
 import { isThere } from './durable-files.ts'
+import type { Log } from './log.ts'
+import { Quarantine } from './quarantine.ts'
+import { checkClosedCell } from './recovery-check.ts'
 import { toCellError } from './sqlite-errors.ts'
 
 /** How the pool finds and opens a cell. */
@@ -21,14 +25,22 @@ export interface CellOpener {
  * all of them are.
  */
 export class CellPool {
+  readonly quarantine: Quarantine
   readonly #open = new Map<string, CellDatabase>()
   readonly #max: number
   readonly #opener: CellOpener
   #closed = false
 
-  constructor(max: number, opener: CellOpener) {
+  constructor(max: number, opener: CellOpener, { clock, log }: { clock: Clock; log: Log }) {
     this.#max = max
     this.#opener = opener
+    this.quarantine = new Quarantine({
+      clock,
+      log,
+      paths: (id) => opener.paths(id),
+      discard: (id) => this.#discard(id),
+      check: checkClosedCell,
+    })
   }
 
   get size(): number {
@@ -43,13 +55,14 @@ export class CellPool {
   /** @throws `store_closed`, `cell_quarantined`; what the opener says of a missing file */
   open(id: string): CellDatabase {
     const open = this.#open.get(id)
-    if (open !== undefined) {
-      if (open.quarantined !== undefined) throw open.quarantined
+    if (open !== undefined && open.quarantined === undefined) {
       open.touch()
       return open
     }
     if (this.#closed) throw new CellError('store_closed', 'The store was closed.')
-    return this.#openFile(id)
+    if (open === undefined) return this.#openFile(id)
+    this.quarantine.assertFree(id)
+    throw open.quarantined
   }
 
   /** Keeps a cell open until the returned function is called. */
@@ -64,8 +77,20 @@ export class CellPool {
     return { database, unpin }
   }
 
-  /** Closes one cell, whoever uses it: queued commits are made first. Lifts its quarantine: the file may be another one now. */
+  /** Closes one cell and puts other files in the place of its own, or none: that ends its quarantine. */
+  replace(id: string, install: () => void): void {
+    this.close(id)
+    install()
+    this.quarantine.lift(id)
+  }
+
+  /** Closes one cell, whoever uses it: queued commits are made first. */
   close(id: string): void {
+    this.quarantine.interrupt(id)
+    this.#close(id)
+  }
+
+  #close(id: string): void {
     const database = this.#open.get(id)
     // Queued work may ask for the cell once more; it is to find this one.
     database?.close()
@@ -75,7 +100,8 @@ export class CellPool {
   /** No cell can be opened afterwards. */
   closeAll(): void {
     this.#closed = true
-    for (const id of [...this.#open.keys()]) this.close(id)
+    this.quarantine.stop()
+    for (const id of [...this.#open.keys()]) this.#close(id)
   }
 
   #openFile(id: string): CellDatabase {
@@ -84,14 +110,32 @@ export class CellPool {
     try {
       this.#opener.beforeOpen(id, paths)
       if (!isThere(paths.database)) throw this.#opener.missing(id)
+      this.quarantine.assertFree(id)
     } catch (error) {
       throw toCellError(error, { path: paths.database, limits: settings.limits })
     }
     while (this.#open.size >= this.#max && this.#closeLeastRecentlyUsed());
-    const database = new CellDatabase(paths.database, settings, this.#opener.hooks(id))
-    database.touch()
-    this.#open.set(id, database)
-    return database
+    const hooks = this.#opener.hooks(id)
+    const quarantined = (reason: CellError) => this.quarantine.begin(id, reason)
+    try {
+      const database = new CellDatabase(paths.database, settings, { ...hooks, quarantined })
+      database.touch()
+      this.#open.set(id, database)
+      return database
+    } catch (error) {
+      if (isCellError(error, 'cell_quarantined') && error.details.reason !== undefined) {
+        quarantined(error)
+        hooks.failed?.(error)
+      }
+      throw error
+    }
+  }
+
+  #discard(id: string): number | undefined {
+    const database = this.#open.get(id)
+    if (database?.quarantined === undefined) return undefined
+    this.#close(id)
+    return database.framesLeft
   }
 
   /**
@@ -109,7 +153,7 @@ export class CellPool {
       oldestId = id
     })
     if (oldestId === undefined) return false
-    this.close(oldestId)
+    this.#close(oldestId)
     return true
   }
 }

@@ -64,6 +64,12 @@ export class LogSync {
     }
   }
 
+  /** Nothing of what is pending is to be acknowledged any more. */
+  giveUp(): void {
+    this.#pending = false
+    this.#close()
+  }
+
   #close(): void {
     if (this.pending || this.#descriptor === undefined) return
     fs.closeSync(this.#descriptor)

@@ -57,7 +57,11 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
   const details: CellErrorDetails = { sqliteCode: code, cause: error }
   if (code.startsWith('SQLITE_CONSTRAINT')) return new CellError('constraint_violation', message, details)
   if (isDamage(code)) {
-    return new CellError('cell_quarantined', `The cell's file can't be used: ${message}.`, details)
+    const reason = code.startsWith('SQLITE_IOERR') ? 'io_error' : 'damaged'
+    return new CellError('cell_quarantined', `The cell's file can't be used: ${message}.`, {
+      ...details,
+      reason,
+    })
   }
   switch (code) {
     case 'SQLITE_FULL':

@@ -15,13 +15,35 @@ let versionChecked = false
  * Opens a database file that exists. No BUSY wait: one connection writes a cell (invariant 3), so a lock held by someone
  * else is a foreign process, and waiting for it would stall every other cell.
  *
+ * @param options.readonly writes neither the database nor its log, also not when it is closed
  * @throws `unsupported_runtime` on a Node that the driver would crash; SQLite's own errors as they come.
  */
-export function openConnection(path: string): Connection {
+export function openConnection(path: string, { readonly = false } = {}): Connection {
   assertSupportedRuntime()
-  const connection = new Database(path, { fileMustExist: true, timeout: 0 })
+  const connection = new Database(path, { fileMustExist: true, timeout: 0, readonly })
   if (!versionChecked) checkVersion(connection)
   return connection
+}
+
+/**
+ * Closes a connection without the checkpoint that SQLite makes when the last one to a file is closed: another one that
+ * can't write, and so checkpoints nothing, is closed after it.
+ *
+ * @returns false if there is no such other one to be had; then the connection is still open
+ */
+export function closeLeavingLog(connection: Connection): boolean {
+  let guard: Connection | undefined
+  try {
+    guard = openConnection(connection.name, { readonly: true })
+    // Takes the shared lock, which a checkpoint at the close would have to have for itself.
+    guard.prepare('SELECT count(*) FROM sqlite_schema').get()
+    connection.close()
+    return true
+  } catch {
+    return false
+  } finally {
+    guard?.close()
+  }
 }
 
 /** Opens a private database in memory. */

@@ -2,6 +2,8 @@ import { CellError } from '../errors.ts'
 import type { Connection, Statement } from './sqlite.ts'
 
 export interface TransactionEvents {
+  /** Before each BEGIN and each COMMIT. Throws if nothing may be committed any more. */
+  assertSound(): void
   /** After each COMMIT that succeeded. Must not throw. */
   committed(): void
   /** After anything was rolled back, a savepoint or all. */
@@ -74,6 +76,7 @@ export class Transactions {
     try {
       value = refusePromise(work())
       if (!this.inTransaction) throw transactionEnded()
+      this.#events.assertSound()
       this.#exec('COMMIT')
     } catch (error) {
       this.rollback()
@@ -104,10 +107,12 @@ export class Transactions {
 
   /** For a group, which keeps its own order of events: {@link commit} or {@link rollback} ends it. */
   begin(): void {
+    this.#events.assertSound()
     this.#exec('BEGIN IMMEDIATE')
   }
 
   commit(): void {
+    this.#events.assertSound()
     this.#exec('COMMIT')
     this.#events.committed()
   }

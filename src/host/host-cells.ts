@@ -57,10 +57,7 @@ export class HostCells {
         pin: (id) => pool.pin(id),
         isOpen: (id) => pool.peek(id) !== undefined,
         isLocal: (id) => pool.peek(id) !== undefined || files.exists(id),
-        replace: (id, install) => {
-          pool.close(id)
-          install()
-        },
+        replace: (id, install) => pool.replace(id, install),
         restored: async (id, manifest) => {
           this.learn(id, await events.restored(id, manifest))
           this.#noteExpiry(id, clock.now(), events)

@@ -44,7 +44,7 @@ export const listCells = accountAction(({ context, request, accountId }) => {
 
 export const getCell = cellAction(async (call) => {
   const size_bytes = await call.context.service.sizeBytes(call.cellId)
-  return ok({ ...encodeCell(call.cell), size_bytes, ...(await lastBackup(call)) })
+  return ok({ ...encodeCell(call.cell), ...statusOf(call), size_bytes, ...(await lastBackup(call)) })
 })
 
 export const deleteCell = cellAction(async ({ context, cellId }) => {
@@ -54,6 +54,12 @@ export const deleteCell = cellAction(async ({ context, cellId }) => {
 
 function encodeCell({ id, name, createdAt }: CellRecord) {
   return { id, name, created_at: timeOf(createdAt) }
+}
+
+function statusOf({ context, cellId }: CellCall) {
+  const quarantine = context.store.quarantineOf(cellId)
+  if (quarantine === undefined) return { status: 'ok' }
+  return { status: 'quarantined', quarantine: { reason: quarantine.reason, since: timeOf(quarantine.since) } }
 }
 
 /**

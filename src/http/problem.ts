@@ -84,7 +84,7 @@ export function problemResponse(error: unknown, requestId: string): HttpResponse
     headers['Retry-After'] = String(retryAfterSeconds(code, details.retryAfterMs))
   if (details.allowed !== undefined) headers['Allow'] = details.allowed.join(', ')
   if (code === 'unauthorized') headers['WWW-Authenticate'] = 'Bearer'
-  const { field, limit, sqliteCode, member, allowed, index } = details
+  const { field, limit, sqliteCode, reason, member, allowed, index } = details
   const body = JSON.stringify({
     type: 'about:blank',
     title: STATUS_CODES[status],
@@ -95,6 +95,7 @@ export function problemResponse(error: unknown, requestId: string): HttpResponse
     field,
     limit,
     sqlite_code: sqliteCode,
+    reason,
     member,
     allowed,
     index,

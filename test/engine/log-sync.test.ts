@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import Database from 'better-sqlite3'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
 import { openFilesBelow } from '../fixtures/open-files.ts'
@@ -34,6 +35,15 @@ function openWithTable(): CellDatabase {
   const database = openTestDatabase()
   database.sql('CREATE TABLE t (a)')
   return database
+}
+
+/** One in quarantine leaves its log behind: SQLite takes it in, as it would after a crash. */
+function closeWithLog(database: CellDatabase): void {
+  database.close()
+  expect(fs.statSync(`${database.path}-wal`).size).toBeGreaterThan(0)
+  const connection = new Database(database.path)
+  connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+  connection.close()
 }
 
 const insert = (database: CellDatabase, a: number) =>
@@ -145,6 +155,7 @@ describe('an fsync of the log that fails', () => {
     expect(codeOf(() => database.sql('SELECT 1'))).toBe('cell_quarantined')
     expect(failures).toMatchObject([{ code: 'cell_quarantined', cause: { code: 'EIO' } }])
     expect(fsyncs).toHaveLength(2)
+    closeWithLog(database)
   })
 
   test('at a close is told to whoever waits, and to the log', async () => {
@@ -158,5 +169,6 @@ describe('an fsync of the log that fails', () => {
     database.close()
     expect(await rejectedBy(database.syncLog())).toMatchObject({ code: 'cell_quarantined' })
     expect(failures).toMatchObject([{ code: 'cell_quarantined' }])
+    closeWithLog(database)
   })
 })

@@ -20,7 +20,7 @@ async function served(
       const response = await handler(
         new Request(`http://localhost/v1/databases/${id}`, { headers: { 'x-api-key': key } }),
       )
-      return { status: response.status, ...((await response.json()) as object) }
+      return { http: response.status, ...((await response.json()) as object) }
     }
     await work(ask, store, id, objects)
   } finally {
@@ -34,7 +34,7 @@ test('The last backup of a cell is the newest that can be restored, not a damage
     const good = await store.backups.snapshot(id)
     const damaged = await store.backups.snapshot(id)
     fs.truncateSync(path.join(objects, damaged.version), 20)
-    expect(await ask()).toMatchObject({ status: 200, last_backup: { version: good.version } })
+    expect(await ask()).toMatchObject({ http: 200, last_backup: { version: good.version } })
   }))
 
 test('A cell is described also while the object store does not answer, and says what it does not know', () =>
@@ -43,7 +43,7 @@ test('A cell is described also while the object store does not answer, and says 
     await store.catalogStored()
     fs.renameSync(objects, `${objects}-away`)
     fs.writeFileSync(objects, 'not a folder')
-    expect(await ask()).toMatchObject({ status: 200, id, last_backup: null, last_backup_unknown: true })
+    expect(await ask()).toMatchObject({ http: 200, id, last_backup: null, last_backup_unknown: true })
     fs.rmSync(objects)
     fs.renameSync(`${objects}-away`, objects)
   }))

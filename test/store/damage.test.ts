@@ -4,7 +4,8 @@ import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/engine/cell-path.ts'
 import { openTestStore } from '../fixtures/open-test-store.ts'
 import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { codeOf, rejectedBy } from '../fixtures/thrown.ts'
+import { codeOf, rejectedBy, thrownBy } from '../fixtures/thrown.ts'
+import { turnsUntil } from '../fixtures/turns.ts'
 
 /** A store with two cells, the first of which has garbage where a table was. */
 async function openDamaged(openCellsMax = 4) {
@@ -21,6 +22,7 @@ async function openDamaged(openCellsMax = 4) {
   const { version } = await test.store.backups.snapshot(damaged.id)
   await test.store.close()
   const file = new StorePaths(test.directory).cell(damaged.id).database
+  const whole = fs.readFileSync(file)
   const handle = fs.openSync(file, 'r+')
   const { size } = fs.fstatSync(handle)
   for (let at = 8 * 4_096; at < size; at += 4_096)
@@ -33,6 +35,7 @@ async function openDamaged(openCellsMax = 4) {
     store,
     errors,
     version,
+    whole,
     damaged: store.openCell(damaged.id),
     sound: store.openCell(sound.id),
   }
@@ -88,8 +91,7 @@ describe('a cell whose file is damaged', () => {
       damaged.commit(() => damaged.sql('SELECT count(b) FROM t')),
       damaged.commit(() => damaged.kv.put('b', 'v')),
     ])
-    expect(settled[1]).toMatchObject({ reason: { code: 'cell_quarantined' } })
-    expect(settled[2]).toMatchObject({ reason: { code: 'cell_quarantined' } })
+    expect(settled).toMatchObject(settled.map(() => ({ reason: { code: 'cell_quarantined' } })))
     await store.backups.restore(damaged.id, { version })
   })
 
@@ -109,14 +111,33 @@ describe('a cell whose file is damaged', () => {
     expect(codeOf(() => damaged.kv.get('k'))).toBe('cell_not_found')
   })
 
-  test('is tried anew after a restart, and the store starts and closes with it', async () => {
-    const { test, damaged, version } = await openDamaged()
+  test('is looked at once more after a restart, and stays closed; the store starts and closes with it', async () => {
+    const { test, store, damaged, errors, version } = await openDamaged()
     expect(codeOf(() => damaged.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')
-    const store = await test.reopen()
-    const cell = store.openCell(damaged.id)
-    expect(cell.kv.get('k')).toBe('v')
-    expect(codeOf(() => cell.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')
-    await store.backups.restore(damaged.id, { version })
+    const state = { reason: 'damaged', since: test.clock.now() }
+    expect(store.quarantineOf(damaged.id)).toEqual(state)
+    const again = await test.reopen()
+    const cell = again.openCell(damaged.id)
+    expect(again.quarantineOf(damaged.id)).toEqual(state)
+    expect(codeOf(() => cell.kv.get('k'))).toBe('cell_quarantined')
+    await turnsUntil(() => errors.length === 2, 'the check has ended')
+    expect(thrownBy(() => cell.kv.get('k')).message).toContain('Restore the cell from a backup')
+    expect(again.quarantineOf(damaged.id)).toEqual(state)
+    await again.backups.restore(damaged.id, { version })
+    expect([cell.kv.get('k'), again.quarantineOf(damaged.id)]).toEqual(['v', undefined])
+  })
+
+  test('that was mended by hand while the store was closed serves again after a look', async () => {
+    const { test, damaged, whole } = await openDamaged()
+    const file = new StorePaths(test.directory).cell(damaged.id).database
+    expect(codeOf(() => damaged.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')
+    await test.store.close()
+    fs.writeFileSync(file, whole)
+    for (const suffix of ['-wal', '-shm']) fs.rmSync(file + suffix, { force: true })
+    const again = await test.reopen()
+    expect(codeOf(() => again.openCell(damaged.id).kv.get('k'))).toBe('cell_quarantined')
+    await turnsUntil(() => again.quarantineOf(damaged.id) === undefined, 'the check has ended')
+    expect(again.openCell(damaged.id).kv.get('k')).toBe('v')
   })
 
   test('that is no database at all cannot be opened, and takes no descriptor', async () => {

@@ -3,12 +3,14 @@ import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import type { Cell } from '../../src/cell.ts'
 import { CellPaths } from '../../src/engine/cell-path.ts'
-import { CellPool } from '../../src/engine/cell-pool.ts'
+import { type CellOpener, CellPool } from '../../src/engine/cell-pool.ts'
 import { cellNotFound } from '../../src/engine/cell-registry.ts'
 import { openCellsFor } from '../../src/engine/descriptor-limit.ts'
 import { writeNewFile } from '../../src/engine/durable-files.ts'
 import { HostSchema } from '../../src/engine/host-schema.ts'
 import { DEFAULT_LIMITS } from '../../src/engine/limits.ts'
+import { silentLog } from '../../src/engine/log.ts'
+import { FakeClock } from '../fixtures/fake-clock.ts'
 import { openFilesBelow } from '../fixtures/open-files.ts'
 import { openTestStore, type TestStore } from '../fixtures/open-test-store.ts'
 import { seededRandom } from '../fixtures/seed.ts'
@@ -131,7 +133,7 @@ describe('by itself', () => {
     const paths = (id: string) => new CellPaths(path.join(directory, id))
     const image = new HostSchema().image()
     const opened: string[] = []
-    const pool = new CellPool(max, {
+    const opener: CellOpener = {
       paths,
       settings: () => ({
         durability: 'relaxed',
@@ -143,7 +145,8 @@ describe('by itself', () => {
       hooks: (id) => ({ opened: () => void opened.push(id) }),
       beforeOpen: () => {},
       missing: () => cellNotFound(),
-    })
+    }
+    const pool = new CellPool(max, opener, { clock: new FakeClock(), log: silentLog })
     onTestFinished(() => pool.closeAll())
     const add = (id: string) => {
       fs.mkdirSync(path.join(directory, id))

@@ -183,6 +183,7 @@ export const BACKUP_ROWS: Row[] = [
       id: UUID,
       name: null,
       created_at: TIME,
+      status: 'ok',
       size_bytes: expect.toSatisfy((bytes: number) => bytes > 0),
       last_backup: { version: VERSION, kind: 'snapshot', created_at: TIME },
     },
@@ -252,7 +253,7 @@ export const BACKUP_ROWS: Row[] = [
     bench: { store: { objectStore: undefined } },
     ask: { method: 'GET', path: cell },
     status: 200,
-    body: { id: UUID, name: null, created_at: TIME, size_bytes: COUNT, last_backup: null },
+    body: { id: UUID, name: null, created_at: TIME, status: 'ok', size_bytes: COUNT, last_backup: null },
   },
   {
     title: 'readiness while the object store is down',
@@ -269,6 +270,26 @@ export const BACKUP_ROWS: Row[] = [
       fs.writeFileSync(path.join(bench.cellDirectory, 'cell.db'), 'this is no database '.repeat(1_000)),
     ask: { method: 'GET', path: `${cell}/kv/k` },
     status: 503,
-    problem: { code: 'cell_quarantined', sqlite_code: 'SQLITE_NOTADB' },
+    problem: { code: 'cell_quarantined', sqlite_code: 'SQLITE_NOTADB', reason: 'damaged' },
+    headers: { 'retry-after': '60' },
+  },
+  {
+    title: 'what is told of a cell whose file is damaged',
+    bench: {},
+    before: async (bench) => {
+      fs.writeFileSync(path.join(bench.cellDirectory, 'cell.db'), 'this is no database '.repeat(1_000))
+      await bench.send({ method: 'GET', path: `${cell}/kv/k` })
+    },
+    ask: { method: 'GET', path: cell },
+    status: 200,
+    body: {
+      id: UUID,
+      name: null,
+      created_at: TIME,
+      status: 'quarantined',
+      quarantine: { reason: 'damaged', since: TIME },
+      size_bytes: COUNT,
+      last_backup: null,
+    },
   },
 ]

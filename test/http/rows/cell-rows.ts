@@ -90,7 +90,7 @@ export const CELL_ROWS: Row[] = [
     title: 'a cell that has no backup',
     ask: { method: 'GET', path: `${path}/{cell}` },
     status: 200,
-    body: { ...created, size_bytes: COUNT, last_backup: null },
+    body: { ...created, status: 'ok', size_bytes: COUNT, last_backup: null },
   },
   {
     title: 'a cell that has one',
@@ -99,6 +99,7 @@ export const CELL_ROWS: Row[] = [
     status: 200,
     body: {
       ...created,
+      status: 'ok',
       size_bytes: COUNT,
       last_backup: { version: VERSION, kind: 'snapshot', created_at: TIME },
     },

@@ -1,0 +1,230 @@
+import fs from 'node:fs'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
+import type { CellPaths } from './cell-path.ts'
+import type { Clock, Timer } from './clock.ts'
+import { isThere, replaceFile } from './durable-files.ts'
+import type { Log } from './log.ts'
+import type { ClosedCell } from './recovery-check.ts'
+import { isDamage, isSqliteError } from './sqlite-errors.ts'
+
+/** That a cell is kept closed, and why. */
+export interface QuarantineState {
+  /** `io_error`: the disk failed under it, and it is checked again by itself. `damaged`: only a restore mends it. */
+  reason: QuarantineReason
+  /** Epoch milliseconds. */
+  since: number
+}
+
+export interface QuarantineParts {
+  clock: Clock
+  log: Log
+  paths(id: string): CellPaths
+  /** Closes the cell without a further write. @returns frames of its log that hold commits, if that is known */
+  discard(id: string): number | undefined
+  /** See `checkClosedCell`. */
+  check(cell: ClosedCell): Promise<void>
+}
+
+interface Entry extends QuarantineState {
+  frames?: number | undefined
+  /** Before the next check; infinite if there is to be none. */
+  waitMs: number
+  /** When that is, on the monotonic clock. */
+  dueAt: number
+  timer?: Timer | undefined
+  checking: boolean
+  /** Counts up whenever somebody else has to do with the cell's files: a check that began before is void. */
+  turn: number
+}
+
+const WAIT_MS = 1_000
+const WAIT_MS_MAX = 300_000
+const NEVER = Number.POSITIVE_INFINITY
+
+/**
+ * The cells that are kept closed because the disk has failed under them, or because their files are damaged: after an error
+ * of the disk, what is in memory and what is on the disk may be two things. Such a cell is closed as it is. After a wait,
+ * longer each time, it is checked, by itself or because somebody asks for it; it serves again only once it is proven
+ * whole. One that is found damaged stays closed until it is restored.
+ *
+ * A file beside the cell remembers it for the next process, which checks it before it opens it. That file needs no fsync:
+ * with the machine's memory goes what it warns of.
+ */
+export class Quarantine {
+  readonly #parts: QuarantineParts
+  readonly #entries = new Map<string, Entry>()
+  /** Of cells that have passed: one that fails again soon waits longer than before. */
+  readonly #passed = new Map<string, { at: number; waitMs: number }>()
+  #stopped = false
+
+  constructor(parts: QuarantineParts) {
+    this.#parts = parts
+  }
+
+  /** @param error the first sign, a `cell_quarantined` */
+  begin(id: string, error: CellError): void {
+    if (this.#entries.has(id)) return
+    const { clock } = this.#parts
+    const passed = this.#passed.get(id)
+    const isSoon = passed !== undefined && clock.monotonic() - passed.at < WAIT_MS_MAX
+    const reason = error.details.reason ?? 'damaged'
+    const waitMs = reason === 'damaged' ? NEVER : isSoon ? longer(passed.waitMs) : WAIT_MS
+    const entry = this.#enter(id, { reason, since: clock.now() }, waitMs)
+    this.#save(id, entry)
+    // Not at once: the error may have come up in the midst of a transaction.
+    setImmediate(() => this.#discard(id, entry))
+  }
+
+  /** Why a cell is kept closed; undefined if it is not. */
+  state(id: string): QuarantineState | undefined {
+    const known = this.#entries.get(id) ?? this.#remembered(id)
+    return known && { reason: known.reason, since: known.since }
+  }
+
+  /** @throws `cell_quarantined` while the cell is kept closed; begins the check that is due */
+  assertFree(id: string): void {
+    let entry = this.#entries.get(id)
+    if (entry === undefined) {
+      const remembered = this.#remembered(id)
+      if (remembered === undefined) return
+      // Also what was found damaged is looked at once more: it may have been mended by hand since.
+      entry = this.#enter(id, remembered, 0)
+    }
+    const leftMs = entry.dueAt - this.#parts.clock.monotonic()
+    if (leftMs <= 0) void this.#check(id, entry)
+    throw refusal(entry, leftMs)
+  }
+
+  /** Somebody else has to do with the cell's files now: a check that runs counts for nothing. */
+  interrupt(id: string): void {
+    const entry = this.#entries.get(id)
+    if (entry === undefined) return
+    entry.turn++
+    this.#wait(id, entry)
+  }
+
+  /** The cell's files are other ones now, or gone. */
+  lift(id: string): void {
+    this.#end(id)
+    this.#passed.delete(id)
+  }
+
+  /** No check begins afterwards. */
+  stop(): void {
+    this.#stopped = true
+    for (const entry of this.#entries.values()) {
+      entry.turn++
+      entry.timer?.cancel()
+    }
+  }
+
+  #enter(id: string, state: QuarantineState & { frames?: number | undefined }, waitMs: number): Entry {
+    const entry: Entry = { ...state, dueAt: 0, waitMs, checking: false, turn: 0 }
+    this.#entries.set(id, entry)
+    this.#wait(id, entry)
+    return entry
+  }
+
+  #wait(id: string, entry: Entry): void {
+    const { clock } = this.#parts
+    entry.timer?.cancel()
+    entry.dueAt = clock.monotonic() + entry.waitMs
+    if (entry.waitMs === NEVER || this.#stopped) return
+    entry.timer = clock.setTimer(() => void this.#check(id, entry), entry.waitMs)
+  }
+
+  #discard(id: string, entry: Entry): void {
+    const frames = this.#parts.discard(id)
+    if (frames === undefined || this.#entries.get(id) !== entry) return
+    entry.frames = frames
+    this.#save(id, entry)
+  }
+
+  async #check(id: string, entry: Entry): Promise<void> {
+    if (entry.checking || this.#stopped) return
+    entry.checking = true
+    const { turn } = entry
+    const isCurrent = () => this.#entries.get(id) === entry && entry.turn === turn
+    try {
+      await turnOfTheLoop()
+      if (!isCurrent()) return
+      this.#discard(id, entry)
+      await this.#parts.check({ paths: this.#parts.paths(id), frames: entry.frames, isCurrent })
+      if (isCurrent()) this.#pass(id, entry)
+    } catch (error) {
+      if (isCurrent()) this.#fail(id, entry, error)
+    } finally {
+      entry.checking = false
+    }
+  }
+
+  #pass(id: string, { waitMs }: Entry): void {
+    this.#end(id)
+    this.#passed.set(id, { at: this.#parts.clock.monotonic(), waitMs })
+    this.#parts.log.warn({ cellId: id }, 'a cell that the disk had failed under is whole, and serves again')
+  }
+
+  #fail(id: string, entry: Entry, err: unknown): void {
+    if (isDamageFound(err)) {
+      entry.reason = 'damaged'
+      entry.waitMs = NEVER
+      this.#save(id, entry)
+      this.#parts.log.error({ cellId: id, err }, 'a cell is damaged: restore it from a backup')
+    } else {
+      entry.waitMs = longer(entry.waitMs)
+      this.#parts.log.error(
+        { cellId: id, err, waitMs: entry.waitMs },
+        'a cell could not be checked; it stays closed',
+      )
+    }
+    this.#wait(id, entry)
+  }
+
+  #end(id: string): void {
+    this.#entries.get(id)?.timer?.cancel()
+    this.#entries.delete(id)
+    fs.rmSync(this.#parts.paths(id).quarantine, { force: true })
+  }
+
+  /** A disk that can't take it is no reason to stop here: then the next process does not know. */
+  #save(id: string, { reason, since, frames }: Entry): void {
+    try {
+      replaceFile(this.#parts.paths(id).quarantine, JSON.stringify({ reason, since, frames }))
+    } catch (err) {
+      this.#parts.log.warn({ cellId: id, err }, 'that a cell is kept closed could not be noted')
+    }
+  }
+
+  #remembered(id: string): (QuarantineState & { frames?: number }) | undefined {
+    const file = this.#parts.paths(id).quarantine
+    if (!isThere(file)) return undefined
+    try {
+      return JSON.parse(fs.readFileSync(file, 'utf8'))
+    } catch {
+      return { reason: 'io_error', since: this.#parts.clock.now() }
+    }
+  }
+}
+
+function longer(waitMs: number): number {
+  return Math.min(Math.max(2 * waitMs, WAIT_MS), WAIT_MS_MAX)
+}
+
+function isDamageFound(error: unknown): boolean {
+  if (isCellError(error, 'cell_quarantined')) return error.details.reason === 'damaged'
+  return isSqliteError(error) && isDamage(error.code) && !error.code.startsWith('SQLITE_IOERR')
+}
+
+function refusal({ reason, waitMs }: Entry, leftMs: number): CellError {
+  if (waitMs === NEVER) {
+    return new CellError('cell_quarantined', "The cell's file is damaged. Restore the cell from a backup.", {
+      reason,
+    })
+  }
+  return new CellError(
+    'cell_quarantined',
+    'The disk has failed under the cell, and it is kept closed until it is proven whole. Try again.',
+    { reason, retryAfterMs: Math.max(leftMs, WAIT_MS) },
+  )
+}

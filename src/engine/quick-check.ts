@@ -1,0 +1,50 @@
+import type { Connection } from './sqlite.ts'
+
+/**
+ * SQLite's own look at every page of a database, for damage that no checksum of ours would show.
+ *
+ * @returns the first thing that is wrong, or undefined
+ * @throws what SQLite throws of a file that it can't read at all
+ */
+export function findDamage(connection: Connection): string | undefined {
+  // A CHECK may call what answers otherwise on another connection (total_changes(), random()): that is no damage.
+  connection.pragma('ignore_check_constraints = ON')
+  if (isWhole(connection)) return undefined
+  return problemsOfTables(connection)[0]
+}
+
+function isWhole(connection: Connection): boolean {
+  try {
+    return connection.pragma('quick_check(1)', { simple: true }) === 'ok'
+  } catch (error) {
+    if (isExpressionError(error)) return false
+    throw error
+  }
+}
+
+/**
+ * What is wrong with the tables that have pages. A virtual table also gives its opinion in a look at everything: a search
+ * index that was not filled yet is no damage, and the live cell had it too. Nor is a generated column that fails.
+ */
+function problemsOfTables(connection: Connection): string[] {
+  const tables = connection
+    .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
+    .pluck()
+    .all()
+  return ['sqlite_schema', ...(tables as string[])].flatMap((table) => {
+    try {
+      const rows = connection.pragma(`quick_check("${table.replaceAll('"', '""')}")`) as {
+        quick_check: string
+      }[]
+      return rows.map((row) => row.quick_check).filter((finding) => finding !== 'ok')
+    } catch (error) {
+      if (isExpressionError(error)) return []
+      throw error
+    }
+  })
+}
+
+/** Damage has codes of its own (SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR). */
+function isExpressionError(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && error.code === 'SQLITE_ERROR'
+}

@@ -1,0 +1,121 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import Database from 'better-sqlite3'
+import { describe, expect, test } from 'vitest'
+import { CellPaths } from '../../src/engine/cell-path.ts'
+import { writeNewFile } from '../../src/engine/durable-files.ts'
+import { HostSchema } from '../../src/engine/host-schema.ts'
+import { cutLog } from '../../src/engine/log-file.ts'
+import { checkClosedCell } from '../../src/engine/recovery-check.ts'
+import { closeLeavingLog, openConnection } from '../../src/engine/sqlite.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { rejectedBy } from '../fixtures/thrown.ts'
+import { commitsIn } from '../fixtures/wal-commits.ts'
+
+const ROWS = 50
+
+/** A cell that was closed with its log beside it, each row a commit of its own, and how many frames that makes. */
+function closedWithLog() {
+  const paths = new CellPaths(tempDirectory())
+  writeNewFile(paths.database, new HostSchema('CREATE TABLE t (a INTEGER PRIMARY KEY, b);').image())
+  const connection = openConnection(paths.database)
+  connection.pragma('wal_autocheckpoint = 0')
+  const frames: number[] = []
+  for (let i = 0; i < ROWS; i++) {
+    connection.exec('INSERT INTO t (b) VALUES (randomblob(2000))')
+    frames.push((connection.pragma('wal_checkpoint(NOOP)') as { log: number }[])[0]?.log ?? 0)
+  }
+  expect(closeLeavingLog(connection)).toBe(true)
+  return { paths, frames }
+}
+
+function rowsOf({ database }: CellPaths): number {
+  const connection = new Database(database, { readonly: true })
+  try {
+    return connection.prepare('SELECT count(*) FROM t').pluck().get() as number
+  } finally {
+    connection.close()
+  }
+}
+
+/** Moves the log into the database, and removes it. */
+function checkpoint({ database }: CellPaths): void {
+  const connection = new Database(database)
+  connection.pragma('wal_checkpoint(TRUNCATE)')
+  connection.close()
+}
+
+const check = (paths: CellPaths, frames?: number) => checkClosedCell({ paths, frames, isCurrent: () => true })
+
+describe('a connection that is closed without a checkpoint', () => {
+  test('leaves the database file as it was and the log with every commit', () => {
+    const { paths } = closedWithLog()
+    expect(commitsIn(paths.wal)).toBe(ROWS)
+    expect(fs.statSync(paths.database).size).toBe(3 * 4_096)
+    expect(rowsOf(paths)).toBe(ROWS)
+  })
+
+  test('stays open where its file can not be opened once more', () => {
+    const { paths } = closedWithLog()
+    const connection = openConnection(paths.database)
+    expect(connection.prepare('SELECT count(*) FROM t').pluck().get()).toBe(ROWS)
+    fs.renameSync(paths.database, `${paths.database}.away`)
+    expect([closeLeavingLog(connection), connection.open]).toEqual([false, true])
+    connection.close()
+  })
+})
+
+describe('the check of a closed cell', () => {
+  test('passes one that is whole, and changes no byte of it', async () => {
+    const { paths, frames } = closedWithLog()
+    const before = [paths.database, paths.wal].map((file) => fs.readFileSync(file))
+    await check(paths, frames.at(-1))
+    expect([paths.database, paths.wal].map((file) => fs.readFileSync(file))).toEqual(before)
+    expect(rowsOf(paths)).toBe(ROWS)
+  })
+
+  test('passes one without a log', async () => {
+    const { paths } = closedWithLog()
+    checkpoint(paths)
+    expect(fs.existsSync(paths.wal)).toBe(false)
+    await check(paths, 0)
+    expect(rowsOf(paths)).toBe(ROWS)
+  })
+
+  test('finds commits that the log has lost', async () => {
+    const { paths, frames } = closedWithLog()
+    const handle = fs.openSync(paths.wal, 'r+')
+    fs.writeSync(handle, Buffer.alloc(100, 0xa5), 0, 100, Math.floor(fs.fstatSync(handle).size / 2))
+    fs.closeSync(handle)
+    expect(await rejectedBy(check(paths, frames.at(-1)))).toMatchObject({ details: { reason: 'damaged' } })
+  })
+
+  test('finds damaged pages', async () => {
+    const { paths } = closedWithLog()
+    checkpoint(paths)
+    const handle = fs.openSync(paths.database, 'r+')
+    for (let page = 3; page < 20; page++)
+      fs.writeSync(handle, Buffer.alloc(4_096, 0xa5), 0, 4_096, page * 4_096)
+    fs.closeSync(handle)
+    await expect(check(paths)).rejects.toMatchObject({ code: 'SQLITE_CORRUPT' })
+  })
+
+  test('leaves files alone that have become somebody else’s', async () => {
+    const { paths } = closedWithLog()
+    fs.rmSync(paths.database)
+    await checkClosedCell({ paths, frames: 1, isCurrent: () => false })
+  })
+})
+
+test('what lies behind the last commit that was acknowledged is cut off the log', () => {
+  const { paths, frames } = closedWithLog()
+  cutLog(paths.wal, frames[29] as number)
+  expect([commitsIn(paths.wal), rowsOf(paths)]).toEqual([30, 30])
+  // Nothing to cut, and nothing that is a log.
+  cutLog(paths.wal, 1_000)
+  expect(rowsOf(paths)).toBe(30)
+  const short = path.join(paths.directory, 'short')
+  fs.writeFileSync(short, 'short')
+  cutLog(short, 0)
+  expect(fs.readFileSync(short, 'utf8')).toBe('short')
+})
