@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
@@ -272,6 +273,23 @@ export class CellDatabase {
       throw this.#quarantine(logLost(error))
     }
     if (this.#quarantined !== undefined) throw this.#quarantined
+  }
+
+  /**
+   * Makes sure that the log is on disk as it was found: whoever wrote its last commit may have been killed before the
+   * fsync.
+   *
+   * @throws `cell_quarantined`
+   */
+  storeLog(): void {
+    this.assertUsable()
+    if (!fs.existsSync(`${this.path}-wal`)) return
+    try {
+      this.#log.expect()
+      this.#log.syncNow()
+    } catch (error) {
+      throw this.#quarantine(logLost(error))
+    }
   }
 
   sqliteVersion(): string {

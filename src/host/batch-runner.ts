@@ -1,11 +1,12 @@
 import type { Cell } from '../cell.ts'
-import type { GroupWork, Outcome } from '../engine/group-commit.ts'
+import type { CellDatabase } from '../engine/cell-database.ts'
+import type { GroupEvents, GroupWork, Outcome } from '../engine/group-commit.ts'
 import { StatementCache } from '../engine/statement-cache.ts'
 import type { LocalCells } from '../local-cells.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
 import type { CellOperation } from './operations.ts'
 import type { BatchCell, FromHost, WireOutcome } from './protocol.ts'
-import { noteTransaction } from './transaction-note.ts'
+import { noteTransaction, transactionName } from './transaction-note.ts'
 import { toWireError } from './wire-error.ts'
 
 /** Operations whose results can be large: they are sent before the next is run. */
@@ -36,35 +37,42 @@ export class BatchRunner {
     this.#handles = new StatementCache(openCellsMax)
   }
 
-  run(name: string, cells: readonly BatchCell[]): void {
+  /** Resolves once all of it is answered. No other batch may begin before. */
+  async run(name: string, cells: readonly BatchCell[]): Promise<void> {
+    // One cell's COMMIT makes its own fsync. Those of several go side by side.
+    const syncsLater = cells.filter(({ operations }) => operations.some(mayChange)).length > 1
+    const unsynced: Promise<void>[] = []
     let first = 0
     for (const { cellId, operations } of cells) {
-      this.#runCell(name, cellId, operations, first)
+      const answers = new Answers(this.#send)
+      const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
+      if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
       first += operations.length
     }
+    if (unsynced.length > 0) await Promise.all(unsynced)
     this.#send({ type: 'done' })
   }
 
-  #runCell(name: string, cellId: string, operations: readonly CellOperation[], first: number): void {
-    const answers = new Answers(this.#send)
+  /** @returns the cell's database, if it could be opened */
+  #runCell({ name, cellId, operations, first, answers, syncsLater }: CellRun): CellDatabase | undefined {
     const changes: [index: number, operation: CellOperation][] = []
+    let database: CellDatabase | undefined
     try {
-      if (this.#cells.pool.peek(cellId) === undefined) {
-        this.#send({ type: 'upkeep' })
-        this.#cells.pool.open(cellId)
-      }
+      if (this.#cells.pool.peek(cellId) === undefined) this.#send({ type: 'upkeep' })
+      database = this.#cells.pool.open(cellId)
       const cell = this.#cell(cellId)
       for (const [i, operation] of operations.entries()) {
         if (mayChange(operation)) changes.push([first + i, operation])
         else this.#read(cell, operation, first + i, answers)
       }
-      if (changes.length > 0) this.#change(name, cell, changes, answers)
+      if (changes.length > 0) this.#change({ name, cell, database, changes, answers, syncsLater })
     } catch (error) {
       // The cell can't be used at all; what was answered before stays answered.
       const rest = operations.map((_, i) => first + i).filter((index) => !answers.has(index))
       for (const index of rest) answers.add(index, { ok: false, error })
     }
     answers.flush()
+    return database
   }
 
   #read(cell: Cell, operation: CellOperation, index: number, answers: Answers): void {
@@ -77,26 +85,23 @@ export class BatchRunner {
     if (isLarge) answers.flush()
   }
 
-  #change(
-    name: string,
-    cell: Cell,
-    changes: readonly [index: number, operation: CellOperation][],
-    answers: Answers,
-  ): void {
+  #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
     answers.flush()
-    const database = this.#cells.pool.open(cell.id)
     const works = changes.map(
       ([index, operation]) => new Change(index, () => this.#apply(cell, operation, index), answers),
     )
-    database.commitGroup(works, {
+    let transaction = ''
+    const events: GroupEvents = {
       beforeCommit: (group, outcomes) => {
         this.#transactions++
-        const transaction = `${name}.${this.#transactions}`
+        transaction = transactionName(name, this.#transactions)
         noteTransaction(database, transaction)
         answers.provisional(group as readonly Change[], outcomes, transaction)
       },
-      committed: () => answers.committed(),
-    })
+      committed: () => answers.committed(transaction, syncsLater),
+    }
+    if (syncsLater) database.commitUnsynced(() => database.commitGroup(works, events))
+    else database.commitGroup(works, events)
   }
 
   #apply(cell: Cell, operation: CellOperation, index: number): unknown {
@@ -113,6 +118,24 @@ export class BatchRunner {
     }
     return cell
   }
+}
+
+interface CellRun {
+  /** Of the batch. */
+  name: string
+  cellId: string
+  operations: readonly CellOperation[]
+  /** The first one's number in the batch. */
+  first: number
+  answers: Answers
+  /** The fsync is made by itself, after the COMMIT. */
+  syncsLater: boolean
+}
+
+interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
+  cell: Cell
+  database: CellDatabase
+  changes: readonly [index: number, operation: CellOperation][]
 }
 
 /** A change on its way through a group. */
@@ -139,6 +162,7 @@ class Answers {
   #waiting: WireOutcome[] = []
   /** Sent already, and counting once their transaction is committed. */
   #provisional: number[] = []
+  readonly #unsynced: { transaction: string; indexes: number[] }[] = []
 
   constructor(send: (message: FromHost) => void) {
     this.#send = send
@@ -161,9 +185,27 @@ class Answers {
     this.#send({ type: 'results', outcomes: encoded, transaction })
   }
 
-  committed(): void {
+  /** @param syncsLater its fsync is still to come */
+  committed(transaction: string, syncsLater: boolean): void {
     for (const index of this.#provisional) this.#given.add(index)
-    this.#send({ type: 'committed' })
+    if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
+    else this.#send({ type: 'committed', transaction })
+  }
+
+  get hasUnsynced(): boolean {
+    return this.#unsynced.length > 0
+  }
+
+  /** Says of what was committed that it is on disk, once it is; or that it must not count. Never rejects. */
+  async sync(database: CellDatabase): Promise<void> {
+    try {
+      await database.syncLog()
+      for (const { transaction } of this.#unsynced) this.#send({ type: 'committed', transaction })
+    } catch (error) {
+      for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
+        this.add(index, { ok: false, error })
+      this.flush()
+    }
   }
 
   flush(): void {

@@ -25,7 +25,7 @@ export interface RunningStatement {
 export class Batch {
   readonly #operations: readonly QueuedOperation[]
   #statement: RunningStatement | undefined
-  #provisional: ProvisionalResults | undefined
+  readonly #provisional = new Map<string, ProvisionalResults>()
   /** Monotonic; when the host was last heard of. */
   heardAt: number
 
@@ -50,8 +50,7 @@ export class Batch {
         this.#takeResults(message.outcomes, message.transaction)
         return false
       case 'committed':
-        for (const [operation, outcome] of this.#provisional?.outcomes ?? []) operation.settle(outcome)
-        this.#provisional = undefined
+        this.#committed(message.transaction)
         return false
       case 'upkeep':
         return false
@@ -66,9 +65,9 @@ export class Batch {
   }
 
   /** The host has ended: what may have been committed, and what was not. */
-  lost(): { provisional: ProvisionalResults | undefined; unrun: QueuedOperation[] } {
-    const provisional = this.#provisional
-    const unknown = new Set(provisional?.outcomes.map(([operation]) => operation))
+  lost(): { provisional: ProvisionalResults[]; unrun: QueuedOperation[] } {
+    const provisional = [...this.#provisional.values()]
+    const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
     const unrun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
     return { provisional, unrun }
   }
@@ -81,8 +80,24 @@ export class Batch {
     if (transaction === undefined) for (const [operation, outcome] of decoded) operation.settle(outcome)
     else {
       const [first] = decoded
-      if (first !== undefined) this.#provisional = { cellId: first[0].cellId, transaction, outcomes: decoded }
+      if (first !== undefined) this.#expect({ cellId: first[0].cellId, transaction, outcomes: decoded })
     }
+  }
+
+  /** A cell's transactions follow one another: one that was not committed is followed by another try at the same work. */
+  #expect(provisional: ProvisionalResults): void {
+    const again = new Set(provisional.outcomes.map(([operation]) => operation))
+    for (const { transaction, outcomes } of this.#provisional.values()) {
+      if (outcomes.some(([operation]) => again.has(operation))) this.#provisional.delete(transaction)
+    }
+    this.#provisional.set(provisional.transaction, provisional)
+  }
+
+  #committed(transaction: string): void {
+    for (const [operation, outcome] of this.#provisional.get(transaction)?.outcomes ?? []) {
+      operation.settle(outcome)
+    }
+    this.#provisional.delete(transaction)
   }
 
   #at(index: number): QueuedOperation {

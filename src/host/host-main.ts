@@ -31,7 +31,7 @@ class HostMain {
     switch (message.type) {
       case 'batch':
         for (const { cellId, record } of message.cells) if (record !== undefined) cells.learn(cellId, record)
-        batches.run(message.name, message.cells)
+        void batches.run(message.name, message.cells)
         break
       case 'task':
         if (message.record !== undefined) cells.learn(message.task.cellId, message.record)

@@ -1,7 +1,7 @@
 import type { BackupProgressEvent } from '../backup/backup-manager.ts'
 import type { HostCells } from './host-cells.ts'
 import type { FromHost, HostTask } from './protocol.ts'
-import { lastTransaction } from './transaction-note.ts'
+import { provenTransaction } from './transaction-note.ts'
 import { toWireError } from './wire-error.ts'
 
 /** Runs in a host what takes its time, beside the batches. */
@@ -51,7 +51,7 @@ export class HostTasks {
       case 'release':
         return local.release(cellId)
       case 'last-transaction':
-        return local.files.exists(cellId) ? lastTransaction(local.pool.open(cellId)) : undefined
+        return local.files.exists(cellId) ? provenTransaction(local.pool.open(cellId)) : undefined
     }
   }
 }

@@ -4,6 +4,7 @@ import { Batch, type ProvisionalResults, type RunningStatement } from './batch.t
 import { type Host, HostEnded, type TaskOptions } from './host.ts'
 import { OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import type { HostTask, HostTaskResults } from './protocol.ts'
+import { wasCommitted } from './transaction-note.ts'
 
 export interface LaneContext {
   clock: Clock
@@ -164,9 +165,9 @@ export class Lane {
     const reason = this.#endReason
     this.#endReason = undefined
     this.#endedStatement = undefined
-    const { provisional, unrun } = this.#batch?.lost() ?? { provisional: undefined, unrun: [] }
+    const { provisional, unrun } = this.#batch?.lost() ?? { provisional: [], unrun: [] }
     this.#batch = undefined
-    if (provisional !== undefined) this.#unresolved.add(provisional)
+    for (const each of provisional) this.#unresolved.add(each)
     this.#onLost(this, { host, reason, statement, unrun })
   }
 
@@ -176,7 +177,8 @@ export class Lane {
     host.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
       (last) => {
         this.#unresolved.delete(provisional)
-        if (last === transaction) for (const [operation, outcome] of outcomes) operation.settle(outcome)
+        if (wasCommitted(transaction, last))
+          for (const [operation, outcome] of outcomes) operation.settle(outcome)
         else this.putBack(outcomes.map(([operation]) => operation))
       },
       (error) => {

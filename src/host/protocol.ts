@@ -80,7 +80,7 @@ export type FromHost =
   | { type: 'upkeep' }
   /** Final, unless a transaction is named: then only once that is committed. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
-  | { type: 'committed' }
+  | { type: 'committed'; transaction: string }
   | { type: 'done' }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'progress'; id: number; event: BackupProgressEvent }

@@ -20,6 +20,34 @@ export function noteTransaction(database: CellDatabase, name: string): void {
   put.run(name)
 }
 
-export function lastTransaction(database: CellDatabase): string | undefined {
-  return database.prepare(GET).pluck().get() as string | undefined
+/**
+ * What the note says, once it is on disk: the process that wrote it may have been killed before its fsync.
+ *
+ * @throws `cell_quarantined` if it can't be stored
+ */
+export function provenTransaction(database: CellDatabase): string | undefined {
+  const name = database.prepare(GET).pluck().get() as string | undefined
+  database.storeLog()
+  return name
+}
+
+/** @param number later ones of a cell in one batch have greater ones */
+export function transactionName(batch: string, number: number): string {
+  return `${batch}.${number}`
+}
+
+/**
+ * Whether a transaction was committed, by the note that was found afterwards: it names this one, or one that the same
+ * batch has made after it.
+ */
+export function wasCommitted(transaction: string, note: string | undefined): boolean {
+  if (note === undefined) return false
+  const [batch, number] = split(transaction)
+  const [lastBatch, lastNumber] = split(note)
+  return batch === lastBatch && number <= lastNumber
+}
+
+function split(transaction: string): [batch: string, number: number] {
+  const dot = transaction.lastIndexOf('.')
+  return [transaction.slice(0, dot), Number(transaction.slice(dot + 1))]
 }
