@@ -13,6 +13,7 @@ import {
 } from './handler-options.ts'
 import type { HttpRequest, HttpResponse } from './http-message.ts'
 import { isBug, problemResponse, shuttingDown } from './problem.ts'
+import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
 import { requestIdOf } from './request-id.ts'
 import { type Match, Router } from './router.ts'
@@ -30,12 +31,14 @@ export class Application {
   readonly #router = new Router(ROUTES)
   readonly #logger: HttpLogger
   readonly #shutdown: AbortSignal | undefined
+  readonly #rates: RateLimiter | undefined
 
   constructor(store: CellStore, options: HandlerOptions) {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...options.limits }
     this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
+    this.#rates = options.rate && new RateLimiter(options.rate, store.clock)
   }
 
   /** True from when no new request is taken; connections should end with the answers that are still under way. */
@@ -65,11 +68,18 @@ export class Application {
   #answer(request: HttpRequest, match: Match | undefined): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
-    const accountId = found?.needsKey === false ? '' : this.#authenticate(request)
+    const accountId = found?.needsKey === false ? '' : this.#admit(request)
     const action = found ?? refuseRoute(match)
     const call = { context: this.#context, request, segments: match?.segments ?? [], accountId }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return readJson(request, this.#context.limits.bodyBytesMax).then((body) => action.perform(call, body))
+  }
+
+  /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
+  #admit(request: HttpRequest): string {
+    const accountId = this.#authenticate(request)
+    this.#rates?.take(accountId)
+    return accountId
   }
 
   /** One answer to every key that is none: which part of it was wrong is nobody's business. */

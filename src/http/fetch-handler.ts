@@ -36,6 +36,7 @@ class FetchRequest implements HttpRequest {
   readonly #request: Request
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   #bodyEnded = false
+  #signal: AbortSignal | undefined
 
   constructor(request: Request, basePath: string) {
     const { path, query } = splitTarget(withoutFragment(request.url), basePath)
@@ -47,6 +48,11 @@ class FetchRequest implements HttpRequest {
     // Asking for the body makes some servers build the whole request, and a GET can have none.
     const hasBody = request.method !== 'GET' && request.body !== null
     this.contentLength = hasBody ? lengthOf(request.headers.get('content-length')) : 0
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= abortedWith(this.#request.signal)
+    return this.#signal
   }
 
   header(name: string): string | undefined {
@@ -114,6 +120,15 @@ class FetchRequest implements HttpRequest {
     }
     return body.getReader()
   }
+}
+
+/** The same, but with a reason of ours: a Request's own tells nobody that it was the client. */
+function abortedWith(signal: AbortSignal): AbortSignal {
+  const controller = new AbortController()
+  const abort = () => controller.abort(new RequestAborted())
+  if (signal.aborted) abort()
+  else signal.addEventListener('abort', abort, { once: true })
+  return controller.signal
 }
 
 function withoutFragment(url: string): string {

@@ -3,6 +3,7 @@ import type { SqlPolicy } from '../engine/cell-database.ts'
 import type { ResultLimits } from '../engine/limits.ts'
 import type { Log } from '../engine/log.ts'
 import type { CellService } from '../host/cell-service.ts'
+import type { RateLimit } from './rate-limiter.ts'
 
 /** Told `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger is one. */
 export type HttpLogger = Pick<Log, 'error'>
@@ -12,6 +13,8 @@ export interface HttpLimits {
   bodyBytesMax: number
   /** Rows and bytes of one SQL answer. */
   result: ResultLimits
+  /** How long a request's statements may run, in milliseconds: `timeout_ms` is at most this. See `service` too. */
+  statementMsMax: number
   /** Entries on a page of a listing, where the request names no limit. */
   pageDefault: number
 }
@@ -19,6 +22,7 @@ export interface HttpLimits {
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   bodyBytesMax: 2_097_152,
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
+  statementMsMax: 5_000,
   pageDefault: 100,
 }
 
@@ -37,6 +41,8 @@ export interface HandlerOptions {
   sqlPolicy?: SqlPolicy | undefined
   /** How long a request may wait for its cell to be restored, in milliseconds; 20,000 by default. */
   requestDeadlineMs?: number | undefined
+  /** What each account may ask; without bounds by default. Over them requests are answered 429 `rate_limited`. */
+  rate?: RateLimit | undefined
   /** Once aborted, new requests are answered 503 `shutting_down`. */
   shutdown?: AbortSignal | undefined
 }

@@ -9,6 +9,11 @@ export interface HttpRequest {
   readonly mount: string
   /** Bytes of the body: 0 if there is none, undefined if that is not known before it was read. */
   readonly contentLength: number | undefined
+  /**
+   * Aborted, with a {@link RequestAborted}, when the client goes away before it was answered. Made when it is asked for:
+   * only work that can take long is worth it.
+   */
+  readonly signal: AbortSignal
 
   /** @param name in lower case */
   header(name: string): string | undefined
@@ -30,7 +35,11 @@ export interface HttpResponse {
   body: string
 }
 
-/** The client went away before its request was complete: there is no one to answer, and nothing to report. */
+/** The client went away before it was answered: there is no one to tell, and nothing to report. */
 export class RequestAborted extends Error {
   override readonly name = 'RequestAborted'
+
+  constructor(message = 'The client went away.', options?: ErrorOptions) {
+    super(message, options)
+  }
 }

@@ -28,7 +28,7 @@ export function createListener(
   const application = new Application(store, options)
   const basePath = checkBasePath(options.basePath ?? '')
   return (incoming, outgoing) => {
-    const request = new NodeRequest(incoming, basePath)
+    const request = new NodeRequest(incoming, outgoing, basePath)
     application
       .handle(request)
       .then((response) => {
@@ -50,15 +50,23 @@ class NodeRequest implements HttpRequest {
   readonly mount: string
   readonly contentLength: number | undefined
   readonly #request: FrameworkRequest
+  readonly #response: ServerResponse
+  #signal: AbortSignal | undefined
 
-  constructor(request: FrameworkRequest, basePath: string) {
+  constructor(request: FrameworkRequest, response: ServerResponse, basePath: string) {
     const { path, query } = splitTarget(request.url ?? '', basePath)
     this.#request = request
+    this.#response = response
     this.method = request.method ?? ''
     this.path = path
     this.query = query
     this.mount = (request.baseUrl ?? '') + basePath
     this.contentLength = lengthOf(request)
+  }
+
+  get signal(): AbortSignal {
+    this.#signal ??= abortedOnClose(this.#response)
+    return this.#signal
   }
 
   header(name: string): string | undefined {
@@ -83,6 +91,17 @@ class NodeRequest implements HttpRequest {
   }
 }
 
+/** What an answer waits for is given up when its connection ends. */
+function abortedOnClose(response: ServerResponse): AbortSignal {
+  const controller = new AbortController()
+  const onClose = () => {
+    if (!response.writableEnded) controller.abort(new RequestAborted())
+  }
+  if (response.destroyed) onClose()
+  else response.once('close', onClose)
+  return controller.signal
+}
+
 /** 0 where the headers announce no body. HTTP/2 announces none: there, only reading tells. */
 function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | undefined {
   const length = headers['content-length']
@@ -93,7 +112,7 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
 function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // It has said so already, while something before us was at work.
-    if (request.destroyed) reject(new RequestAborted('The client went away.'))
+    if (request.destroyed) reject(new RequestAborted())
     const chunks: Buffer[] = []
     let size = 0
     const release = () => {
@@ -116,7 +135,7 @@ function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
     }
     const onGone = () => {
       release()
-      reject(new RequestAborted('The client went away.'))
+      reject(new RequestAborted())
     }
     request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
   })

@@ -109,8 +109,7 @@ export function isBug(error: unknown): boolean {
 }
 
 function shown(error: unknown): CellError {
-  if (error instanceof RequestAborted)
-    return new CellError('invalid_request', 'The request ended before its body did.')
+  if (error instanceof RequestAborted) return new CellError('invalid_request', 'The request was cut off.')
   if (!(error instanceof CellError) || STATUS_OF_CODE[error.code] === 500) {
     return new CellError('internal', 'An unexpected error occurred. It was logged with the request id.')
   }

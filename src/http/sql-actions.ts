@@ -1,30 +1,35 @@
 import { z } from 'zod'
 import { CellError } from '../errors.ts'
+import type { ExecuteOptions } from '../host/cell-service.ts'
 import type { BatchableOperation, OperationResults } from '../host/operations.ts'
 import { type CellCall, cellActionWith, ok } from './action.ts'
 import { decodeOperation, encodeResult, withBatchField } from './batch-codec.ts'
 import { listOf } from './fields.ts'
-import { decodeParams, encodeSqlResult, sqlSchema } from './sql-codec.ts'
+import { decodeParams, encodeSqlResult, sqlSchema, timeoutSchema } from './sql-codec.ts'
 
-export const runSql = cellActionWith(sqlSchema, async ({ context, cellId }, body, exact) => {
-  const { limits, service } = context
-  const result = await service.execute(cellId, {
+const requestSchema = sqlSchema.extend(timeoutSchema.shape)
+
+export const runSql = cellActionWith(requestSchema, async (call, body, exact) => {
+  const { limits, service } = call.context
+  const operation = {
     op: 'sql',
     sql: body.sql,
     params: decodeParams(body.params, exact),
     rowMode: body.row_mode,
     limits: limits.result,
-  })
-  return ok(encodeSqlResult(result))
+  } as const
+  return ok(encodeSqlResult(await service.execute(call.cellId, operation, boundsOf(call, body))))
 })
 
-const batchSchema = z.object({ operations: listOf(z.unknown(), 'operations') })
+const batchSchema = timeoutSchema.extend({ operations: listOf(z.unknown(), 'operations') })
 
-export const runBatch = cellActionWith(batchSchema, async (call, { operations }, exact) => {
+export const runBatch = cellActionWith(batchSchema, async (call, body, exact) => {
+  const { operations } = body
+  const bounds = boundsOf(call, body)
   checkCount(operations.length, call.context.store.settings.limits.batchOperationsMax)
   const limits = call.context.limits.result
   const decoded = operations.map((value, index) => decodeOperation(value, { index, exact, limits }))
-  const results = await execute(call, decoded)
+  const results = await execute(call, decoded, bounds)
   return ok({ results: results.map((result, i) => encodeResult(decoded[i] as BatchableOperation, result)) })
 })
 
@@ -36,12 +41,33 @@ function checkCount(count: number, max: number): void {
   })
 }
 
+/**
+ * How long the statements may run, and whether anybody still waits for them. Only SQL can take long enough for this to
+ * be worth its cost.
+ *
+ * @throws `invalid_request`
+ */
+function boundsOf(
+  { context, request }: CellCall,
+  { timeout_ms }: z.infer<typeof timeoutSchema>,
+): ExecuteOptions {
+  const { statementMsMax } = context.limits
+  if (timeout_ms !== undefined && (timeout_ms < 1 || timeout_ms > statementMsMax)) {
+    throw new CellError('invalid_request', `timeout_ms is a whole number from 1 to ${statementMsMax}.`, {
+      field: 'timeout_ms',
+      limit: statementMsMax,
+    })
+  }
+  return { signal: request.signal, deadlineMs: timeout_ms }
+}
+
 async function execute(
   { context, cellId }: CellCall,
   operations: BatchableOperation[],
+  bounds: ExecuteOptions,
 ): Promise<OperationResults['batch']> {
   try {
-    return await context.service.execute(cellId, { op: 'batch', operations })
+    return await context.service.execute(cellId, { op: 'batch', operations }, bounds)
   } catch (error) {
     throw withBatchField(error)
   }

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { SqlParam, SqlParams, SqlRow, SqlValue } from '../engine/sql-values.ts'
 import { CellError } from '../errors.ts'
 import type { OperationResults } from '../host/operations.ts'
-import { text } from './fields.ts'
+import { integer, text } from './fields.ts'
 
 /** Parameters are decoded by hand: their values differ in kind, and there can be 32,766 of them. */
 export const sqlSchema = z.object({
@@ -10,6 +10,9 @@ export const sqlSchema = z.object({
   params: z.unknown().optional(),
   row_mode: z.enum(['object', 'array'], { error: 'takes "object" or "array"' }).optional(),
 })
+
+/** What the body of a request can say beside its statements. */
+export const timeoutSchema = z.object({ timeout_ms: integer.optional() })
 
 const INTEGER = /^-?\d{1,19}$/
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/

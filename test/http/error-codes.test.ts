@@ -17,13 +17,13 @@ const REACHED_ELSEWHERE: CellErrorCode[] = [
   'body_too_large', // request-bodies
   'invalid_json', // request-bodies
   'shutting_down', // node-server, shutdown
+  'rate_limited', // rate-limiter
   'internal', // below
 ]
 
 /** Codes that no request can bring about here, and why. What HTTP makes of them is checked below all the same. */
 const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   statement_timeout: 'SQLite can not be interrupted in its own process: only hosts end a statement',
-  rate_limited: 'there is no rate limiter yet',
   idempotency_in_progress: 'a cell is made synchronously: no second request can meet the first one half done',
   busy: 'one connection writes a cell: only a foreign program on its files makes it busy',
   disk_full: 'takes a full disk',

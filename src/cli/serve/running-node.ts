@@ -5,7 +5,7 @@ import { CellError, isCellError } from '../../errors.ts'
 import { HostedService } from '../../host/hosted-service.ts'
 import { InProcessService } from '../../host/in-process-service.ts'
 import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
-import { NodeServer } from '../../http/node-server.ts'
+import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import type { StoreOptions } from '../../settings.ts'
 import { CellStore } from '../../store.ts'
 import { AdminServer, type AdminServerComponents } from '../admin/admin-server.ts'
@@ -59,7 +59,7 @@ export class RunningNode {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
     const service = hosted ?? new InProcessService(store, SERVICE_OPTIONS)
-    const node = new RunningNode(store, new NodeServer(store, { logger: log, service }))
+    const node = new RunningNode(store, new NodeServer(store, serverOptions(flags, { logger: log, service })))
     try {
       await hosted?.start(store)
       const firstKey = await issueFirstKey(store, rootKey, flags.objectStoreWait, log)
@@ -82,6 +82,15 @@ export class RunningNode {
     this.#store.publishSocket(null)
     await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
     await this.#store.close({ deadlineMs: drainMs })
+  }
+}
+
+function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerOptions {
+  const { rate, statementTimeout } = flags
+  return {
+    ...parts,
+    limits: { statementMsMax: statementTimeout },
+    rate: rate === undefined ? undefined : { perSecond: rate },
   }
 }
 

@@ -15,6 +15,8 @@ export interface ServeFlags extends StoreFlags {
   hostMemory: number
   /** Milliseconds. */
   statementTimeout: number
+  /** Requests a second that each account may make. */
+  rate?: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -22,6 +24,7 @@ export interface ServeFlags extends StoreFlags {
 }
 
 const PORT_MAX = 65_535
+const RATE_MAX = 1_000_000
 const HOSTS_MAX = 64
 const MIB = 1_048_576
 const HOST_MEMORY_MIN = 256
@@ -74,6 +77,14 @@ export function addServeFlags(command: Command): Command {
       durationOption('--statement-timeout <duration>', 'how long a statement may run')
         .env('CELLSTORE_STATEMENT_TIMEOUT')
         .default(STATEMENT_MS_DEFAULT, '5s'),
+    )
+    .addOption(
+      numberOption(
+        '--rate <requests>',
+        'requests a second that each account may make, and at once after a pause (no bound by default)',
+        1,
+        RATE_MAX,
+      ).env('CELLSTORE_RATE'),
     )
     .addOption(
       durationOption(

@@ -1,0 +1,132 @@
+import { describe, expect, test } from 'vitest'
+import { isCellError } from '../../src/errors.ts'
+import { type RateLimit, RateLimiter } from '../../src/http/rate-limiter.ts'
+import { FakeClock } from '../fixtures/fake-clock.ts'
+import { seededRandom } from '../fixtures/seed.ts'
+import { checkProblem } from './rows/row.ts'
+import { Bench } from './support/bench.ts'
+import { TRANSPORTS } from './support/transports.ts'
+
+function limiter(limit: RateLimit, accountsMax?: number) {
+  const clock = new FakeClock()
+  const limiter = new RateLimiter(limit, clock, accountsMax)
+  const takes = (account: string) => {
+    try {
+      limiter.take(account)
+      return true
+    } catch (error) {
+      if (isCellError(error, 'rate_limited')) return false
+      throw error
+    }
+  }
+  const taken = (account: string, tries: number) =>
+    Array.from({ length: tries }, () => takes(account)).filter(Boolean).length
+  return { clock, limiter, takes, taken }
+}
+
+describe('a bucket', () => {
+  test('gives a burst at once, and then one token an interval', () => {
+    const { clock, taken } = limiter({ perSecond: 10, burst: 5 })
+    expect(taken('a', 20)).toBe(5)
+    clock.advance(99)
+    expect(taken('a', 20)).toBe(0)
+    clock.advance(1)
+    expect(taken('a', 20)).toBe(1)
+    clock.advance(10_000)
+    expect(taken('a', 20)).toBe(5)
+  })
+
+  test('holds a second’s tokens by default, and always one', () => {
+    expect(limiter({ perSecond: 7 }).taken('a', 20)).toBe(7)
+    const slow = limiter({ perSecond: 0.1 })
+    expect(slow.taken('a', 20)).toBe(1)
+    slow.clock.advance(10_000)
+    expect(slow.taken('a', 20)).toBe(1)
+  })
+
+  test('is an account’s own', () => {
+    const { takes, taken } = limiter({ perSecond: 1 })
+    expect(taken('a', 5)).toBe(1)
+    expect(takes('b')).toBe(true)
+  })
+
+  test('says when the next token is there, and it is', () => {
+    const { clock, limiter: buckets } = limiter({ perSecond: 3, burst: 2 })
+    const random = seededRandom('rate limiter')
+    for (let round = 0; round < 1_000; round++) {
+      clock.advance(random.below(200))
+      try {
+        for (;;) buckets.take('a')
+      } catch (error) {
+        if (!isCellError(error, 'rate_limited')) throw error
+        clock.advance(error.details.retryAfterMs as number)
+        buckets.take('a')
+      }
+    }
+  })
+
+  test('does not care for steps of the wall clock', () => {
+    const { clock, taken } = limiter({ perSecond: 5 })
+    expect(taken('a', 9)).toBe(5)
+    clock.step(365 * 86_400_000)
+    expect(taken('a', 9)).toBe(0)
+    clock.step(-730 * 86_400_000)
+    clock.advance(1_000)
+    expect(taken('a', 9)).toBe(5)
+  })
+
+  test('never gives more than its burst and what has flowed in since', () => {
+    const random = seededRandom('rate limiter, any pace')
+    const { clock, takes } = limiter({ perSecond: 20, burst: 8 })
+    let given = 0
+    for (let round = 0; round < 5_000; round++) {
+      clock.advance(random.below(60))
+      if (takes('a')) given++
+      expect(given).toBeLessThanOrEqual(8 + (clock.monotonic() / 1_000) * 20 + 1e-6)
+    }
+  })
+})
+
+describe('memory (invariant 13)', () => {
+  test('quiet accounts are forgotten', () => {
+    const { clock, limiter: buckets, takes } = limiter({ perSecond: 1 })
+    for (let i = 0; i < 100; i++) takes(`account ${i}`)
+    expect(buckets.size).toBe(100)
+    clock.advance(1_000)
+    for (let i = 0; i < 100; i++) takes('a')
+    for (let i = 0; i < 100; i++) {
+      clock.advance(1_000)
+      takes('a')
+    }
+    expect(buckets.size).toBe(1)
+  })
+
+  test('however many there are, the bound holds', () => {
+    const { limiter: buckets, takes } = limiter({ perSecond: 1 }, 10)
+    for (let i = 0; i < 1_000; i++) takes(`account ${i}`)
+    expect(buckets.size).toBe(10)
+    expect(takes('account 999')).toBe(false)
+  })
+})
+
+test.each([0, -1, Number.NaN, Number.POSITIVE_INFINITY])('a rate of %s is none', (perSecond) => {
+  expect(() => limiter({ perSecond })).toThrow(TypeError)
+  expect(() => limiter({ perSecond: 1, burst: perSecond })).toThrow(TypeError)
+})
+
+describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+  test('an account over its rate gets 429 with Retry-After, and no other does', async () => {
+    const bench = await Bench.open(transport, { handler: { rate: { perSecond: 0.25, burst: 2 } } })
+    const ask = { method: 'GET', path: '/v1/databases' }
+    expect((await bench.send(ask)).status).toBe(200)
+    expect((await bench.send(ask)).status).toBe(200)
+    const refused = await bench.send(ask)
+    checkProblem(refused, 429, { code: 'rate_limited', limit: 0.25 })
+    expect(refused.headers.get('retry-after')).toBe('4')
+    expect((await bench.send({ ...ask, path: '/v1/nothing' })).status).toBe(429)
+    expect((await bench.send({ ...ask, key: bench.strangerKey })).status).toBe(200)
+    expect((await bench.send({ ...ask, key: 'none' })).status).toBe(401)
+    expect((await bench.send({ ...ask, path: '/healthz' })).status).toBe(200)
+    await bench.close()
+  })
+})
