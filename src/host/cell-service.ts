@@ -6,6 +6,7 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../backup/backup-manager.ts'
+import type { QuarantineState } from '../engine/quarantine.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 
 /**
@@ -28,8 +29,7 @@ export interface CellService {
     options?: ExecuteOptions,
   ): Promise<OperationResults[O['op']]>
 
-  /** The cell's database file and write-ahead log, in bytes. */
-  sizeBytes(cellId: string): Promise<number>
+  describe(cellId: string): Promise<CellDescription>
 
   /** Brings a cell's data back if it is not on this machine, however long that takes. @throws `no_backup` */
   ensureLocal(cellId: string): Promise<void>
@@ -50,6 +50,13 @@ export interface ExecuteOptions {
   signal?: AbortSignal | undefined
   /** How long the operation's statements may run, in milliseconds, where that is less than the service's own limit. */
   deadlineMs?: number | undefined
+}
+
+export interface CellDescription {
+  /** Of the database file and the write-ahead log. */
+  sizeBytes: number
+  /** Why the cell is kept closed; undefined if it is not. */
+  quarantine: QuarantineState | undefined
 }
 
 export interface BackupPageOptions {

@@ -50,6 +50,8 @@ export class HostTasks {
         return this.#cells.collect(cellId, signal)
       case 'release':
         return local.release(cellId)
+      case 'quarantine':
+        return local.pool.quarantine.state(cellId)
       case 'last-transaction':
         return local.files.exists(cellId) ? provenTransaction(local.pool.open(cellId)) : undefined
     }

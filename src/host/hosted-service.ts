@@ -13,7 +13,7 @@ import { prepareHosts } from '../engine/hosts-lock.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { RemoteCells } from '../remote-cells.ts'
 import type { CellStore } from '../store.ts'
-import type { BackupPageOptions, CellService, ExecuteOptions } from './cell-service.ts'
+import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
 import type { Host, HostMessage } from './host.ts'
 import { Hosts } from './hosts.ts'
 import { Offenders } from './offenders.ts'
@@ -102,12 +102,13 @@ export class HostedService implements CellService, RemoteCells {
     return await this.#run(cellId, operation, options)
   }
 
-  async sizeBytes(cellId: string): Promise<number> {
-    const { store } = this.#running
-    const bytes = store.cellSizeBytes(cellId)
-    if (bytes > 0) return bytes
-    await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
-    return store.cellSizeBytes(cellId)
+  async describe(cellId: string): Promise<CellDescription> {
+    const { store, hosts } = this.#running
+    if (store.cellSizeBytes(cellId) === 0) {
+      await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
+    }
+    const quarantine = await hosts.runTask({ task: 'quarantine', cellId })
+    return { sizeBytes: store.cellSizeBytes(cellId), quarantine }
   }
 
   async ensureLocal(cellId: string): Promise<void> {

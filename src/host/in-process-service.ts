@@ -12,7 +12,7 @@ import { StatementCache } from '../engine/statement-cache.ts'
 import { isCellError } from '../errors.ts'
 import type { CellStore } from '../store.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
-import type { BackupPageOptions, CellService, ExecuteOptions } from './cell-service.ts'
+import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
 
@@ -64,9 +64,9 @@ export class InProcessService implements CellService {
     return await this.#run(cellId, operation)
   }
 
-  async sizeBytes(cellId: string): Promise<number> {
+  async describe(cellId: string): Promise<CellDescription> {
     await this.#untilLocal(cellId)
-    return this.#store.cellSizeBytes(cellId)
+    return { sizeBytes: this.#store.cellSizeBytes(cellId), quarantine: this.#store.quarantineOf(cellId) }
   }
 
   async ensureLocal(cellId: string): Promise<void> {

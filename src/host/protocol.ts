@@ -7,6 +7,7 @@ import type {
 import type { ManifestHead } from '../backup/manifest.ts'
 import type { SqlPolicy } from '../engine/cell-database.ts'
 import type { CellRecord } from '../engine/cell-registry.ts'
+import type { QuarantineState } from '../engine/quarantine.ts'
 import type { StoreSettings } from '../settings.ts'
 import type { CellOperation } from './operations.ts'
 import type { WireError } from './wire-error.ts'
@@ -44,7 +45,9 @@ export type HostTask =
   | { task: 'ensure-local'; cellId: string }
   | { task: 'collect'; cellId: string }
   | { task: 'release'; cellId: string }
-  /** What the last transaction of the cell that a batch has made says of itself; answered at once. */
+  /** Why the cell is kept closed; answered at once, as the next. */
+  | { task: 'quarantine'; cellId: string }
+  /** What the last transaction of the cell that a batch has made says of itself. */
   | { task: 'last-transaction'; cellId: string }
 
 export interface HostTaskResults {
@@ -53,6 +56,7 @@ export interface HostTaskResults {
   'ensure-local': undefined
   collect: undefined
   release: undefined
+  quarantine: QuarantineState | undefined
   'last-transaction': string | undefined
 }
 

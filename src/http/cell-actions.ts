@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { CellRecord } from '../engine/cell-registry.ts'
+import type { QuarantineState } from '../engine/quarantine.ts'
 import { isCellError } from '../errors.ts'
 import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'
 import { name } from './fields.ts'
@@ -43,8 +44,9 @@ export const listCells = accountAction(({ context, request, accountId }) => {
 })
 
 export const getCell = cellAction(async (call) => {
-  const size_bytes = await call.context.service.sizeBytes(call.cellId)
-  return ok({ ...encodeCell(call.cell), ...statusOf(call), size_bytes, ...(await lastBackup(call)) })
+  const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
+  const status = encodeStatus(quarantine)
+  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...(await lastBackup(call)) })
 })
 
 export const deleteCell = cellAction(async ({ context, cellId }) => {
@@ -56,8 +58,7 @@ function encodeCell({ id, name, createdAt }: CellRecord) {
   return { id, name, created_at: timeOf(createdAt) }
 }
 
-function statusOf({ context, cellId }: CellCall) {
-  const quarantine = context.store.quarantineOf(cellId)
+function encodeStatus(quarantine: QuarantineState | undefined) {
   if (quarantine === undefined) return { status: 'ok' }
   return { status: 'quarantined', quarantine: { reason: quarantine.reason, since: timeOf(quarantine.since) } }
 }

@@ -107,7 +107,7 @@ test('a cell that was deleted under a known handle is gone', async () => {
   await expect(service.execute(id, { op: 'kv.delete', key: 'k' })).rejects.toMatchObject({
     code: 'cell_not_found',
   })
-  await expect(service.sizeBytes(id)).rejects.toMatchObject({ code: 'cell_not_found' })
+  await expect(service.describe(id)).rejects.toMatchObject({ code: 'cell_not_found' })
 })
 
 test('a cell that never was is not found', async () => {

@@ -112,7 +112,7 @@ function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)
   return {
     execute: fail,
-    sizeBytes: fail,
+    describe: fail,
     ensureLocal: fail,
     deleteCell: fail,
     backup: fail,
