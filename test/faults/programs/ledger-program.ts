@@ -31,21 +31,41 @@ async function open(): Promise<CellStore> {
   })
 }
 
-function create(): void {
+/** Another program that opens and closes the files can be in the way for a moment. */
+async function untilFree<T>(work: () => T | Promise<T>): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if ((error as { code?: string }).code !== 'busy') throw error
+      await new Promise((resolve) => setTimeout(resolve, 1))
+    }
+  }
+}
+
+/** The cell, open: that takes longest where others are in the way. */
+async function opened(cell: string): Promise<Cell> {
+  const handle = store.openCell(idOf(cell))
+  await untilFree(() => handle.kv.get('k'))
+  return handle
+}
+
+async function create(): Promise<void> {
   const cell = `cell ${made++}`
   say({ began: 'create', cell })
   const { id } = store.createCell({ name: cell })
-  say({ done: cell, id })
   cells.set(cell, { id, deleted: false, versions: [] })
+  say({ done: cell, id })
   say({ began: 'schema', cell })
-  prepareLedger(store.openCell(id))
+  prepareLedger(await opened(cell))
   say({ done: cell })
 }
 
-function write(cell: string, handle: Cell): void {
+async function write(cell: string): Promise<void> {
+  const handle = await opened(cell)
   const n = next++
   say({ began: 'write', cell, n })
-  handle.transaction(() => writeEntry(handle, n))
+  await untilFree(() => handle.transaction(() => writeEntry(handle, n)))
   say({ done: cell })
 }
 
@@ -54,11 +74,12 @@ async function writeGroup(names: readonly string[]): Promise<void> {
   const work = names.flatMap((cell) =>
     Array.from({ length: 1 + random.below(6) }, () => ({ cell, n: next++ })),
   )
+  for (const cell of names) await opened(cell)
   await Promise.all(
     work.map(async ({ cell, n }) => {
       const handle = store.openCell(idOf(cell))
       say({ began: 'write', cell, n })
-      await handle.commit(() => writeEntry(handle, n))
+      await untilFree(() => handle.commit(() => writeEntry(handle, n)))
       say({ done: cell })
     }),
   )
@@ -66,9 +87,10 @@ async function writeGroup(names: readonly string[]): Promise<void> {
 
 async function backUp(cell: string): Promise<void> {
   const found = cells.get(cell) as { id: string; versions: string[] }
-  const { version } = random.chance(0.4)
-    ? await store.backups.snapshot(found.id)
-    : await store.backups.incremental(found.id)
+  const isSnapshot = random.chance(0.4)
+  const { version } = await untilFree(() =>
+    isSnapshot ? store.backups.snapshot(found.id) : store.backups.incremental(found.id),
+  )
   say({ backedUp: cell, version })
   found.versions.push(version)
 }
@@ -78,7 +100,7 @@ async function restore(cell: string): Promise<void> {
   if (found.versions.length === 0) return
   const version = random.pick(found.versions)
   say({ began: 'restore', cell, version })
-  await store.backups.restore(found.id, { version })
+  await untilFree(() => store.backups.restore(found.id, { version }))
   say({ done: cell })
   found.deleted = false
 }
@@ -93,10 +115,10 @@ function remove(cell: string): void {
 async function step(): Promise<void> {
   const live = [...cells].filter(([, { deleted }]) => !deleted).map(([name]) => name)
   const dead = [...cells].filter(([, { deleted }]) => deleted).map(([name]) => name)
-  if (live.length === 0 || (live.length < CELLS_MAX && random.chance(0.03))) return create()
+  if (live.length === 0 || (live.length < CELLS_MAX && random.chance(0.03))) return await create()
   const [cell, other] = [random.pick(live), random.pick(live)]
   const dice = random.below(100)
-  if (dice < 45) return write(cell, store.openCell(idOf(cell)))
+  if (dice < 45) return await write(cell)
   if (dice < 70) return await writeGroup(cell === other ? [cell] : [cell, other])
   if (dice < 85) {
     // A backup of one, and writes to another beside it.
@@ -111,7 +133,7 @@ async function step(): Promise<void> {
   if (dice < 97) {
     await store.close()
     say({ closed: true })
-    store = await open()
+    store = await untilFree(open)
   }
 }
 
@@ -120,7 +142,7 @@ function idOf(cell: string): string {
 }
 
 await toldToGo()
-let store = await open()
+let store = await untilFree(open)
 for (let i = 0; i < Number(steps); i++) await step()
 await store.close()
 say({ closed: true })

@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { DiskModel, FileNode, FolderNode, type Node } from './disk-model.ts'
-import { type Argument, type Call, descriptorOf } from './trace.ts'
+import { type Argument, type Call, descriptorOf, pathOf } from './trace.ts'
 
 /** What is recorded of a program so that its disk can be modelled. Calls that change files in other ways are refused. */
 export const DISK_CALLS = [
@@ -146,12 +146,11 @@ export class RecordedDisk {
   }
 
   /** Of a file below the root; one that the model does not know is an error, not something to overlook. */
-  #descriptorOf({ name, args }: Call): Descriptor | undefined {
-    const descriptor = this.#descriptors.get(descriptorOf(args[0]))
-    const shown = /<((?:\\x[0-9a-f]{2})*)>/.exec(args[0]?.text ?? '')?.[1] ?? ''
-    const target = Buffer.from(shown.replaceAll('\\x', ''), 'hex').toString()
+  #descriptorOf(call: Call): Descriptor | undefined {
+    const descriptor = this.#descriptors.get(descriptorOf(call.args[0]))
+    const target = pathOf(call)
     if (descriptor === undefined && target.startsWith(`${this.#root}/`))
-      throw new Error(`${name} of unknown ${target}`)
+      throw new Error(`${call.name} of unknown ${target}`)
     return descriptor
   }
 

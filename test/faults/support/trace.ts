@@ -81,3 +81,9 @@ function toArgument(text: string): Argument {
 export function descriptorOf(argument: Argument | undefined): number {
   return Number.parseInt(argument?.text ?? '', 10)
 }
+
+/** The path of the descriptor that is a call's first argument; empty where it has none. */
+export function pathOf({ args }: Call): string {
+  const shown = /<((?:\\x[0-9a-f]{2})*)>/.exec(args[0]?.text ?? '')?.[1] ?? ''
+  return Buffer.from(shown.replaceAll('\\x', ''), 'hex').toString()
+}

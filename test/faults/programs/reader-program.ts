@@ -1,0 +1,35 @@
+/** Another program that opens every database of a store, reads, and closes it properly, again and again, as people do. */
+import fs from 'node:fs'
+import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+
+const [, , directory = ''] = process.argv
+process.stdin.resume()
+let stopped = false
+process.stdin.once('end', () => {
+  stopped = true
+})
+
+let reads = 0
+while (!stopped) {
+  for (const name of fs.readdirSync(directory, { recursive: true })) {
+    if (/(^|\/)(cell|catalog)\.db$/.test(String(name)) && !stopped) read(path.join(directory, String(name)))
+    await setImmediate()
+  }
+}
+process.stdout.write(`${reads}\n`)
+
+function read(file: string): void {
+  try {
+    const connection = new Database(file, { fileMustExist: true, timeout: 1_000 })
+    try {
+      connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+      reads++
+    } finally {
+      connection.close()
+    }
+  } catch {
+    // Deleted, replaced or locked just now.
+  }
+}

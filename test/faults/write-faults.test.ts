@@ -1,0 +1,183 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { StorePaths } from '../../src/engine/cell-path.ts'
+import { CellStore } from '../../src/store.ts'
+import type { Random } from '../engine/fuzz.ts'
+import { checkIntegrity } from '../fixtures/integrity.ts'
+import { seededRandom } from '../fixtures/seed.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { prepareLedger, readLedger } from './support/ledger.ts'
+import { type Injection, noStrace, ProgramUnderStrace } from './support/strace.ts'
+import { type Call, pathOf, readTrace } from './support/trace.ts'
+
+/** How many faults are tried, of all that there are; `CELLSTORE_WRITE_FAULTS=all` takes some ten minutes. */
+const { CELLSTORE_WRITE_FAULTS = '16' } = process.env
+const FAULTS_MAX =
+  CELLSTORE_WRITE_FAULTS === 'all' ? Number.POSITIVE_INFINITY : Number(CELLSTORE_WRITE_FAULTS)
+const ENTRIES = 24
+
+vi.setConfig({ testTimeout: 7_200_000 })
+
+const CHANGING = new Set(['pwrite64', 'fsync', 'ftruncate', 'openat'])
+const CALLS = [...CHANGING, 'pread64']
+
+test.runIf(noStrace !== undefined)(`faults under writes were not tested: ${noStrace}`, () => {})
+
+test.skipIf(noStrace !== undefined)(
+  `whatever call fails under writes, once or for ever: nothing acknowledged is lost, and nothing is acknowledged whose fsync failed (invariant 1; ${CELLSTORE_WRITE_FAULTS} faults)`,
+  async () => {
+    const random = seededRandom('faults under writes')
+    const root = tempDirectory('cellstore-writes')
+    const place = await createPlace(path.join(root, 'place'))
+    const counts = new Map<string, number>()
+    const undisturbed = await runWith(place, root, undefined)
+    for (const { name } of undisturbed.calls) counts.set(name, (counts.get(name) ?? 0) + 1)
+    expect(undisturbed.failed).toEqual([])
+    const all = faultsIn(counts)
+    const chosen = FAULTS_MAX >= all.length ? all : sample(all, FAULTS_MAX, random)
+    const codes: Record<string, number> = {}
+    const failures: string[] = []
+    for (const injection of chosen) {
+      try {
+        for (const code of (await runWith(place, root, injection)).failed)
+          codes[code] = (codes[code] ?? 0) + 1
+      } catch (error) {
+        const { call, when, fault, forEver } = injection
+        failures.push(`${call} ${when}${forEver ? '+' : ''} ${fault}: ${(error as Error).message}`)
+      }
+    }
+    console.info(`${chosen.length} of ${all.length} faults; failed writes: ${JSON.stringify(codes)}`)
+    expect(failures).toEqual([])
+  },
+)
+
+interface Place {
+  directory: string
+  cell: string
+}
+
+async function createPlace(directory: string): Promise<Place> {
+  const store = await CellStore.create(directory)
+  const cell = store.createCell()
+  prepareLedger(cell)
+  await store.close()
+  return { directory, cell: cell.id }
+}
+
+async function runWith({ directory, cell }: Place, root: string, injection: Injection | undefined) {
+  const copy = path.join(root, 'copy')
+  const [output, told] = [path.join(root, 'trace'), path.join(root, 'story')]
+  fs.cpSync(directory, copy, { recursive: true })
+  try {
+    const paths = new StorePaths(copy)
+    const files = [paths.cell(cell).database, paths.catalog].flatMap((file) => [file, `${file}-wal`])
+    const args = [copy, cell, told, String(ENTRIES)]
+    const trace = { output, calls: [...CALLS, 'write'], paths: [...files, told], injection }
+    const { child } = await ProgramUnderStrace.run('write-program.ts', args, trace)
+    if (child.exitCode !== 0) throw new Error(`The program ended with ${child.exitCode ?? child.signalCode}`)
+    const calls: Call[] = []
+    for await (const call of readTrace(output)) calls.push(call)
+    const story = readStory(told)
+    checkCodes(story, injection)
+    checkCommits(calls, story, files)
+    await checkWhatIsThere(copy, cell, story)
+    return { calls: calls.filter(({ name }) => name !== 'write'), failed: [...story.failed.values()] }
+  } finally {
+    fs.rmSync(copy, { recursive: true, force: true })
+  }
+}
+
+interface Story {
+  begun: Set<number>
+  done: Set<number>
+  /** With the code that was told. */
+  failed: Map<number, string>
+  /** What a read right after each failure has come to. */
+  reads: string[]
+}
+
+function readStory(file: string): Story {
+  const story: Story = { begun: new Set(), done: new Set(), failed: new Map(), reads: [] }
+  for (const line of fs.readFileSync(file, 'utf8').trim().split('\n')) {
+    const [what, subject = '', code = ''] = line.split(' ')
+    if (what === 'begin') story.begun.add(Number(subject))
+    else if (what === 'done') story.done.add(Number(subject))
+    else if (what === 'failed') story.failed.set(Number(subject), code)
+    else story.reads.push(subject)
+  }
+  return story
+}
+
+/** An error is one of those that say what to do, and a disk that takes no more still gives. */
+function checkCodes({ failed, reads, done }: Story, injection: Injection | undefined): void {
+  const odd = [...failed.values()].filter((code) => !CODES.has(code))
+  if (odd.length > 0) throw new Error(`Writes have failed with ${odd}`)
+  if (injection?.fault !== 'ENOSPC' || injection.call !== 'pwrite64') return
+  const refused = reads.filter((code) => code !== 'ok')
+  if (refused.length > 0) throw new Error(`Reads have failed with ${refused}`)
+  if (!injection.forEver && done.size === 0) throw new Error('Nothing was written afterwards')
+}
+
+const CODES = new Set(['cell_quarantined', 'disk_full', 'cell_full', 'busy'])
+
+/** Whatever was under way when the fsync of a commit failed must not be acknowledged; nobody may try that fsync again. */
+function checkCommits(calls: readonly Call[], { done }: Story, files: readonly string[]): void {
+  const underWay = new Set<number>()
+  const lastOf = new Map<string, string>()
+  for (const call of calls) {
+    if (call.name === 'write') {
+      for (const line of call.args[1]?.bytes?.toString().trim().split('\n') ?? []) {
+        const [what, n] = line.split(' ')
+        if (what === 'begin') underWay.add(Number(n))
+        else underWay.delete(Number(n))
+      }
+      continue
+    }
+    const file = pathOf(call)
+    const isCommit = call.name === 'fsync' && file.endsWith('-wal') && lastOf.get(file) === 'pwrite64'
+    lastOf.set(file, call.name)
+    if (!isCommit || call.result === 0) continue
+    const isCatalog = files.indexOf(file) === files.length - 1
+    const wrong = [...underWay].filter((n) => n < 0 === isCatalog && done.has(n))
+    if (wrong.length > 0) throw new Error(`Acknowledged after their fsync failed: ${wrong}`)
+  }
+}
+
+async function checkWhatIsThere(directory: string, cell: string, { begun, done }: Story): Promise<void> {
+  const store = await CellStore.open(directory)
+  let entries: readonly number[]
+  let accounts: number
+  try {
+    entries = readLedger(store.openCell(cell)) ?? []
+    accounts = store.accounts.list().length
+  } finally {
+    await store.close()
+  }
+  checkIntegrity(directory)
+  const there = new Set(entries)
+  const lost = [...done].filter((n) => n > 0 && !there.has(n))
+  if (lost.length > 0) throw new Error(`Acknowledged, and lost: ${lost}`)
+  const unknown = entries.filter((n) => !begun.has(n))
+  if (unknown.length > 0) throw new Error(`Never written: ${unknown}`)
+  const acknowledged = [...done].filter((n) => n < 0).length
+  if (accounts < acknowledged) throw new Error(`${accounts} accounts of ${acknowledged}`)
+}
+
+function faultsIn(counts: Map<string, number>): Injection[] {
+  return [...counts].flatMap(([call, count]) =>
+    Array.from({ length: count }, (_, i) =>
+      (CHANGING.has(call) ? ['EIO', 'ENOSPC'] : ['EIO']).flatMap((fault) =>
+        [false, true].map((forEver) => ({ call, fault, when: i + 1, forEver })),
+      ),
+    ).flat(),
+  )
+}
+
+/** Each kind of call as likely as any other. */
+function sample(all: readonly Injection[], count: number, random: Random): Injection[] {
+  const kinds = [...new Set(all.map(({ call }) => call))]
+  return Array.from({ length: count }, (_, i) =>
+    random.pick(all.filter(({ call }) => call === kinds[i % kinds.length])),
+  )
+}
