@@ -35,7 +35,7 @@ export type { Clock, Timer } from './engine/clock.ts'
 export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './engine/limits.ts'
 export type { Log } from './engine/log.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
-export type { SqlParam, SqlParams, SqlResult, SqlRow, SqlValue } from './engine/sql-values.ts'
+export type { SqlParam, SqlParams, SqlReal, SqlResult, SqlRow, SqlValue } from './engine/sql-values.ts'
 // Errors, and what can be injected
 export {
   CellError,

@@ -1,11 +1,14 @@
 import { CellError } from '../errors.ts'
 import type { Limits } from './limits.ts'
+import type { Placeholders } from './placeholders.ts'
 import type { SqlParam, SqlParams } from './sql-values.ts'
 
 const INT64_MIN = -(2n ** 63n)
 const INT64_MAX = 2n ** 63n - 1n
 
 type Bindable = null | number | bigint | string | Buffer
+/** The arguments that a statement of the driver's is called with. */
+export type BoundParams = readonly (readonly Bindable[] | Readonly<Record<string, Bindable>>)[]
 
 const NONE: readonly Bindable[] = []
 
@@ -13,13 +16,24 @@ const NONE: readonly Bindable[] = []
  * Prepares parameters for the driver, which would bind every JavaScript number as REAL: whole numbers become bigints
  * and so INTEGERs.
  *
- * @returns what the driver takes as its one argument
- * @throws `invalid_parameter` for a value that SQLite can't hold exactly, naming which.
+ * @param placeholders of a statement that numbers some of its own
+ * @throws `invalid_parameter` for a value that SQLite can't hold exactly, naming which; `param_count_mismatch`
  */
 export function encodeParams(
   params: SqlParams,
   limits: Limits,
-): readonly Bindable[] | Record<string, Bindable> {
+  placeholders: Placeholders | undefined,
+): BoundParams {
+  const encoded = encode(params, limits)
+  if (placeholders === undefined) return [encoded]
+  return isList(encoded) ? placeholders.bindList(encoded) : placeholders.bindNamed<Bindable>(encoded, null)
+}
+
+function isList<T>(values: readonly T[] | Readonly<Record<string, T>>): values is readonly T[] {
+  return Array.isArray(values)
+}
+
+function encode(params: SqlParams, limits: Limits): readonly Bindable[] | Record<string, Bindable> {
   if (Array.isArray(params)) return encodeList(params as readonly SqlParam[], limits)
   // A map or a typed array would pass for an object without members.
   if (typeof params !== 'object' || params === null || Symbol.iterator in params) {
@@ -66,9 +80,14 @@ function encodeParam(value: SqlParam | undefined, at: string | number): Bindable
     case 'object':
       if (value === null) return null
       if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+      if ('type' in value && value.type === 'real' && typeof value.value === 'number')
+        return encodeReal(value.value, at)
       break
   }
-  throw refused(at, 'use null, a number, a bigint, a string, a boolean or a Uint8Array')
+  throw refused(
+    at,
+    'use null, a number, a bigint, a string, a boolean, a Uint8Array or {"type":"real","value":…}',
+  )
 }
 
 function encodeNumber(value: number, at: string | number): number | bigint {
@@ -78,9 +97,15 @@ function encodeNumber(value: number, at: string | number): number | bigint {
   if (Number.isInteger(value) && Math.abs(value) < 2 ** 63) {
     throw refused(
       at,
-      'an integer beyond ±(2^53−1) has to be a bigint, or {"type":"integer","value":"…"} over HTTP',
+      'an integer beyond ±(2^53−1) has to be a bigint, or {"type":"integer","value":"…"} over HTTP; a REAL {"type":"real","value":…}',
     )
   }
+  return value
+}
+
+/** The driver binds every number as REAL. */
+function encodeReal(value: number, at: string | number): number {
+  if (Number.isNaN(value)) throw refused(at, 'NaN has no counterpart in SQLite; use null')
   return value
 }
 

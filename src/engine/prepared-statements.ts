@@ -2,6 +2,7 @@ import { CellError } from '../errors.ts'
 import type { SqlPolicy } from './cell-settings.ts'
 import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
 import type { Limits } from './limits.ts'
+import { Placeholders } from './placeholders.ts'
 import { distinctColumns } from './rows.ts'
 import { SqlTokens } from './sql-lexer.ts'
 import { checkStatement } from './sql-policy.ts'
@@ -18,6 +19,12 @@ export interface PreparedStatement {
   /** After it, other statements may have other columns. */
   readonly changesSchema: boolean
   readonly insertRowid: InsertRowid
+  /** Of a statement that numbers some of them. */
+  readonly placeholders: Placeholders | undefined
+  /** EXPLAIN: what SQLite's own code for a statement is. */
+  readonly isListing: boolean
+  /** PRAGMA optimize: it changes the database, though SQLite calls it a statement that only reads. */
+  readonly changesUnseen: boolean
   /** Distinct names of the columns, as of {@link schemaVersion}. */
   columns: string[]
   schemaVersion: number
@@ -26,6 +33,8 @@ export interface PreparedStatement {
 }
 
 const STATEMENTS_MAX = 128
+/** As a statement, or as a table-valued function. */
+const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
 
 const CHANGES_ROWS: ReadonlySet<StatementVerb> = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE'])
 /** ATTACH and DETACH change what a name means. */
@@ -121,11 +130,16 @@ export class PreparedStatements {
     // Another program has changed it.
     if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
     this.#knownVersion = schemaVersion
+    const changesSchema = !isExplain && CHANGES_SCHEMA.has(head.verb)
     const prepared: PreparedStatement = {
       statement,
       changesRows: !isExplain && CHANGES_ROWS.has(head.verb),
-      changesSchema: !isExplain && CHANGES_SCHEMA.has(head.verb),
+      changesSchema,
       insertRowid: this.#inserts.of(tokens, head),
+      // A CREATE has none, but can hold what looks like one.
+      placeholders: changesSchema ? undefined : Placeholders.of(tokens),
+      isListing: isExplain,
+      changesUnseen: OPTIMIZE.test(sql),
       columns: columnsOf(statement),
       schemaVersion,
       tenantSafe: isTenant,

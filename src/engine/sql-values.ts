@@ -1,10 +1,19 @@
 /** A value as SQLite holds it. An INTEGER is a number while it is safe (±(2^53−1)) and a bigint beyond. */
 export type SqlValue = null | number | bigint | string | Uint8Array
 
-/** A value as a statement takes it: booleans are bound as 1 and 0, whole numbers and bigints as INTEGER. */
-export type SqlParam = SqlValue | boolean
+/** A number that is bound as REAL, also where it is whole. */
+export interface SqlReal {
+  type: 'real'
+  value: number
+}
 
-/** Bound in order to `?`, or by name to `:name`, `@name`, `$name` and `?NNN` (the object's keys carry no prefix). */
+/** A value as a statement takes it: booleans are bound as 1 and 0, whole numbers and bigints as INTEGER. */
+export type SqlParam = SqlValue | boolean | SqlReal
+
+/**
+ * A list is bound to `?` in order and to `?NNN` by its number, an object by name to `:name`, `@name`, `$name` and `?NNN`
+ * (its keys carry no prefix).
+ */
 export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
 
 export type SqlRow = Record<string, SqlValue>

@@ -104,7 +104,11 @@ function fromFile(error: NodeJS.ErrnoException): CellError {
 }
 
 function outOfReach(details: CellErrorDetails): CellError {
-  return new CellError('busy', "The cell's files can't be opened now. Try again.", details)
+  return new CellError(
+    'busy',
+    "The cell's files can't be opened now: the server may be out of descriptors or memory. Try again.",
+    details,
+  )
 }
 
 function diskFull(details: CellErrorDetails): CellError {

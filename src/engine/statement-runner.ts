@@ -1,6 +1,6 @@
 import type { SqlPolicy } from './cell-settings.ts'
 import type { Limits, ResultLimits } from './limits.ts'
-import { encodeParams } from './parameters.ts'
+import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
 import { collectRows, decodeRow, type RawRow, rowObject } from './rows.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
@@ -53,7 +53,7 @@ export class StatementRunner {
 
   run(sql: string, params: SqlParams, options: SqlOptions): AnyResult {
     const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
-    const bound = encodeParams(params, this.#limits)
+    const bound = encodeParams(params, this.#limits, prepared.placeholders)
     if (!prepared.statement.reader) return this.#change(prepared, bound)
     if (prepared.statement.readonly) return this.#read(prepared, bound, options)
     // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.
@@ -62,10 +62,10 @@ export class StatementRunner {
 
   #change(
     { statement, changesRows, changesSchema, insertRowid }: PreparedStatement,
-    bound: unknown,
+    bound: BoundParams,
   ): AnyResult {
     insertRowid.begin()
-    const { changes, lastInsertRowid } = statement.run(bound)
+    const { changes, lastInsertRowid } = statement.run(...bound)
     if (changesSchema) this.statements.schemaChanged()
     if (this.#transactions.depth === 0) this.#events.changed()
     return {
@@ -76,7 +76,7 @@ export class StatementRunner {
     }
   }
 
-  #changeAndRead(prepared: PreparedStatement, bound: unknown, options: SqlOptions): AnyResult {
+  #changeAndRead(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
     const { changesRows, insertRowid } = prepared
     insertRowid.begin()
     const result = this.#read(prepared, bound, options)
@@ -88,11 +88,13 @@ export class StatementRunner {
     return result
   }
 
-  #read(prepared: PreparedStatement, bound: unknown, { rowMode, limits }: SqlOptions): AnyResult {
+  #read(prepared: PreparedStatement, bound: BoundParams, { rowMode, limits }: SqlOptions): AnyResult {
     const { statement } = prepared
     const values = limits
-      ? collectRows(statement.iterate(bound) as Iterable<RawRow>, limits)
-      : (statement.all(bound) as RawRow[]).map(decodeRow)
+      ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits)
+      : (statement.all(...bound) as RawRow[]).map(decodeRow)
+    if (prepared.isListing) hideAddresses(values)
+    if (prepared.changesUnseen && this.#transactions.depth === 0) this.#events.changed()
     const columns = this.statements.columns(prepared)
     return {
       columns: [...columns],
@@ -100,5 +102,13 @@ export class StatementRunner {
       changes: 0,
       lastInsertRowid: null,
     }
+  }
+}
+
+/** In EXPLAIN's listing SQLite shows where in this process's memory a virtual table is: `vtab:55D0C8E3F2A0`, in column p4. */
+function hideAddresses(listing: SqlValue[][]): void {
+  for (const row of listing) {
+    if (typeof row[5] === 'string' && typeof row[1] === 'string' && row[1].startsWith('V'))
+      row[5] = row[5].replace(/^vtab:[0-9A-Fa-fx]+$/, 'vtab')
   }
 }

@@ -98,6 +98,10 @@ function decodeTyped(
       'takes {"type":"integer","value":"…"} with the digits of a 64-bit integer as a string',
     )
   }
+  if (type === 'real') {
+    if (typeof value === 'number' || typeof value === 'bigint') return { type, value: Number(value) }
+    throw refused(field, 'takes {"type":"real","value":…} with a number')
+  }
   if (type === 'blob') {
     if (typeof base64 === 'string' && base64.length % 4 !== 1 && BASE64.test(base64))
       return Buffer.from(base64, 'base64')
@@ -105,7 +109,7 @@ function decodeTyped(
   }
   throw refused(
     field,
-    'takes null, true, false, a number, a string, {"type":"integer","value":"…"} or {"type":"blob","base64":"…"}',
+    'takes null, true, false, a number, a string, {"type":"integer","value":"…"}, {"type":"real","value":…} or {"type":"blob","base64":"…"}',
   )
 }
 

@@ -66,6 +66,47 @@ describe('named parameters', () => {
     expect(rows).toEqual([{ second: 'two', first: 'one' }])
   })
 
+  test.each([
+    ['?1, ?2', [1, 2], [1, 2]],
+    ['?2, ?1', [1, 2], [2, 1]],
+    ['?1, ?1', [1], [1, 1]],
+    ['?1, ?3', [1, 2, 3], [1, 3]],
+    ['?3', [1, 2, 3], [3]],
+    ['?, ?1', [1], [1, 1]],
+    ['?2, ?', [1, 2, 3], [2, 3]],
+    ['?, ?5, ?', [1, 2, 3, 4, 5, 6], [1, 5, 6]],
+    ['?001, ?1', [1], [1, 1]],
+    ["?1, '?2', /* ?3 */ ?2", [1, 2], [1, '?2', 2]],
+    ['?1, ?3', { 1: 1, 3: 3 }, [1, 3]],
+    ['?1, ?3', { 1: 1, 2: 2, 3: 3 }, [1, 3]],
+    ['?7', { 7: 7 }, [7]],
+    ['?001', { 1: 1 }, [1]],
+    ['?001', { '001': 1 }, [1]],
+    [':a, ?1, ?3', { a: 1, 3: 3 }, [1, 1, 3]],
+    ['?2, :a, :a', { a: 1, 2: 2 }, [2, 1, 1]],
+  ])('numbers are as SQLite has them: SELECT %s with %j', (list, params, row) => {
+    const { rows } = openTestDatabase().sql(`SELECT ${list}`, params as SqlParams, { rowMode: 'array' })
+    expect(rows).toEqual([row])
+  })
+
+  test.each([
+    ['?1, ?3', [1, 2], 'go up to ?3, and 2 parameters came'],
+    ['?1', [1, 2], 'go up to ?1, and 2 parameters came'],
+    ['?2', [], 'go up to ?2, and 0 parameters came'],
+    ['?1, :a', [1, 2], 'called :a: give an object'],
+    ['?1, ?3', { 1: 1 }, 'for ?3 is missing'],
+    ['?2, ?', { 2: 1 }, 'only a ?: give a list'],
+  ])('a wrong number of them is told as it is: SELECT %s with %j', (list, params, message) => {
+    const error = thrownBy(() => openTestDatabase().sql(`SELECT ${list}`, params as SqlParams))
+    expect(error).toMatchObject({ code: 'param_count_mismatch', message: expect.stringContaining(message) })
+  })
+
+  test('what only looks like one, where none can stand, is none', () => {
+    const database = openTestDatabase()
+    database.sql('CREATE VIRTUAL TABLE ft USING fts4(a, ?1)')
+    expect(database.sql('SELECT * FROM ft').rows).toEqual([])
+  })
+
   test('a missing one is refused, and so is a list where names are wanted', () => {
     const database = openTestDatabase()
     expect(codeOf(() => database.sql('SELECT :a, :b', { a: 1 }))).toBe('param_count_mismatch')
@@ -149,6 +190,10 @@ describe('other values', () => {
     },
   )
 
+  test.each([0, 1, -7, 2 ** 53, 2 ** 60, 1e300, Infinity])('%s that is said to be a REAL is one', (value) => {
+    expect(bound({ type: 'real', value })).toEqual({ type: 'real', value })
+  })
+
   test('minus zero is the integer zero', () => {
     expect(bound(-0)).toEqual({ type: 'integer', value: 0 })
   })
@@ -192,6 +237,8 @@ describe('other values', () => {
     ['a function', () => 1],
     ['a date', new Date(0)],
     ['an object', { a: 1 }],
+    ['a REAL that is no number', { type: 'real', value: '1' }],
+    ['a REAL that is NaN', { type: 'real', value: Number.NaN }],
     ['an array', [1]],
     ['an ArrayBuffer', new ArrayBuffer(1)],
     ['another typed array', new Int16Array(1)],

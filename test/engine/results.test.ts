@@ -183,3 +183,32 @@ describe('lastInsertRowid', () => {
     })
   })
 })
+
+test.each(['PRAGMA optimize = 0x10002', 'SELECT * FROM pragma_optimize(0x10002)'])(
+  '%s, which SQLite takes for a read, counts as the change that it makes',
+  (sql) => {
+    let changes = 0
+    const database = openTestDatabase({ hooks: { changed: () => void changes++ } })
+    database.sql('CREATE TABLE t (a)')
+    database.sql('CREATE INDEX ta ON t (a)')
+    database.sql('INSERT INTO t VALUES (1), (2)')
+    database.markClean()
+    const before = changes
+    database.sql(sql)
+    expect(database.sql("SELECT count(*) AS n FROM sqlite_stat1 WHERE tbl = 't'").rows).toEqual([{ n: 1 }])
+    expect([changes - before, database.dirty]).toEqual([1, true])
+  },
+)
+
+test.each(['tenant', 'trusted'] as const)(
+  'EXPLAIN shows nobody where in memory a virtual table is (%s)',
+  (policy) => {
+    const database = openTestDatabase()
+    database.sql('CREATE VIRTUAL TABLE ft USING fts5(a)')
+    for (const sql of ['SELECT * FROM ft', "INSERT INTO ft VALUES ('vtab:1F')", 'DELETE FROM ft']) {
+      const { rows } = database.sql(`EXPLAIN ${sql}`, [], { policy })
+      const shown = rows.map(({ p4 }) => p4).filter((p4) => String(p4).startsWith('vtab'))
+      expect(new Set(shown)).toEqual(new Set(sql.includes('1F') ? ['vtab', 'vtab:1F'] : ['vtab']))
+    }
+  },
+)
