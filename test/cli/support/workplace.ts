@@ -12,6 +12,7 @@ const COMPILE_CACHE = path.join(PROJECT, 'node_modules', '.cache', 'cellstore-cl
 const START_MS_MAX = 60_000
 
 type Environment = Record<string, string>
+type Command = readonly [program: string, ...args: string[]]
 
 /** A folder with room for a data directory and an object store, and the command as a process of its own in it. */
 export class Workplace {
@@ -55,6 +56,12 @@ export class Workplace {
     return ServedNode.start([ENTRY, 'serve', '--port', '0', ...args], this.folder, this.env)
   }
 
+  /** As {@link serve}, with a bound on the descriptors that the node may have open. */
+  serveWithDescriptors(descriptors: number, ...args: string[]): Promise<ServedNode> {
+    const command = ['sh', '-c', `ulimit -n ${descriptors}; exec "$0" "$@"`, process.execPath] as const
+    return ServedNode.start([ENTRY, 'serve', '--port', '0', ...args], this.folder, this.env, command)
+  }
+
   /** Starts a node, and does not wait for anything. @param stdout a file descriptor, in place of a pipe */
   spawn(args: string[] = [], stdout: number | 'pipe' = 'pipe'): ChildProcess {
     return spawnNode([ENTRY, 'serve', '--port', '0', ...args], this.folder, this.env, stdout)
@@ -87,8 +94,14 @@ export class ServedNode {
     this.ended = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
   }
 
-  static async start(args: string[], cwd: string, env: Environment): Promise<ServedNode> {
-    const child = spawnNode(args, cwd, env)
+  /** @param command what runs the arguments, in place of this Node */
+  static async start(
+    args: string[],
+    cwd: string,
+    env: Environment,
+    command: Command = [process.execPath],
+  ): Promise<ServedNode> {
+    const child = spawnNode(args, cwd, env, 'pipe', command)
     const output = { stdout: '', stderr: '' }
     child.stdout?.on('data', (chunk) => {
       output.stdout += chunk
@@ -142,9 +155,14 @@ function spawnNode(
   cwd: string,
   env: Environment,
   stdout: number | 'pipe' = 'pipe',
+  [program, ...before]: Command = [process.execPath],
 ): ChildProcess {
   const stdio = ['pipe', stdout, 'pipe'] as const
-  const child = spawn(process.execPath, args, { cwd, env: { ...shellEnv(), ...env }, stdio: [...stdio] })
+  const child = spawn(program, [...before, ...args], {
+    cwd,
+    env: { ...shellEnv(), ...env },
+    stdio: [...stdio],
+  })
   onTestFinished(() => void child.kill('SIGKILL'))
   return child
 }
