@@ -41,7 +41,7 @@ const BOUND: [param: string, type: string, text: string | null][] = [
   ['null', 'null', null],
   ['{"type":"integer","value":"9223372036854775807"}', 'integer', '9223372036854775807'],
   ['{"type":"integer","value":"-5"}', 'integer', '-5'],
-  ['{"type":"real","value":10000000000000000}', 'real', '1.0e+16'],
+  ['{"type":"real","value":10000000000000000}', 'real', '10000000000000000.0'],
   ['{"type":"real","value":1e17}', 'real', '1.0e+17'],
   ['{"type":"real","value":5}', 'real', '5.0'],
   ['{"type":"blob","base64":"aGk="}', 'blob', 'hi'],
