@@ -9,14 +9,15 @@ import { tempDirectory } from '../fixtures/temp-directory.ts'
 import { Acknowledgements, type Event } from './support/acknowledgements.ts'
 import { checkAfterPowerLoss } from './support/after-power-loss.ts'
 import { layOut } from './support/crash-state.ts'
+import { Processes } from './support/processes.ts'
 import { DISK_CALLS, RecordedDisk } from './support/recorded-disk.ts'
 import { noStrace, ProgramUnderStrace } from './support/strace.ts'
 import { type Call, descriptorOf, readTrace } from './support/trace.ts'
 
 /** `CELLSTORE_POWER_LOSSES` raises it: a hundred states take some ten seconds. */
-const STATES = Number(process.env['CELLSTORE_POWER_LOSSES'] ?? 80)
+const STATES = Number(process.env['CELLSTORE_POWER_LOSSES'] ?? 50)
 /** How much the program does: some six calls that change the disk each. */
-const STEPS = Number(process.env['CELLSTORE_POWER_LOSS_STEPS'] ?? 150)
+const STEPS = Number(process.env['CELLSTORE_POWER_LOSS_STEPS'] ?? 80)
 /** Set, a state that fails is kept there. */
 const { CELLSTORE_KEEP } = process.env
 
@@ -24,11 +25,15 @@ vi.setConfig({ testTimeout: 120_000 + STATES * 2_000 })
 
 test.runIf(noStrace !== undefined)(`power losses were not tested: ${noStrace}`, () => {})
 
-test.skipIf(noStrace !== undefined).each(['full', 'relaxed'] as const)(
+test.skipIf(noStrace !== undefined).each([
+  ['full', 'full', 'ledger-program.ts'],
+  ['relaxed', 'relaxed', 'ledger-program.ts'],
+  ['hosted', 'full', 'hosted-program.ts'],
+] as const)(
   `after a power loss at any moment of a %s store nothing acknowledged is lost, half or damaged (invariants 1, 10, 14; ${STATES} states)`,
-  async (durability) => {
-    const random = seededRandom(`power loss, ${durability}`)
-    const recording = await record(durability, random)
+  async (what, durability, program) => {
+    const random = seededRandom(`power loss, ${what}`)
+    const recording = await record(program, durability, random)
     const { backups } = await replay(recording, { durability, promised: durability, states: STATES }, random)
     console.info(
       `${STATES} states of ${recording.changes.length} changes, ${backups.length} backups: nothing lost`,
@@ -40,7 +45,7 @@ test.skipIf(noStrace !== undefined)(
   'what a relaxed store loses would be seen if full were promised',
   async () => {
     const random = seededRandom('power loss, relaxed for full')
-    const recording = await record('relaxed', random)
+    const recording = await record('ledger-program.ts', 'relaxed', random)
     const replaying = replay(recording, { durability: 'relaxed', promised: 'full', states: 300 }, random)
     await expect(replaying).rejects.toThrow(/and may be/)
   },
@@ -49,24 +54,25 @@ test.skipIf(noStrace !== undefined)(
 interface Recording {
   root: string
   trace: string
+  processes: Processes
   /** For each call that changed the disk, whether it changed what is called what. */
   changes: boolean[]
 }
 
 /** Has the power fail at moments of a recording. @throws at the first state that is not as it was promised */
 async function replay(
-  { root, trace, changes }: Recording,
+  { root, trace, processes, changes }: Recording,
   { durability, promised, states }: { durability: Durability; promised: Durability; states: number },
   random: Random,
 ): Promise<Acknowledgements> {
   isAnotherBootEachTime()
   const moments = chooseMoments(changes, states, random)
   const acknowledged = new Acknowledgements(promised)
-  const disk = new RecordedDisk(root)
+  const disk = new RecordedDisk(root, processes)
   let change = 0
   let state = 0
   for await (const call of readTrace(trace)) {
-    for (const event of eventsIn(call)) acknowledged.hear(event)
+    if (processes.of(call.thread) === 'main') for (const event of eventsIn(call)) acknowledged.hear(event)
     if (!disk.apply(call)) continue
     for (let i = moments.get(change) ?? 0; i > 0; i--) {
       const seed = random.below(2 ** 31)
@@ -100,23 +106,24 @@ function isAnotherBootEachTime(): void {
 }
 
 /** Runs the program, and lists what it did to the disk. */
-async function record(durability: Durability, random: Random): Promise<Recording> {
+async function record(program: string, durability: Durability, random: Random): Promise<Recording> {
   const root = path.join(tempDirectory('cellstore-power'), 'recorded')
   fs.mkdirSync(root)
   const trace = `${root}.trace`
   const args = [root, String(random.below(2 ** 31)), String(STEPS), durability]
-  const { child } = await ProgramUnderStrace.run('ledger-program.ts', args, {
+  const { child } = await ProgramUnderStrace.run(program, args, {
     output: trace,
     calls: DISK_CALLS,
   })
   expect(child.exitCode).toBe(0)
-  const disk = new RecordedDisk(root)
+  const processes = await Processes.read(trace)
+  const disk = new RecordedDisk(root, processes)
   const changes: boolean[] = []
   for await (const call of readTrace(trace)) {
     if (disk.apply(call)) changes.push(/open|rename|link|mkdir|rmdir/.test(call.name))
   }
   checkModel(disk, root, random)
-  return { root, trace, changes }
+  return { root, trace, processes, changes }
 }
 
 /** The model is the disk: with every change kept, it holds what the program has left. */

@@ -6,7 +6,7 @@
 import fs from 'node:fs'
 import type { Cell } from '../../../src/cell.ts'
 import { CellStore } from '../../../src/store.ts'
-import { readLedger, writeEntry } from '../support/ledger.ts'
+import { readLedger, steadyNumber, writeEntry } from '../support/ledger.ts'
 import { toldToGo } from './told-to-go.ts'
 
 const [, , directory = '', id = '', story = '', count = ''] = process.argv
@@ -44,8 +44,8 @@ function codeOfRead(of: Cell): string {
 
 await toldToGo()
 for (let i = 0; i < Number(count); i += 3) {
-  // None that takes the oldest entry away: which that is would depend on what has failed.
-  const [first, ...others] = [i, i + 1, i + 2].map((each) => each * 5 + 1) as [number, number, number]
+  // Which entry is the oldest would depend on what has failed.
+  const [first, ...others] = [i, i + 1, i + 2].map(steadyNumber) as [number, number, number]
   await tell(first, () => cell.transaction(() => writeEntry(cell, first)))
   await Promise.all(others.map((n) => tell(n, () => cell.commit(() => writeEntry(cell, n)))))
   if (i % 9 === 0) await tell(-1 - i, () => store.accounts.create())

@@ -1,4 +1,5 @@
 import type { Cell } from '../../../src/cell.ts'
+import type { BatchableOperation } from '../../../src/host/operations.ts'
 
 /**
  * What the programs write to a cell: numbered entries, each one transaction that touches a row, a key and a tally, so
@@ -6,11 +7,16 @@ import type { Cell } from '../../../src/cell.ts'
  */
 export function prepareLedger(cell: Cell): void {
   cell.transaction(() => {
-    cell.sql('CREATE TABLE ledger (n INTEGER PRIMARY KEY, body TEXT NOT NULL)')
-    cell.sql('CREATE TABLE tally (entries INTEGER NOT NULL, sum INTEGER NOT NULL)')
-    cell.sql('INSERT INTO tally VALUES (0, 0)')
+    for (const sql of LEDGER_SCHEMA) cell.sql(sql)
   })
 }
+
+/** In one transaction. */
+export const LEDGER_SCHEMA = [
+  'CREATE TABLE ledger (n INTEGER PRIMARY KEY, body TEXT NOT NULL)',
+  'CREATE TABLE tally (entries INTEGER NOT NULL, sum INTEGER NOT NULL)',
+  'INSERT INTO tally VALUES (0, 0)',
+]
 
 function bodyOf(n: number): string {
   return `${n}.`.repeat(n % 40 === 39 ? 5_000 : 1 + ((n * 7_919) % 500))
@@ -26,6 +32,20 @@ export function writeEntry(cell: Cell, n: number): void {
   cell.sql('DELETE FROM ledger WHERE n = ?', [oldest])
   cell.kv.delete(`k${oldest}`)
   cell.sql('UPDATE tally SET entries = entries - 1, sum = sum - ?', [oldest])
+}
+
+/** A number of an entry that takes none away: the i-th of them, from 0. */
+export function steadyNumber(i: number): number {
+  return i * 5 + 1
+}
+
+/** The same as operations of one batch, for an entry that takes none away. */
+export function entryOperations(n: number): BatchableOperation[] {
+  return [
+    { op: 'sql', sql: 'INSERT INTO ledger VALUES (?, ?)', params: [n, bodyOf(n)] },
+    { op: 'kv.put', key: `k${n}`, value: bodyOf(n) },
+    { op: 'sql', sql: 'UPDATE tally SET entries = entries + 1, sum = sum + ?', params: [n] },
+  ]
 }
 
 /** The entries that are there after one more was written. */

@@ -1,5 +1,6 @@
 import path from 'node:path'
 import { DiskModel, FileNode, FolderNode, type Node } from './disk-model.ts'
+import { isProcessCall, PROCESS_CALLS, type Processes } from './processes.ts'
 import { type Argument, type Call, descriptorOf, pathOf } from './trace.ts'
 
 /** What is recorded of a program so that its disk can be modelled. Calls that change files in other ways are refused. */
@@ -9,6 +10,7 @@ export const DISK_CALLS = [
   ...['copy_file_range', 'sendfile', 'splice', 'fsync', 'fdatasync', 'sync_file_range', 'syncfs', 'sync'],
   ...['rename', 'renameat', 'renameat2', 'link', 'linkat', 'symlink', 'symlinkat', 'unlink', 'unlinkat'],
   ...['mkdir', 'mkdirat', 'rmdir'],
+  ...PROCESS_CALLS,
 ] as const
 
 interface Descriptor {
@@ -18,26 +20,29 @@ interface Descriptor {
   appends: boolean
 }
 
-/** A model of the disk below a folder that is empty at first, brought forward by the calls of one process. */
+/** A model of the disk below a folder that is empty at first, brought forward by the calls of one process and its children. */
 export class RecordedDisk {
   readonly model = new DiskModel()
   readonly #root: string
-  readonly #descriptors = new Map<number, Descriptor>()
+  readonly #processes: Processes
+  /** By process: each numbers its own. */
+  readonly #open = new Map<string, Map<number, Descriptor>>()
 
-  constructor(root: string) {
+  constructor(root: string, processes: Processes) {
     this.#root = root
+    this.#processes = processes
   }
 
   /** @returns true if the call may have changed what a power loss leaves behind */
   apply(call: Call): boolean {
     if (call.name === 'close') {
-      this.#descriptors.delete(descriptorOf(call.args[0]))
+      this.#descriptors(call).delete(descriptorOf(call.args[0]))
       return false
     }
-    if (call.result < 0) return false
+    if (call.result < 0 || isProcessCall(call)) return false
     switch (call.name) {
       case 'openat':
-        return this.#open(call)
+        return this.#openFile(call)
       case 'fcntl':
       case 'dup':
       case 'dup2':
@@ -59,7 +64,8 @@ export class RecordedDisk {
     }
   }
 
-  #open({ args, result, ended }: Call): boolean {
+  #openFile(call: Call): boolean {
+    const { args, result, ended } = call
     const place = this.#inside(args[1])
     if (place === undefined) return false
     const flags = args[2]?.text.split('|') ?? []
@@ -72,14 +78,15 @@ export class RecordedDisk {
     } else if (flags.includes('O_TRUNC') && node instanceof FileNode) {
       node.pending.push({ offset: 0, bytes: undefined, ended })
     }
-    this.#descriptors.set(result, { node, position: 0, appends: flags.includes('O_APPEND') })
+    this.#descriptors(call).set(result, { node, position: 0, appends: flags.includes('O_APPEND') })
     return isNew || flags.includes('O_TRUNC')
   }
 
-  #duplicate({ name, args, result }: Call): boolean {
-    const from = this.#descriptors.get(descriptorOf(args[0]))
+  #duplicate(call: Call): boolean {
+    const { name, args, result } = call
+    const from = this.#descriptors(call).get(descriptorOf(args[0]))
     if (from === undefined || (name === 'fcntl' && !args[1]?.text.startsWith('F_DUPFD'))) return false
-    this.#descriptors.set(result, from)
+    this.#descriptors(call).set(result, from)
     return false
   }
 
@@ -147,11 +154,22 @@ export class RecordedDisk {
 
   /** Of a file below the root; one that the model does not know is an error, not something to overlook. */
   #descriptorOf(call: Call): Descriptor | undefined {
-    const descriptor = this.#descriptors.get(descriptorOf(call.args[0]))
+    const descriptor = this.#descriptors(call).get(descriptorOf(call.args[0]))
     const target = pathOf(call)
     if (descriptor === undefined && target.startsWith(`${this.#root}/`))
       throw new Error(`${call.name} of unknown ${target}`)
     return descriptor
+  }
+
+  /** Those of the process that makes a call. Nothing of ours hands any to a child. */
+  #descriptors({ thread }: Call): Map<number, Descriptor> {
+    const process = this.#processes.of(thread)
+    let descriptors = this.#open.get(process)
+    if (descriptors === undefined) {
+      descriptors = new Map()
+      this.#open.set(process, descriptors)
+    }
+    return descriptors
   }
 
   /** The names on the way from the root to a path; undefined for one that is elsewhere. */
