@@ -73,7 +73,7 @@ export class HostedService implements CellService, RemoteCells {
         objectStore,
         storeId: store.id,
         storeCreatedAt: store.createdAt,
-        settings: { ...settings, openCellsMax: Math.max(1, Math.ceil(settings.openCellsMax / count)) },
+        settings,
         sqlPolicy,
         answerBytesMax,
       },
