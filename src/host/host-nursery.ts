@@ -1,6 +1,7 @@
 import type { Clock, Timer } from '../engine/clock.ts'
 import type { ProcessIdentity } from '../engine/directory-lock.ts'
 import type { Log } from '../engine/log.ts'
+import { CellError } from '../errors.ts'
 import { Host, type HostMessage } from './host.ts'
 import type { HostSettings } from './protocol.ts'
 
@@ -19,6 +20,9 @@ export interface NurseryParts {
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5_000
 
+/** A node whose first hosts all end before they can be asked is given up. */
+const STILLBORN_MAX = 4
+
 /** Where hosts come from. One is always kept ready, so that a lane that loses its own goes on at once. */
 export class HostNursery {
   readonly #parts: NurseryParts
@@ -29,9 +33,18 @@ export class HostNursery {
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
   #stopped = false
+  /** In a row. */
+  #stillborn = 0
+  readonly #first = Promise.withResolvers<void>()
 
   constructor(parts: NurseryParts) {
     this.#parts = parts
+    this.#first.promise.catch(() => {})
+  }
+
+  /** Resolves once a host was ready; rejects if none can be started. */
+  get viable(): Promise<void> {
+    return this.#first.promise
   }
 
   /** Every host that has not ended. */
@@ -82,9 +95,11 @@ export class HostNursery {
     host.ready.then(
       () => {
         this.#retryMs = RETRY_MS_MIN
+        this.#stillborn = 0
+        this.#first.resolve()
         this.#provide()
       },
-      () => this.#stillborn(host),
+      () => this.#lost(host),
     )
     void host.ended.then(() => {
       this.#alive.delete(host)
@@ -92,14 +107,20 @@ export class HostNursery {
     })
   }
 
-  #stillborn(host: Host): void {
+  #lost(host: Host): void {
     if (this.#stopped) return
+    this.#stillborn++
+    if (this.#stillborn === STILLBORN_MAX) {
+      const message = 'Host processes end before they can be asked. Their own words are on standard error.'
+      this.#first.reject(new CellError('internal', message))
+    }
     this.#parts.log.error({ host: host.identity.pid }, 'a host has ended before it could be asked')
     this.#spares.delete(host)
-    this.#retryTimer ??= this.#parts.clock.setTimer(() => {
+    const provide = () => {
       this.#retryTimer = undefined
       this.#provide()
-    }, this.#retryMs)
+    }
+    this.#retryTimer ??= this.#parts.clock.setTimer(provide, this.#retryMs, { keepsAlive: true })
     this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
   }
 }

@@ -78,9 +78,11 @@ export class Hosts {
     this.#homes = Array.from({ length: count }, () => this.#newLane())
   }
 
-  /** Resolves once each lane has its host. */
+  /** Resolves once each lane has its host. @throws `internal` if none can be started */
   async start(): Promise<void> {
-    await Promise.all(this.#homes.map((lane) => this.#equip(lane)))
+    const equipped = this.#homes.map((lane) => this.#equip(lane))
+    await this.#nursery.viable
+    await Promise.all(equipped)
     this.#look()
   }
 
