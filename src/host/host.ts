@@ -144,7 +144,8 @@ export class Host {
       if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new HostEnded())
       this.#tasks.set(id, { resolve, reject, onProgress })
       this.#send({ type: 'task', id, record, task })
-      signal?.addEventListener('abort', abort, { once: true })
+      if (signal?.aborted === true) abort()
+      else signal?.addEventListener('abort', abort, { once: true })
     }).finally(() => {
       this.#tasks.delete(id)
       signal?.removeEventListener('abort', abort)
