@@ -8,7 +8,7 @@ import { type CellRecord, CellRegistry } from './engine/cell-registry.ts'
 import { checkDisplayName } from './engine/display-name.ts'
 import type { LocalState } from './engine/local-state.ts'
 import type { QuarantineState } from './engine/quarantine.ts'
-import { CellError } from './errors.ts'
+import { CellError, isCellError } from './errors.ts'
 import { forEachCell } from './for-each-cell.ts'
 import { ExpirySweeper } from './kv/expiry-sweeper.ts'
 import { LocalCells } from './local-cells.ts'
@@ -90,7 +90,8 @@ export class StoreCells {
         if (request !== undefined) repeats.insert(request.accountId, request.key, record.id)
       })
     } catch (error) {
-      this.local.files.remove(record.id)
+      // A commit that the disk has failed may be found in the catalog's log at the next start, and with it the cell.
+      if (!isCellError(error, 'cell_quarantined')) this.local.files.remove(record.id)
       throw error
     }
     return this.#handle(record.id)

@@ -1,0 +1,56 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { StorePaths } from '../../src/engine/cell-path.ts'
+import { CellStore } from '../../src/store.ts'
+import { checkIntegrity } from '../fixtures/integrity.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { creationOf } from './support/creation.ts'
+import { type Injection, noStrace, ProgramUnderStrace } from './support/strace.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+const CELLS = 3
+
+test.runIf(noStrace !== undefined)(`faults in a creation were not tested: ${noStrace}`, () => {})
+
+/** A commit whose fsync failed was refused, and may be in the log all the same: what is found there must be usable. */
+test.skipIf(noStrace !== undefined).each([
+  { call: 'fsync', fault: 'EIO', when: 1 },
+  { call: 'fsync', fault: 'EIO', when: 2 },
+  { call: 'fsync', fault: 'EIO', when: 3 },
+  { call: 'fsync', fault: 'SIGKILL', when: 2 },
+  { call: 'pwrite64', fault: 'EIO', when: 2 },
+  { call: 'pwrite64', fault: 'ENOSPC', when: 4 },
+] satisfies Injection[])(
+  'a cell whose creation failed in the catalog ($call $when, $fault) is made by the client’s next try, and every cell that is listed can be used (invariant 14)',
+  async (injection) => {
+    const root = tempDirectory('cellstore-creation')
+    const directory = path.join(root, 'data')
+    const first = await CellStore.create(directory)
+    const account = first.accounts.create()
+    await first.close()
+    const { catalog } = new StorePaths(directory)
+    const trace = {
+      output: path.join(root, 'trace'),
+      calls: [injection.call],
+      paths: [`${catalog}-wal`],
+      injection,
+    }
+    const args = [directory, account.id, String(CELLS)]
+    const { lines } = await ProgramUnderStrace.run('create-program.ts', args, trace)
+    expect(fs.readFileSync(trace.output, 'utf8')).toContain(
+      injection.fault === 'SIGKILL' ? 'SIGKILL' : 'INJECTED',
+    )
+
+    const store = await CellStore.open(directory)
+    const made = lines.filter((line) => line.startsWith('made')).map((line) => line.split(' ')[1])
+    const listed = () => store.cells().cells.map(({ id }) => id)
+    expect(listed()).toEqual(expect.arrayContaining(made))
+    for (let i = 0; i < CELLS; i++) store.createCell(creationOf(account.id, i)).kv.put('k', 'v')
+    expect(listed()).toHaveLength(CELLS)
+    for (const id of listed()) expect(store.openCell(id).kv.get('k')).toBe('v')
+    await store.close()
+    checkIntegrity(directory)
+  },
+)
