@@ -1,8 +1,16 @@
 import { defineConfig } from 'tsup'
 
-/** Three entries: the library, the command whose first file must run on any Node (see src/cli/cellstore.ts), and its hosts. */
+/**
+ * The library; the command, whose first file must run on any Node (see src/cli/cellstore.ts); and the first files of its
+ * hosts and of a restore's thread.
+ */
 export default defineConfig({
-  entry: { index: 'src/index.ts', cellstore: 'src/cli/cellstore.ts', host: 'src/host/host-main.ts' },
+  entry: {
+    index: 'src/index.ts',
+    cellstore: 'src/cli/cellstore.ts',
+    host: 'src/host/host-main.ts',
+    'incoming-worker': 'src/backup/incoming-worker-main.ts',
+  },
   format: ['esm'],
   target: 'node22',
   platform: 'node',

@@ -248,8 +248,8 @@ describe('the documents and the package keep up with the code', () => {
       expect([...built.keys()]).toContain(file)
       used.add(file)
     }
-    // The rest are files that the package starts as child processes.
-    for (const [file, source] of built) if (!used.has(file)) expect(source).toMatch(/^src\/host\//)
+    // The rest are files that the package starts as child processes or threads.
+    for (const [file, source] of built) if (!used.has(file)) expect(source).toMatch(/-main\.ts$/)
   })
 })
 

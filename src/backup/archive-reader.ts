@@ -1,23 +1,34 @@
+import { createHash } from 'node:crypto'
 import { type Extract, extract as openExtract } from 'tar-stream'
 import { CellError } from '../errors.ts'
+import { corrupt } from './backup-errors.ts'
 import {
   CHECKSUMS_MEMBER,
   type Checksums,
-  corrupt,
   decodeChecksums,
   decodeManifest,
   MANIFEST_MEMBER,
   type Manifest,
 } from './manifest.ts'
-import { PacedHash } from './paced-hash.ts'
 import { decompressFirstFrame, decompressSeekable } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */
 export interface ArchiveSink {
   /** The first call; may refuse the archive. */
   manifest(manifest: Manifest): void
-  /** Each member but the manifest and the checksums. Must read all of `bytes`. */
-  member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<void>
+  /**
+   * Each member but the manifest and the checksums. Must read all of `bytes`.
+   *
+   * @returns what was made of it
+   */
+  member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received>
+}
+
+/** What a member's bytes have become: to be what the checksums say. */
+export interface Received {
+  size: number
+  /** In hexadecimal. */
+  sha256: string
 }
 
 /** JSON members are small; a larger one is no backup of ours. */
@@ -69,7 +80,7 @@ export async function readManifest(head: Buffer, isAll: boolean): Promise<Manife
   try {
     for await (const entry of extract) {
       if (entry.header.name !== MANIFEST_MEMBER) break
-      return decodeManifest(await new HashedBytes(entry as AsyncIterable<Buffer>).collect(MANIFEST_MEMBER))
+      return decodeManifest(await collect(MANIFEST_MEMBER, entry as AsyncIterable<Buffer>))
     }
   } catch (error) {
     throw isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error
@@ -89,14 +100,15 @@ async function readMembers(extract: Extract, sink: ArchiveSink): Promise<Members
   for await (const entry of extract) {
     const { name, size = 0 } = entry.header
     if (checksums !== undefined) throw corrupt(name, 'it follows the checksums')
-    const hashed = new HashedBytes(entry as AsyncIterable<Buffer>)
-    if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await hashed.collect(name))
+    const bytes = entry as AsyncIterable<Buffer>
+    if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await collect(name, bytes))
     else if (manifest === undefined) {
       if (name !== MANIFEST_MEMBER) throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
-      manifest = decodeManifest(await hashed.collect(name))
+      const json = await collect(name, bytes)
+      manifest = decodeManifest(json)
       sink.manifest(manifest)
-    } else await sink.member(name, size, hashed)
-    if (name !== CHECKSUMS_MEMBER) seen.push({ name, size: hashed.size, sha256: hashed.digest() })
+      seen.push({ name, size: json.length, sha256: createHash('sha256').update(json).digest('hex') })
+    } else seen.push({ name, ...(await sink.member(name, size, bytes)) })
   }
   return { seen, checksums }
 }
@@ -138,34 +150,13 @@ function compareChecksums(seen: Checksums['members'], expected: Checksums['membe
   if (seen.length !== expected.length) throw corrupt(CHECKSUMS_MEMBER, 'a member is not listed')
 }
 
-/** A member's bytes on their way, counted and hashed. */
-class HashedBytes implements AsyncIterable<Buffer> {
-  size = 0
-  readonly #source: AsyncIterable<Buffer>
-  readonly #hash = new PacedHash()
-
-  constructor(source: AsyncIterable<Buffer>) {
-    this.#source = source
+async function collect(name: string, bytes: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of bytes) {
+    size += chunk.length
+    if (size > JSON_BYTES_MAX) throw corrupt(name, 'it is larger than any this version writes')
+    chunks.push(chunk)
   }
-
-  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer> {
-    for await (const chunk of this.#source) {
-      await this.#hash.update(chunk)
-      this.size += chunk.length
-      yield chunk
-    }
-  }
-
-  async collect(name: string): Promise<Buffer> {
-    const chunks: Buffer[] = []
-    for await (const chunk of this) {
-      if (this.size > JSON_BYTES_MAX) throw corrupt(name, 'it is larger than any this version writes')
-      chunks.push(chunk)
-    }
-    return Buffer.concat(chunks)
-  }
-
-  digest(): string {
-    return this.#hash.digest()
-  }
+  return Buffer.concat(chunks)
 }

@@ -43,3 +43,11 @@ function cancelled(reason: unknown): CellError {
   if (reason instanceof CellError) return reason
   return new CellError('busy', 'The backup or restore was cancelled by its caller.', { cause: reason })
 }
+
+/** @param member the part of the backup that did not match */
+export function corrupt(member: string, why: string, cause?: unknown): CellError {
+  return new CellError('backup_corrupt', `The backup object is damaged: ${member}: ${why}.`, {
+    member,
+    cause,
+  })
+}

@@ -1,9 +1,10 @@
 import fs from 'node:fs/promises'
-import { FILE_MODE } from '../engine/durable-files.ts'
-import type { ArchiveSink } from './archive-reader.ts'
-import { applyLog, proveDatabase } from './incoming-database.ts'
-import { corrupt, MANIFEST_MEMBER, type Manifest, type ManifestHead } from './manifest.ts'
-import { writeAll } from './spool.ts'
+import type { ArchiveSink, Received } from './archive-reader.ts'
+import { corrupt } from './backup-errors.ts'
+import { writeMember } from './incoming-member.ts'
+import { type IncomingTaskRunner, IncomingTasks } from './incoming-tasks.ts'
+import { IncomingWorker } from './incoming-worker.ts'
+import { DATABASE_MEMBER, MANIFEST_MEMBER, type Manifest, type ManifestHead } from './manifest.ts'
 
 /** Whose backup it has to be. */
 export interface Expected {
@@ -18,11 +19,16 @@ export function checkIdentity(manifest: ManifestHead, version: string, { storeId
   if (manifest.store_id !== storeId) throw corrupt(MANIFEST_MEMBER, 'it is that of another store')
 }
 
+/** A thread takes some 30 ms to start: what is smaller is checked in less, a few ms, where it is. */
+const OWN_THREAD_BYTES = 4 * 1_048_576
+
 /** Puts the members of one archive after the other on the incoming database. */
 export class IncomingBuilder {
   readonly #file: string
   readonly #versions: readonly string[]
   readonly #expected: Expected
+  #tasks: IncomingTaskRunner = new IncomingTasks()
+  #hasThread = false
   /** Archives begun. */
   #begun = 0
   #current: Manifest | undefined
@@ -54,17 +60,20 @@ export class IncomingBuilder {
     const handle = await fs.open(this.#file, 'r+')
     try {
       // The disk works while SQLite looks.
-      const synced = handle.sync()
-      synced.catch(() => {})
-      try {
-        proveDatabase(this.#file)
-      } finally {
-        await synced
-      }
+      const outcomes = await Promise.allSettled([
+        this.#tasks.run({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }),
+        handle.sync(),
+      ])
+      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
       return (await handle.stat()).size
     } finally {
       await handle.close()
     }
+  }
+
+  /** Lets go of the files, whatever happened; waits for what is being done with them. */
+  async close(): Promise<void> {
+    await this.#tasks.close()
   }
 
   #begin(manifest: Manifest, version: string): void {
@@ -80,9 +89,17 @@ export class IncomingBuilder {
     this.#begun++
     this.#current = manifest
     this.#members = []
+    this.#takeThread(manifest)
   }
 
-  async #member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<void> {
+  #takeThread({ database, wals }: Manifest): void {
+    const size = wals.reduce((sum, wal) => sum + wal.size, database?.size ?? 0)
+    if (size < OWN_THREAD_BYTES || this.#hasThread) return
+    this.#hasThread = true
+    this.#tasks = new IncomingWorker()
+  }
+
+  async #member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received> {
     const { database, wals } = this.#current as Manifest
     // Logs apply in one order only.
     if (name !== this.#expectedMembers()[this.#members.length]) {
@@ -91,41 +108,16 @@ export class IncomingBuilder {
     this.#members.push(name)
     const wal = wals.find((each) => each.name === name)
     if (size !== (wal ?? database)?.size) throw corrupt(name, 'its size is not what the manifest says')
-    await writeMember(wal === undefined ? this.#file : `${this.#file}-wal`, bytes)
-    if (wal !== undefined) applyLog(this.#file, name, wal.frames)
+    const file = wal === undefined ? this.#file : `${this.#file}-wal`
+    const received = await writeMember(file, bytes, this.#tasks)
+    if (wal !== undefined) {
+      await this.#tasks.run({ kind: 'apply log', file: this.#file, member: name, frames: wal.frames })
+    }
+    return received
   }
 
   #expectedMembers(): string[] {
     const { database, wals } = this.#current as Manifest
     return [...(database === null ? [] : [database.name]), ...wals.map(({ name }) => name)]
-  }
-}
-
-/** How much may wait in memory for the disk: the fsync at the end has only the rest to write. */
-const SYNC_EVERY_BYTES = 32 * 1_048_576
-
-/** Writes a member; the disk has one chunk, and everything before it, while the next is decompressed and hashed. */
-async function writeMember(file: string, bytes: AsyncIterable<Buffer>): Promise<void> {
-  const handle = await fs.open(file, 'w', FILE_MODE)
-  let writing: Promise<void> = Promise.resolve()
-  let syncing: Promise<void> = Promise.resolve()
-  let unsynced = 0
-  try {
-    for await (const chunk of bytes) {
-      await writing
-      writing = writeAll(handle, chunk)
-      writing.catch(() => {})
-      unsynced += chunk.length
-      if (unsynced < SYNC_EVERY_BYTES) continue
-      unsynced = 0
-      await syncing
-      syncing = handle.datasync()
-      syncing.catch(() => {})
-    }
-    await writing
-    await syncing
-  } finally {
-    await Promise.allSettled([writing, syncing])
-    await handle.close()
   }
 }

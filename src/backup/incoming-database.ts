@@ -1,8 +1,7 @@
 import { findDamage } from '../engine/quick-check.ts'
 import { type Connection, openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
-import { localFailure } from './backup-errors.ts'
-import { corrupt, DATABASE_MEMBER } from './manifest.ts'
+import { corrupt, localFailure } from './backup-errors.ts'
 
 /**
  * Lets SQLite's own recovery apply the log that lies beside a restored database, and makes sure that it took every frame:
@@ -29,12 +28,13 @@ export function applyLog(file: string, member: string, frames: number): void {
  * SQLite's own look at every page. The bytes are proven already; what is looked for is damage that was in the database
  * when it was backed up.
  *
+ * @param member the database's name, for the message
  * @throws `backup_corrupt`
  */
-export function proveDatabase(file: string): void {
-  withDatabase(file, DATABASE_MEMBER, (connection) => {
+export function proveDatabase(file: string, member: string): void {
+  withDatabase(file, member, (connection) => {
     const problem = findDamage(connection)
-    if (problem !== undefined) throw corrupt(DATABASE_MEMBER, `SQLite finds it damaged (${problem})`)
+    if (problem !== undefined) throw corrupt(member, `SQLite finds it damaged (${problem})`)
   })
 }
 

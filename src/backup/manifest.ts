@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { CellError } from '../errors.ts'
+import { corrupt } from './backup-errors.ts'
 
 /** docs/format.md describes every field. A reader refuses a format it does not know. */
 export const FORMAT = 1
@@ -89,11 +89,4 @@ function parseJson(bytes: Buffer, member: string): unknown {
   } catch {
     throw corrupt(member, 'it is not JSON')
   }
-}
-
-export function corrupt(member: string, why: string, cause?: unknown): CellError {
-  return new CellError('backup_corrupt', `The backup object is damaged: ${member}: ${why}.`, {
-    member,
-    cause,
-  })
 }

@@ -2,8 +2,9 @@ import type { CellPaths } from '../engine/cell-path.ts'
 import { makeDirectory } from '../engine/durable-files.ts'
 import type { CellError } from '../errors.ts'
 import { readArchive } from './archive-reader.ts'
+import { corrupt } from './backup-errors.ts'
 import { type Expected, IncomingBuilder } from './incoming-builder.ts'
-import { corrupt, type ManifestHead } from './manifest.ts'
+import type { ManifestHead } from './manifest.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
 import { discardIncoming } from './restore-install.ts'
 
@@ -30,11 +31,11 @@ export async function buildIncoming(
 ): Promise<number> {
   makeDirectory(paths.directory)
   discardIncoming(paths)
+  const versions = [...target.chain, target.version]
+  const builder = new IncomingBuilder(paths.incoming, versions, expected)
   try {
-    const versions = [...target.chain, target.version]
     const total = await totalSize(store, versions, progress)
     let done = 0
-    const builder = new IncomingBuilder(paths.incoming, versions, expected)
     for (const version of versions) {
       const object = await store.get(version, { signal: progress.signal })
       if (object === undefined) throw missingLink(version)
@@ -46,8 +47,11 @@ export async function buildIncoming(
       await readArchive(counted, builder.sinkFor(version))
       builder.endArchive()
     }
-    return await builder.prove()
+    const size = await builder.prove()
+    await builder.close()
+    return size
   } catch (error) {
+    await builder.close()
     discardIncoming(paths)
     throw error
   }

@@ -29,7 +29,30 @@ export function installRestored(paths: CellPaths): void {
     throw error
   }
   // If this fails the switch is decided all the same, and finished before the cell is opened.
-  finishRestore(paths)
+  keepingOld(paths.database, () => finishRestore(paths))
+}
+
+/**
+ * Replaces a file, whose blocks are freed only by its last descriptor's end: of a large one that takes long, and is left
+ * to another thread. Where it was not replaced it may be opened next, and no descriptor may stay (invariant 4).
+ */
+function keepingOld(file: string, replace: () => void): void {
+  const fd = openIfPossible(file)
+  try {
+    replace()
+  } catch (error) {
+    if (fd !== undefined) fs.closeSync(fd)
+    throw error
+  }
+  if (fd !== undefined) fs.close(fd, () => {})
+}
+
+function openIfPossible(file: string): number | undefined {
+  try {
+    return fs.openSync(file, 'r')
+  } catch {
+    return undefined
+  }
 }
 
 /**

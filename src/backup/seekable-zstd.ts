@@ -1,11 +1,11 @@
 import zlib from 'node:zlib'
-import { CellError } from '../errors.ts'
+import { damagedArchive, FRAME_MAGIC, frameEnd, splitFrames } from './zstd-frames.ts'
 
 /**
  * zstd in the standard seekable layout: independent frames, then a seek table in a skippable frame. Any zstd tool reads
  * it as one stream; several frames can be worked on side by side; a frame never needs more memory than FRAME_BYTES.
  * Layout: zstd's contrib/seekable_format, "Seek_Table", and RFC 8878 for the frames. Node's own stream decoder stops
- * without a word after the first frame, so frames are split here.
+ * without a word after the first frame, so frames are split first (zstd-frames.ts).
  */
 
 /** Plain bytes in a frame. */
@@ -13,6 +13,8 @@ export const FRAME_BYTES = 4 * 1_024 * 1_024
 
 /** A chunk of this size is a frame by itself. */
 const OWN_FRAME_BYTES = 524_288
+/** Incompressible bytes come out a little longer; a seek table this long is of a million frames. */
+const COMPRESSED_BYTES_MAX = 2 * FRAME_BYTES
 /** What most frames hold, and what is reserved for what comes out of one. */
 const USUAL_FRAME_BYTES = 1_048_576
 
@@ -20,8 +22,6 @@ const USUAL_FRAME_BYTES = 1_048_576
 const PARALLEL_FRAMES = 2
 const LEVEL = 1
 
-const FRAME_MAGIC = 0xfd2fb528
-const SKIPPABLE_MAGIC = 0x184d2a50
 const SEEK_TABLE_MAGIC = 0x184d2a5e
 const SEEKABLE_MAGIC = 0x8f92eab1
 export const SEEK_TABLE_FOOTER_BYTES = 9
@@ -155,8 +155,8 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
     return plain
   }
 
-  for await (const frame of splitFrames(source)) {
-    if (seekTable !== undefined) throw corrupt('bytes follow the seek table')
+  for await (const frame of splitFrames(source, COMPRESSED_BYTES_MAX)) {
+    if (seekTable !== undefined) throw damagedArchive('bytes follow the seek table')
     if (frame.readUInt32LE(0) === FRAME_MAGIC) {
       if (inFlight.length >= PARALLEL_FRAMES) yield await drainOne()
       const plain = decompressFrame(frame)
@@ -165,8 +165,9 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
     } else seekTable = frame
   }
   while (inFlight.length > 0) yield await drainOne()
-  if (seekTable === undefined) throw corrupt('it ends before its seek table')
-  if (!seekTable.equals(encodeSeekTable(frames))) throw corrupt('its seek table does not match its frames')
+  if (seekTable === undefined) throw damagedArchive('it ends before its seek table')
+  if (!seekTable.equals(encodeSeekTable(frames)))
+    throw damagedArchive('its seek table does not match its frames')
 }
 
 /**
@@ -177,14 +178,14 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
  */
 export async function decompressFirstFrame(head: Buffer): Promise<Buffer | undefined> {
   const end = frameEnd(head)
-  return end === undefined || end > head.length ? undefined : await decompressFrame(head.subarray(0, end))
+  return end === undefined ? undefined : await decompressFrame(head.subarray(0, end))
 }
 
 /** @param footer the last bytes of an archive. @throws `backup_corrupt` if they do not end a seek table */
 export function checkEnd(footer: Buffer): void {
   const isFooter = footer.length === SEEK_TABLE_FOOTER_BYTES
   if (!isFooter || footer.readUInt32LE(SEEK_TABLE_FOOTER_BYTES - 4) !== SEEKABLE_MAGIC) {
-    throw corrupt('it does not end in a seek table')
+    throw damagedArchive('it does not end in a seek table')
   }
 }
 
@@ -192,80 +193,8 @@ function decompressFrame(frame: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const options = { maxOutputLength: FRAME_BYTES, chunkSize: USUAL_FRAME_BYTES + 64 }
     zlib.zstdDecompress(frame, options, (error, plain) => {
-      if (error) reject(corrupt('a compressed frame is damaged', error))
+      if (error) reject(damagedArchive('a compressed frame is damaged', error))
       else resolve(plain)
     })
-  })
-}
-
-/** Cuts a byte stream into whole frames. Holds two frames at most; a frame is bounded by what FRAME_BYTES compress to. */
-async function* splitFrames(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
-  const bytesMax = 2 * FRAME_BYTES + 1_048_576
-  let chunks: Buffer[] = []
-  let length = 0
-  // Joining the chunks is worth it only once a frame may be whole: at its end if that is known, else at twice the bytes.
-  let wanted = 0
-  for await (const chunk of source) {
-    chunks.push(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength))
-    length += chunk.length
-    if (length < wanted) continue
-    let pending = chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)
-    let end = frameEnd(pending)
-    while (end !== undefined && end <= pending.length) {
-      yield pending.subarray(0, end)
-      pending = pending.subarray(end)
-      end = frameEnd(pending)
-    }
-    wanted = end ?? pending.length * 2
-    if (wanted > bytesMax) throw corrupt('a frame is larger than any this version writes')
-    chunks = [pending]
-    length = pending.length
-  }
-  let rest = Buffer.concat(chunks, length)
-  while (rest.length > 0) {
-    const end = frameEnd(rest)
-    if (end === undefined || end > rest.length) throw corrupt('it ends within a frame')
-    yield rest.subarray(0, end)
-    rest = rest.subarray(end)
-  }
-}
-
-/**
- * Where the frame that begins at byte 0 ends; may lie beyond the bytes at hand.
- *
- * @returns undefined if more bytes are needed to tell
- * @throws `backup_corrupt` if no frame begins here
- */
-function frameEnd(bytes: Buffer): number | undefined {
-  if (bytes.length < 8) return undefined
-  const magic = bytes.readUInt32LE(0)
-  if ((magic & 0xfffffff0) >>> 0 === SKIPPABLE_MAGIC) return 8 + bytes.readUInt32LE(4)
-  if (magic !== FRAME_MAGIC) throw corrupt('what should be a zstd frame is none')
-  const descriptor = bytes.readUInt8(4)
-  let at = 5 + headerBytes(descriptor)
-  for (;;) {
-    if (at + 3 > bytes.length) return undefined
-    const header = bytes.readUIntLE(at, 3)
-    const type = (header >> 1) & 3
-    if (type === 3) throw corrupt('a block has a type that does not exist')
-    at += 3 + (type === 1 ? 1 : header >> 3)
-    if ((header & 1) === 1) break
-  }
-  return (descriptor & 0x04) === 0 ? at : at + 4
-}
-
-/** RFC 8878, 3.1.1.1: window descriptor, dictionary id and content size, as the frame header's descriptor says. */
-function headerBytes(descriptor: number): number {
-  const singleSegment = (descriptor & 0x20) !== 0
-  const contentSizeFlag = descriptor >> 6
-  const contentSize = contentSizeFlag === 0 ? (singleSegment ? 1 : 0) : 1 << contentSizeFlag
-  const dictionaryId = [0, 1, 2, 4][descriptor & 3] as number
-  return (singleSegment ? 0 : 1) + dictionaryId + contentSize
-}
-
-function corrupt(why: string, cause?: unknown): CellError {
-  return new CellError('backup_corrupt', `The backup object is damaged: ${why}.`, {
-    member: 'archive',
-    cause,
   })
 }

@@ -13,14 +13,20 @@ import { Spool } from '../../src/backup/spool.ts'
 import { CellError } from '../../src/errors.ts'
 import { filesBelow, tempDirectory } from '../fixtures/temp-directory.ts'
 import { rejectedBy } from '../fixtures/thrown.ts'
-import { archiveOf, frameEnds, inChunks, manifestOf, memberOf, membersIn } from './fixtures/archives.ts'
+import {
+  archiveOf,
+  frameEnds,
+  inChunks,
+  manifestOf,
+  memberOf,
+  membersIn,
+  receive,
+} from './fixtures/archives.ts'
 import { hasTools } from './fixtures/tools.ts'
 
 const ignoreAll = {
   manifest: () => {},
-  member: async (_: string, __: number, bytes: AsyncIterable<Buffer>) => {
-    for await (const _ of bytes);
-  },
+  member: (_: string, __: number, bytes: AsyncIterable<Buffer>) => receive(bytes),
 }
 
 const HAS_TOOLS = hasTools('zstd', 'tar', 'sha256sum')
@@ -327,9 +333,10 @@ describe('What is not the archive’s fault stays what it is:', () => {
     })()
     const sink = {
       manifest: () => {},
-      member: async (_: string, __: number, bytes: AsyncIterable<Buffer>) => {
-        for await (const _ of bytes) throw full
-      },
+      member: (_: string, __: number, bytes: AsyncIterable<Buffer>) =>
+        receive(bytes, () => {
+          throw full
+        }),
     }
     await expect(readArchive(counted, sink)).rejects.toBe(full)
     // It did not read on to the end for nothing.
