@@ -30,6 +30,7 @@ describe('the package', () => {
         'dist/index.js',
         'dist/index.d.ts',
         'dist/cellstore.js',
+        'dist/incoming-worker.js',
         'docs/errors.md',
         'README.md',
         'CHANGELOG.md',
@@ -80,6 +81,26 @@ describe('the package', () => {
       stdout: packageJson.version,
       stderr: '',
     })
+  })
+})
+
+describe('a store of the installed package', () => {
+  test('restores a cell that is large enough for a thread of its own', async () => {
+    project.write(
+      'restore.mjs',
+      `import { CellStore } from 'cellstore'
+      const store = await CellStore.create('./restore-data', { objectStore: 'file://${project.folder}/restore-objects' })
+      const cell = store.createCell()
+      cell.sql('CREATE TABLE t (payload BLOB)')
+      cell.sql('INSERT INTO t VALUES (randomblob(6000000))')
+      const { version } = await store.backups.snapshot(cell.id)
+      cell.sql('DELETE FROM t')
+      await store.backups.restore(cell.id, { version })
+      console.log(cell.sql('SELECT length(payload) AS n FROM t').rows[0].n)
+      await store.close()`,
+    )
+    const { code, stdout, stderr } = await run(process.execPath, ['restore.mjs'], { cwd: project.folder })
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '6000000\n', stderr: '' })
   })
 })
 
