@@ -62,6 +62,8 @@ export const ERROR_KINDS = {
   method_not_allowed: 'request',
   unsupported_media_type: 'request',
   body_too_large: 'request',
+  headers_too_large: 'request',
+  request_timeout: 'retry',
   invalid_json: 'request',
   invalid_request: 'request',
   idempotency_not_supported: 'request',

@@ -6,6 +6,10 @@ const DESCRIPTORS_PER_CELL = 4
 const DESCRIPTORS_RESERVED = 512
 const OPEN_CELLS_MAX = 1_000
 const OPEN_CELLS_MIN = 16
+/** Of a process that serves: pipes, temporary files, calls to the object store. */
+const DESCRIPTORS_OF_A_SERVER = 256
+const CONNECTIONS_MAX = 10_000
+const CONNECTIONS_MIN = 64
 /** Where the system doesn't say: what macOS starts a process with. */
 const DESCRIPTORS_ASSUMED = 2_560
 
@@ -13,6 +17,12 @@ const DESCRIPTORS_ASSUMED = 2_560
 export function openCellsFor(descriptors = descriptorLimit()): number {
   const affordable = Math.floor((descriptors - DESCRIPTORS_RESERVED) / DESCRIPTORS_PER_CELL)
   return Math.max(OPEN_CELLS_MIN, Math.min(OPEN_CELLS_MAX, affordable))
+}
+
+/** How many connections a process can serve beside its open cells. */
+export function connectionsFor(openCells: number, descriptors = descriptorLimit()): number {
+  const affordable = descriptors - DESCRIPTORS_OF_A_SERVER - openCells * DESCRIPTORS_PER_CELL
+  return Math.max(CONNECTIONS_MIN, Math.min(CONNECTIONS_MAX, affordable))
 }
 
 function descriptorLimit(): number {

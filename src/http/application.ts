@@ -3,6 +3,7 @@ import { CellError, isCellError } from '../errors.ts'
 import { InProcessService } from '../host/in-process-service.ts'
 import type { CellStore } from '../store.ts'
 import type { Answer, HttpContext } from './action.ts'
+import { withCommonHeaders } from './common-headers.ts'
 import {
   DEFAULT_HTTP_LIMITS,
   type HandlerOptions,
@@ -55,7 +56,7 @@ export class Application {
     } catch (error) {
       const route = match?.resource.path ?? null
       if (isBug(error)) this.reportBug(error, { request_id: requestId, method: request.method, route })
-      return finish(problemResponse(error, requestId), requestId)
+      return withCommonHeaders(problemResponse(error, requestId), requestId)
     }
   }
 
@@ -118,16 +119,8 @@ function unauthorized(): CellError {
 }
 
 function respond({ status, json, headers }: Answer, requestId: string): HttpResponse {
-  return finish(
+  return withCommonHeaders(
     { status, headers: { 'Content-Type': 'application/json', ...headers }, body: json },
     requestId,
   )
-}
-
-/** What every response carries, good or bad. */
-function finish(response: HttpResponse, requestId: string): HttpResponse {
-  response.headers['Cache-Control'] = 'no-store'
-  response.headers['X-Content-Type-Options'] = 'nosniff'
-  response.headers['X-Request-Id'] = requestId
-  return response
 }

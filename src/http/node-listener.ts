@@ -33,8 +33,7 @@ export function createListener(
       .handle(request)
       .then((response) => {
         if (application.shuttingDown) response.headers['Connection'] = 'close'
-        if (request.contentLength === 0 || incoming.complete) return send(outgoing, response)
-        return sendEarly(incoming, outgoing, response, store.clock)
+        return answer(incoming, outgoing, response, store.clock)
       })
       .catch((error) => {
         application.reportBug(error, { method: request.method })
@@ -141,10 +140,18 @@ function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   })
 }
 
-function send(outgoing: ServerResponse, response: HttpResponse): void {
-  if (isAnswered(outgoing)) return
+/** Sends an answer, whether or not the request has been read. */
+export function answer(
+  incoming: IncomingMessage,
+  outgoing: ServerResponse,
+  response: HttpResponse,
+  clock: Clock,
+): void | Promise<void> {
+  // The client is gone, or something around us, such as a time limit, has answered in our place.
+  if (outgoing.destroyed || outgoing.headersSent) return
   writeHead(outgoing, response)
-  outgoing.end(response.body)
+  if (incoming.complete || lengthOf(incoming) === 0) outgoing.end(response.body)
+  else return sendEarly(incoming, outgoing, response, clock)
 }
 
 /** The answer goes out at once, and ends only when the client has nothing more to send: see {@link discardRest}. */
@@ -154,17 +161,10 @@ async function sendEarly(
   response: HttpResponse,
   clock: Clock,
 ): Promise<void> {
-  if (isAnswered(outgoing)) return
-  writeHead(outgoing, response)
   outgoing.write(response.body)
   const drained = await discardRest(incoming, clock)
   outgoing.end()
   if (!drained) incoming.destroy()
-}
-
-/** The client is gone, or something around us, such as a time limit, has answered in our place. */
-function isAnswered(outgoing: ServerResponse): boolean {
-  return outgoing.destroyed || outgoing.headersSent
 }
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {

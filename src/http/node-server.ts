@@ -1,33 +1,16 @@
 import { createServer, type Server } from 'node:http'
-import type { AddressInfo, ListenOptions } from 'node:net'
+import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellStore } from '../store.ts'
+import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { createListener } from './node-listener.ts'
-
-/** Bounds on what a connection may cost. All times in milliseconds. */
-export interface ConnectionLimits {
-  /** For a request's headers to arrive. */
-  headersMs: number
-  /** For a whole request to arrive. */
-  requestMs: number
-  /** For the next request on a connection that idles. */
-  keepAliveMs: number
-  /** Of a request's line and headers together, in bytes. A key of 1,024 bytes takes up to 3,072 in a path. */
-  headerBytesMax: number
-  /** Open connections; more are closed as they come. */
-  connectionsMax: number
-}
-
-const DEFAULT_CONNECTION_LIMITS: ConnectionLimits = {
-  headersMs: 10_000,
-  requestMs: 30_000,
-  keepAliveMs: 5_000,
-  headerBytesMax: 16_384,
-  connectionsMax: 10_000,
-}
+import { answer, createListener } from './node-listener.ts'
+import { Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
+/** Connections over the bound that are still told so: a share of the bound, and as many at least. */
+const TOLD_SHARE = 0.1
+const TOLD_MIN = 8
 
 export interface NodeServerOptions extends Omit<HandlerOptions, 'shutdown'> {
   connections?: Partial<ConnectionLimits> | undefined
@@ -38,11 +21,15 @@ export class NodeServer {
   readonly #server: Server
   readonly #store: CellStore
   readonly #shutdown = new AbortController()
+  readonly #surplus = new WeakSet<Socket>()
+  #connections = 0
   #stopped: Promise<void> | undefined
 
   constructor(store: CellStore, { connections, ...options }: NodeServerOptions = {}) {
-    const limits = { ...DEFAULT_CONNECTION_LIMITS, ...connections }
+    const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
+    const listener = createListener(store, { ...options, shutdown: this.#shutdown.signal })
+    const refusals = new Refusals(store.clock)
     this.#server = createServer(
       {
         headersTimeout: limits.headersMs,
@@ -53,9 +40,22 @@ export class NodeServer {
         // Most requests have no body, and a stream that says so costs a tenth of such a request.
         optimizeEmptyRequests: true,
       },
-      createListener(store, { ...options, shutdown: this.#shutdown.signal }),
+      (request, response) => {
+        refusals.expect(response)
+        if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
+        else listener(request, response)
+      },
     )
-    this.#server.maxConnections = limits.connectionsMax
+    this.#server.on('clientError', (error, socket) => refusals.refuse(error, socket))
+    this.#server.on('connection', (socket) => this.#count(socket, limits.connectionsMax))
+    this.#server.timeout = limits.stalledMs
+    this.#server.on('timeout', (socket) => {
+      // Whoever waits for an answer that is not there yet is no one who takes none; all others have had their time.
+      if (!refusals.owesAnswer(socket) || socket.writableLength > 0) socket.destroy()
+    })
+    this.#server.maxRequestsPerSocket = limits.requestsMax
+    this.#server.maxConnections =
+      limits.connectionsMax + Math.max(TOLD_MIN, Math.ceil(limits.connectionsMax * TOLD_SHARE))
   }
 
   /**
@@ -82,6 +82,12 @@ export class NodeServer {
   stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#stopped ??= this.#drain(drainMs)
     return this.#stopped
+  }
+
+  #count(socket: Socket, max: number): void {
+    this.#connections++
+    if (this.#connections > max) this.#surplus.add(socket)
+    socket.once('close', () => this.#connections--)
   }
 
   #drain(drainMs: number): Promise<void> {

@@ -50,6 +50,8 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   method_not_allowed: 405,
   unsupported_media_type: 415,
   body_too_large: 413,
+  headers_too_large: 431,
+  request_timeout: 408,
   invalid_json: 400,
   invalid_request: 400,
   idempotency_not_supported: 400,

@@ -18,6 +18,8 @@ const REACHED_ELSEWHERE: CellErrorCode[] = [
   'invalid_json', // request-bodies
   'shutting_down', // node-server, shutdown
   'rate_limited', // rate-limiter
+  'headers_too_large', // node-server
+  'request_timeout', // node-server
   'internal', // below
 ]
 
@@ -70,7 +72,8 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
     ],
   ],
   [403, ['statement_not_allowed']],
-  [408, ['statement_timeout']],
+  [408, ['statement_timeout', 'request_timeout']],
+  [431, ['headers_too_large']],
   [429, ['rate_limited']],
   [502, ['object_store_error']],
   [503, ['object_store_unavailable', 'cell_restoring', 'cell_quarantined', 'busy', 'shutting_down']],

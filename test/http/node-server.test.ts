@@ -5,6 +5,7 @@ import { createHandler } from '../../src/http/fetch-handler.ts'
 import { NodeServer, type NodeServerOptions } from '../../src/http/node-server.ts'
 import { Bench } from './support/bench.ts'
 import { viaFetch } from './support/transports.ts'
+import { exchange } from './support/wire.ts'
 
 let bench: Bench
 const servers: NodeServer[] = []
@@ -24,20 +25,6 @@ async function start(options?: NodeServerOptions): Promise<{ server: NodeServer;
   servers.push(server)
   const { port } = (await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo
   return { server, port }
-}
-
-/** All that a connection gets after having sent `text`, until the other side ends it. */
-function exchange(port: number, text: string): { socket: net.Socket; ended: Promise<string> } {
-  const socket = net.connect(port, '127.0.0.1')
-  socket.setEncoding('utf8')
-  let received = ''
-  socket.on('data', (data: string) => {
-    received += data
-  })
-  socket.on('error', () => {})
-  const ended = new Promise<string>((resolve) => socket.on('close', () => resolve(received)))
-  socket.write(text)
-  return { socket, ended }
 }
 
 const head = (method: string, url: string, ...headers: string[]) =>
@@ -124,46 +111,6 @@ describe('stop', () => {
     const { server } = await start()
     await Promise.all([server.stop({ drainMs: 1_000 }), server.stop({ drainMs: 0 })])
     await new NodeServer(bench.store).stop({ drainMs: 1_000 })
-  })
-})
-
-describe('a connection', () => {
-  test.each([
-    ['without headers in time', { headersMs: 50, requestMs: 60 }, 'GET /healthz HTTP/1.1\r\n', 408],
-    ['with headers that are too long', {}, `GET /${'x'.repeat(20_000)} HTTP/1.1\r\n\r\n`, 431],
-    ['that speaks no HTTP', {}, 'hello\r\n\r\n', 400],
-  ])('%s is ended', async (_what, connections, text, status) => {
-    const { port } = await start({ connections })
-    expect(await exchange(port, text).ended).toMatch(new RegExp(`^HTTP/1\\.1 ${status} `))
-  })
-
-  test('whose body does not come in time is ended', async () => {
-    const { port } = await start({ connections: { headersMs: 50, requestMs: 60 } })
-    const { ended } = exchange(
-      port,
-      head('PUT', '/v1/databases/{cell}/kv/k', 'Content-Type: application/json', 'Content-Length: 10'),
-    )
-    expect(await ended).toMatch(/^HTTP\/1\.1 408 /)
-  })
-
-  test('that idles is ended', async () => {
-    const { port } = await start({ connections: { keepAliveMs: 50 } })
-    expect(await exchange(port, head('GET', '/healthz')).ended).toMatch(/^HTTP\/1\.1 200 /)
-  })
-
-  test('beyond the bound is ended', async () => {
-    const { port } = await start({ connections: { connectionsMax: 1 } })
-    const first = exchange(port, head('GET', '/healthz'))
-    await pause(30)
-    expect(await exchange(port, head('GET', '/healthz')).ended).toBe('')
-    first.socket.destroy()
-  })
-
-  test('takes a key of 1,024 bytes, encoded', async () => {
-    const { port } = await start()
-    const key = encodeURIComponent('é'.repeat(512))
-    const wire = exchange(port, head('GET', `/v1/databases/{cell}/kv/${key}`, 'Connection: close'))
-    expect(await wire.ended).toMatch(/"code":"key_not_found"/)
   })
 })
 

@@ -86,11 +86,12 @@ export class RunningNode {
 }
 
 function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerOptions {
-  const { rate, statementTimeout } = flags
+  const { rate, connections, statementTimeout } = flags
   return {
     ...parts,
     limits: { statementMsMax: statementTimeout },
     rate: rate === undefined ? undefined : { perSecond: rate },
+    connections: connections === undefined ? undefined : { connectionsMax: connections },
   }
 }
 

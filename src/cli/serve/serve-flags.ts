@@ -17,6 +17,7 @@ export interface ServeFlags extends StoreFlags {
   statementTimeout: number
   /** Requests a second that each account may make. */
   rate?: number
+  connections?: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -25,6 +26,7 @@ export interface ServeFlags extends StoreFlags {
 
 const PORT_MAX = 65_535
 const RATE_MAX = 1_000_000
+const CONNECTIONS_MAX = 1_000_000
 const HOSTS_MAX = 64
 const MIB = 1_048_576
 const HOST_MEMORY_MIN = 256
@@ -85,6 +87,14 @@ export function addServeFlags(command: Command): Command {
         1,
         RATE_MAX,
       ).env('CELLSTORE_RATE'),
+    )
+    .addOption(
+      numberOption(
+        '--connections <count>',
+        'connections that may be open at once (default: what the descriptor limit allows, at most 10,000)',
+        1,
+        CONNECTIONS_MAX,
+      ).env('CELLSTORE_CONNECTIONS'),
     )
     .addOption(
       durationOption(

@@ -1,0 +1,88 @@
+import { randomUUID } from 'node:crypto'
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import type { Clock } from '../engine/clock.ts'
+import { CellError } from '../errors.ts'
+import { withCommonHeaders } from './common-headers.ts'
+import { DISCARD_MS_MAX } from './discard.ts'
+import type { HttpResponse } from './http-message.ts'
+import { problemResponse } from './problem.ts'
+
+/**
+ * Answers what never became a request: bytes that are not HTTP, headers that are too long, parts that never came. Node.js
+ * would end those connections with a bare status line, also where an earlier request's answer is still due: its client
+ * would take the one for the other.
+ */
+export class Refusals {
+  readonly #clock: Clock
+  readonly #latest = new WeakMap<Duplex, ServerResponse>()
+  readonly #refused = new WeakSet<Duplex>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** Call with every request: answers go out in the order of the requests. */
+  expect(response: ServerResponse): void {
+    // The response has the socket only once its turn has come.
+    this.#latest.set(response.req.socket, response)
+  }
+
+  /** Whether a request of the connection waits for its answer, or for the rest of it to go out. */
+  owesAnswer(socket: Duplex): boolean {
+    const response = this.#latest.get(socket)
+    return response !== undefined && !response.writableFinished
+  }
+
+  /** For the `clientError` event. After the first one, a connection's parser repeats itself with whatever else comes. */
+  refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
+    if (this.#refused.has(socket)) return
+    this.#refused.add(socket)
+    const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
+    else if (response === undefined) this.#end(socket, answerTo(error))
+    else if (response.req.complete) response.once('finish', () => this.#end(socket, answerTo(error)))
+    // Its own body broke off. If its answer went out early, that is the answer.
+    else this.#end(socket, response.headersSent ? '' : answerTo(error))
+  }
+
+  /** What the client still sends is thrown away for a while, or it would see a reset in place of the answer. */
+  #end(socket: Duplex, text: string): void {
+    const timer = this.#clock.setTimer(() => socket.destroy(), DISCARD_MS_MAX)
+    socket.once('close', () => timer.cancel())
+    socket.end(text)
+    socket.resume()
+  }
+}
+
+/** What a connection that is one too many is told. */
+export function tooManyConnections(): HttpResponse {
+  return problem(new CellError('busy', 'The server has as many connections as it takes. Try again.'))
+}
+
+function answerTo({ code }: NodeJS.ErrnoException): string {
+  const { status, headers, body } = problem(refusalOf(code))
+  const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
+  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `Date: ${new Date().toUTCString()}`, ...lines]
+  return `${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+}
+
+function problem(error: CellError): HttpResponse {
+  const requestId = randomUUID()
+  const response = withCommonHeaders(problemResponse(error, requestId), requestId)
+  response.headers['Connection'] = 'close'
+  return response
+}
+
+function refusalOf(code: string | undefined): CellError {
+  switch (code) {
+    case 'ERR_HTTP_REQUEST_TIMEOUT':
+      return new CellError('request_timeout', 'The request did not arrive in time.')
+    case 'HPE_HEADER_OVERFLOW':
+      return new CellError('headers_too_large', 'The request line and the headers are too long.')
+    case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
+      return new CellError('body_too_large', 'The extensions of a chunk are too long.')
+    default:
+      return new CellError('invalid_request', 'This is not a request of HTTP/1.1.')
+  }
+}
