@@ -39,11 +39,13 @@ export class Refusals {
     if (this.#refused.has(socket)) return
     this.#refused.add(socket)
     const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
+    const end = () => this.#end(socket, answerTo(error, this.#clock.now()))
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
-    else if (response === undefined) this.#end(socket, answerTo(error))
-    else if (response.req.complete) response.once('finish', () => this.#end(socket, answerTo(error)))
+    else if (response === undefined) end()
+    else if (response.req.complete) response.once('finish', end)
     // Its own body broke off. If its answer went out early, that is the answer.
-    else this.#end(socket, response.headersSent ? '' : answerTo(error))
+    else if (response.headersSent) this.#end(socket, '')
+    else end()
   }
 
   /** What the client still sends is thrown away for a while, or it would see a reset in place of the answer. */
@@ -60,10 +62,14 @@ export function tooManyConnections(): HttpResponse {
   return problem(new CellError('busy', 'The server has as many connections as it takes. Try again.'))
 }
 
-function answerTo({ code }: NodeJS.ErrnoException): string {
+function answerTo({ code }: NodeJS.ErrnoException, now: number): string {
   const { status, headers, body } = problem(refusalOf(code))
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
-  const head = [`HTTP/1.1 ${status} ${STATUS_CODES[status]}`, `Date: ${new Date().toUTCString()}`, ...lines]
+  const head = [
+    `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
+    `Date: ${new Date(now).toUTCString()}`,
+    ...lines,
+  ]
   return `${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
 }
 

@@ -151,7 +151,7 @@ describe.each(WRAPPINGS)('%s', (_name, exact, host) => {
     }
   }
   const sql = (params: string) =>
-    send('POST', '/v1/databases/{cell}/sql', `{"sql":"SELECT ? AS v, typeof(?1) AS t","params":${params}}`)
+    send('POST', '/v1/databases/{cell}/sql', `{"sql":"SELECT ?1 AS v, typeof(?1) AS t","params":${params}}`)
 
   test('makes a cell, and its Location leads there', async () => {
     for (const raw of [null, '{}']) {
