@@ -175,7 +175,7 @@ describe('connections', () => {
     socket.pause()
     // Who reads nothing learns of the end only when they write.
     const poke = setInterval(() => socket.write('\r\n'), 50)
-    await once(socket, 'close')
+    await new Promise((resolve) => socket.once('close', resolve))
     clearInterval(poke)
   })
 
