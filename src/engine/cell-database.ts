@@ -3,6 +3,7 @@ import { CellError } from '../errors.ts'
 import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
+import { HeadRoom } from './head-room.ts'
 import { cutLog } from './log-file.ts'
 import { LogSync } from './log-sync.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
@@ -65,6 +66,7 @@ export class CellDatabase {
   readonly #group: GroupCommit
   readonly #checkpoints: Checkpoints
   readonly #log: LogSync
+  readonly #headRoom: HeadRoom
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
   #open = true
@@ -87,12 +89,14 @@ export class CellDatabase {
         assertSound: () => {
           if (this.#quarantined !== undefined) throw this.#quarantined
         },
+        commit: (run) => this.#headRoom.forCommit(run),
         committed: () => this.#transactionCommitted(),
         rolledBack: () => this.#runner?.statements.rolledBack(),
         lostChanged: (lost) => this.#setLost(lost),
       })
       this.#group = new GroupCommit(this.#transactions, (error) => this.#failureOrOwn(error))
       this.#log = new LogSync(path)
+      this.#headRoom = new HeadRoom(connection, settings.limits.cellBytesMax)
       const bounds = { checkpointBytes: settings.checkpointBytes, walBytesMax: settings.limits.walBytesMax }
       this.#checkpoints = new Checkpoints(connection, path, bounds, {
         before: (wal) => hooks.beforeCheckpoint?.(this, wal),
@@ -214,13 +218,23 @@ export class CellDatabase {
   }
 
   /**
+   * The same for a change that only deletes: where the cell is full it may take a little more room for that. It can run
+   * twice, the first time in vain.
+   */
+  remove<T>(run: () => T, weight = 1): T {
+    return this.write(() => this.#headRoom.forDeletion(run), weight)
+  }
+
+  /**
    * What a caller is told of an error in a statement of the engine's own. One that means a damaged file ends all use of
    * the cell: after a failed fsync, say, the next one may succeed and yet not have stored what the first did not.
    */
   failure(error: unknown): CellError {
     if (this.#open) this.#transactions.checkAfterStatement()
     const failure = toCellError(error, this.#errorContext)
+    this.#headRoom.saw(failure)
     if (failure.code === 'cell_quarantined') this.#quarantine(failure)
+    if (failure.code === 'disk_full' && this.usable) this.#checkpoints.relieve()
     return failure
   }
 
@@ -411,6 +425,7 @@ export class CellDatabase {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changed: () => this.#changed(UNKNOWN_WEIGHT),
+      deletion: (run) => this.#headRoom.forDeletion(run),
     })
   }
 

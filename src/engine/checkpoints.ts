@@ -47,6 +47,8 @@ export class Checkpoints {
   #weight = 0
   /** The length of the log at which the next checkpoint is tried. */
   #nextBytes: number
+  /** Frames that were in the log when there was no room to move them. */
+  #triedToRelieve = 0
   #readDescriptor: number | undefined
   #closed = false
 
@@ -82,8 +84,26 @@ export class Checkpoints {
     }[]
     this.#events.after()
     const isComplete = row !== undefined && row.busy === 0 && row.checkpointed >= row.log
-    if (isComplete) this.#nextBytes = this.#bounds.checkpointBytes
+    if (isComplete) {
+      this.#nextBytes = this.#bounds.checkpointBytes
+      this.#triedToRelieve = 0
+    }
     return isComplete
+  }
+
+  /**
+   * The disk has no room left. Where the database need not grow for what the log holds, that is moved, and the next commits
+   * overwrite the log in place. Never throws.
+   */
+  relieve(): void {
+    try {
+      const { frames, checkpointed } = this.state()
+      if (frames === checkpointed || frames === this.#triedToRelieve) return
+      this.#triedToRelieve = frames
+      this.run('PASSIVE')
+    } catch (error) {
+      this.#events.failed(error)
+    }
   }
 
   hold(): CheckpointHold {

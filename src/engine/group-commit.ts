@@ -131,8 +131,8 @@ class Group {
       target.commit()
     } catch (error) {
       target.rollback()
-      if (!isConstraint(error)) throw error
-      // Somebody broke a deferred foreign key, and only COMMIT found out: who it was shows when each commits alone.
+      if (!isOneWorks(error)) throw error
+      // Only COMMIT found out, and not whose it was: that shows when each commits alone.
       for (const work of group) this.#settleAlone(work)
       return []
     }
@@ -180,6 +180,7 @@ class Group {
   }
 }
 
-function isConstraint(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_CONSTRAINT')
+/** A deferred foreign key that is broken; a full-text index that had no room for what it writes at the COMMIT. */
+function isOneWorks(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && /^SQLITE_(CONSTRAINT|FULL)/.test(String(error.code))
 }

@@ -16,6 +16,8 @@ export interface PreparedStatement {
   readonly statement: Statement
   /** INSERT, REPLACE, UPDATE or DELETE: what SQLite counts the changes of. */
   readonly changesRows: boolean
+  /** DELETE or DROP: what makes room. */
+  readonly deletes: boolean
   /** After it, other statements may have other columns. */
   readonly changesSchema: boolean
   readonly insertRowid: InsertRowid
@@ -135,6 +137,7 @@ export class PreparedStatements {
       statement,
       changesRows: !isExplain && CHANGES_ROWS.has(head.verb),
       changesSchema,
+      deletes: !isExplain && (head.verb === 'DELETE' || head.verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
       // A CREATE has none, but can hold what looks like one.
       placeholders: changesSchema ? undefined : Placeholders.of(tokens),

@@ -21,6 +21,8 @@ export interface RunnerEvents {
   beforePrepare(sql: string): boolean
   /** After a change that was no part of a transaction of ours. Must not throw. */
   changed(): void
+  /** Runs a statement that deletes; a second time if the first has failed and left nothing. */
+  deletion<T>(run: () => T): T
 }
 
 const CHANGES = 'SELECT changes(), last_insert_rowid()'
@@ -54,6 +56,11 @@ export class StatementRunner {
   run(sql: string, params: SqlParams, options: SqlOptions): AnyResult {
     const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
+    if (prepared.deletes) return this.#events.deletion(() => this.#run(prepared, bound, options))
+    return this.#run(prepared, bound, options)
+  }
+
+  #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
     if (!prepared.statement.reader) return this.#change(prepared, bound)
     if (prepared.statement.readonly) return this.#read(prepared, bound, options)
     // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.

@@ -4,6 +4,8 @@ import type { Connection, Statement } from './sqlite.ts'
 export interface TransactionEvents {
   /** Before each BEGIN and each COMMIT. Throws if nothing may be committed any more. */
   assertSound(): void
+  /** Runs each COMMIT. */
+  commit(run: () => void): void
   /** After each COMMIT that succeeded. Must not throw. */
   committed(): void
   /** After anything was rolled back, a savepoint or all. */
@@ -76,8 +78,7 @@ export class Transactions {
     try {
       value = refusePromise(work())
       if (!this.inTransaction) throw transactionEnded()
-      this.#events.assertSound()
-      this.#exec('COMMIT')
+      this.#commit()
     } catch (error) {
       this.rollback()
       throw error
@@ -112,8 +113,7 @@ export class Transactions {
   }
 
   commit(): void {
-    this.#events.assertSound()
-    this.#exec('COMMIT')
+    this.#commit()
     this.#events.committed()
   }
 
@@ -129,6 +129,11 @@ export class Transactions {
     if (inTransaction === this.#depth > 0) return
     if (inTransaction) this.rollback()
     else this.#setLost(true)
+  }
+
+  #commit(): void {
+    this.#events.assertSound()
+    this.#events.commit(() => this.#exec('COMMIT'))
   }
 
   #undoSavepoint(): void {

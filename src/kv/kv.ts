@@ -87,7 +87,7 @@ export class Kv {
   delete(key: string): boolean {
     checkKey(key, this.#host.limits)
     const { database, deleteLive } = this.#statements()
-    return database.write(() => deleteLive.run(key, this.#host.clock.now()).changes > 0)
+    return database.remove(() => deleteLive.run(key, this.#host.clock.now()).changes > 0)
   }
 
   /**
@@ -197,7 +197,7 @@ export class Kv {
     const now = this.#host.clock.now()
     const { database, deleteLive } = this.#statements()
     return database.transaction(() =>
-      keys.reduce((count, key) => count + deleteLive.run(key, now).changes, 0),
+      keys.reduce((count, key) => count + database.remove(() => deleteLive.run(key, now).changes), 0),
     )
   }
 

@@ -1,8 +1,12 @@
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import type { Cell } from '../../src/cell.ts'
 import { StorePaths } from '../../src/engine/cell-path.ts'
 import { openTestCell } from '../fixtures/open-test-store.ts'
+import { seededRandom } from '../fixtures/seed.ts'
 import { codeOf, thrownBy } from '../fixtures/thrown.ts'
+import { turnsUntil } from '../fixtures/turns.ts'
+import type { Random } from './fuzz.ts'
 
 const LIMIT = 262_144
 
@@ -58,3 +62,152 @@ describe('a cell that is full', () => {
     other.kv.put('k', 'x'.repeat(100_000))
   })
 })
+
+const ROUNDS = Number(process.env['CELLSTORE_ROUNDS'] ?? 3)
+/** What deletions may take on top of the bound: see HeadRoom. */
+const ROOM = 64 * 4_096
+
+const text = (random: Random, max: number) =>
+  Array.from({ length: 1 + random.below(max) }, () => String.fromCharCode(97 + random.below(26))).join('')
+
+/** Ways to fill a cell, each with a way to take single rows out again. */
+const CONTENTS: Record<
+  string,
+  { schema?: string[]; put(cell: Cell, random: Random, i: number): void; keys?: string; remove: string }
+> = {
+  'KV entries that expire': {
+    put: (cell, random, i) =>
+      cell.kv.put(text(random, 900) + i, text(random, 3_000), { ttlSeconds: 1_000 + i }),
+    remove: '',
+  },
+  'rows with two indexes': {
+    schema: [
+      'CREATE TABLE t (a INTEGER PRIMARY KEY, b, c)',
+      'CREATE INDEX tb ON t (b)',
+      'CREATE INDEX tcb ON t (c, b)',
+    ],
+    put: (cell, random) =>
+      cell.sql('INSERT INTO t (b, c) VALUES (?, ?)', [text(random, 900), text(random, 600)]),
+    remove: 'DELETE FROM t WHERE a = ?',
+  },
+  'rows with overflow pages': {
+    schema: ['CREATE TABLE t (a INTEGER PRIMARY KEY, b)', 'CREATE INDEX tb ON t (b)'],
+    put: (cell, random) => cell.sql('INSERT INTO t (b) VALUES (?)', [text(random, 9_000)]),
+    remove: 'DELETE FROM t WHERE a = ? RETURNING a',
+  },
+  'a table without rowids': {
+    schema: ['CREATE TABLE t (a TEXT PRIMARY KEY, b) WITHOUT ROWID', 'CREATE INDEX tb ON t (b)'],
+    put: (cell, random, i) =>
+      cell.sql('INSERT INTO t VALUES (?, ?)', [text(random, 900) + i, text(random, 900)]),
+    remove: 'DELETE FROM t WHERE a = ?',
+  },
+  'a full-text index': {
+    schema: ['CREATE VIRTUAL TABLE t USING fts5(b)'],
+    put: (cell, random) =>
+      cell.sql('INSERT INTO t (b) VALUES (?)', [Array.from({ length: 20 }, () => text(random, 8)).join(' ')]),
+    keys: 'rowid',
+    remove: 'DELETE FROM t WHERE rowid = ?',
+  },
+}
+
+describe('a full cell can be emptied, row by row', () => {
+  test.each(Object.keys(CONTENTS))('%s', async (name) => {
+    const { schema = [], put, keys = 'a', remove } = CONTENTS[name] as (typeof CONTENTS)[string]
+    const random = seededRandom(`a full cell of ${name}`)
+    const test = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
+    for (let round = 0; round < ROUNDS; round++) {
+      const cell = test.store.createCell()
+      const file = new StorePaths(test.directory).cell(cell.id).database
+      for (const sql of schema) cell.sql(sql)
+      fillUp(cell, (i) => put(cell, random, i))
+      const left =
+        remove === ''
+          ? allKeys(cell)
+          : cell.sql(`SELECT ${keys} FROM t`, [], { rowMode: 'array' }).rows.flat()
+      expect(left.length).toBeGreaterThan(20)
+      while (left.length > 0) {
+        const [key] = left.splice(random.below(left.length), 1)
+        if (remove === '') cell.kv.delete(key as string)
+        else cell.sql(remove, [key as string])
+      }
+      fillUp(cell, (i) => put(cell, random, i))
+      cell.sql('PRAGMA user_version = 1')
+      expect(fs.statSync(file).size).toBeLessThanOrEqual(LIMIT + ROOM)
+      test.store.deleteCell(cell.id)
+    }
+  })
+
+  test('also in a transaction and in a group, where a full-text index writes only at the COMMIT', async () => {
+    const { put } = CONTENTS['a full-text index'] as (typeof CONTENTS)[string]
+    const random = seededRandom('a full cell, in transactions')
+    const { cell } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
+    cell.sql('CREATE VIRTUAL TABLE t USING fts5(b)')
+    fillUp(cell, (i) => put(cell, random, i))
+    const rowids = cell.sql('SELECT rowid FROM t', [], { rowMode: 'array' }).rows.flat()
+    const remove = (rowid: unknown) => cell.sql('DELETE FROM t WHERE rowid = ?', [rowid as number]).changes
+    for (let i = 0; i < 5; i++) {
+      cell.transaction(() => rowids.splice(0, 3).map(remove))
+      const group = rowids.splice(0, 3).map((rowid) => cell.commit(() => remove(rowid)))
+      expect(await Promise.all(group)).toEqual([1, 1, 1])
+    }
+  })
+
+  test('by keys at once, by expiry, and by dropping a table', async () => {
+    const { put } = CONTENTS['KV entries that expire'] as (typeof CONTENTS)[string]
+    const random = seededRandom('a full cell, emptied at once')
+    const { cell, clock } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
+    fillUp(cell, (i) => put(cell, random, i))
+    const keys = allKeys(cell)
+    const some = keys.slice(0, keys.length / 2)
+    expect(cell.kv.deleteMany(some)).toBe(some.length)
+    fillUp(cell, (i) => put(cell, random, i))
+    clock.advance(10_000_000)
+    const rows = () => cell.sql('SELECT count(*) AS n FROM _cell_kv').rows
+    await turnsUntil(() => rows()[0]?.['n'] === 0, 'all has been collected')
+    cell.sql('CREATE TABLE t (b)')
+    fillUp(cell, () => cell.sql('INSERT INTO t VALUES (zeroblob(3000))'))
+    cell.sql('DROP TABLE t')
+    cell.kv.put('k', 'x'.repeat(100_000))
+  })
+})
+
+test('one that can not commit for want of room does not fail its neighbours in the group (invariant 8)', async () => {
+  const { put } = CONTENTS['a full-text index'] as (typeof CONTENTS)[string]
+  const random = seededRandom('a full cell in a group')
+  const { cell } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
+  cell.sql('CREATE TABLE n (a)')
+  cell.sql('INSERT INTO n VALUES (0)')
+  cell.sql('CREATE VIRTUAL TABLE t USING fts5(b)')
+  fillUp(cell, (i) => put(cell, random, i))
+  const large = Array.from({ length: 60_000 }, () => text(random, 8)).join(' ')
+  const settled = await Promise.allSettled([
+    cell.commit(() => cell.sql('UPDATE n SET a = a + 1').changes),
+    cell.commit(() => cell.sql('INSERT INTO t (b) VALUES (?)', [large])),
+    cell.commit(() => cell.sql('UPDATE n SET a = a + 1').changes),
+  ])
+  expect(settled).toMatchObject([{ value: 1 }, { reason: { code: 'cell_full' } }, { value: 1 }])
+  expect(cell.sql('SELECT a FROM n').rows).toEqual([{ a: 2 }])
+})
+
+/** Until the cell has refused so often that not much room can be left in it. */
+function fillUp(cell: Cell, put: (i: number) => void): void {
+  for (let i = 0, refused = 0; refused < 20; i++) {
+    try {
+      put(i)
+    } catch (error) {
+      expect(error).toMatchObject({ code: 'cell_full' })
+      refused++
+    }
+  }
+  expect(codeOf(() => cell.sql('CREATE TABLE too_much AS SELECT zeroblob(300000)'))).toBe('cell_full')
+}
+
+function allKeys(cell: Cell): string[] {
+  const keys: string[] = []
+  for (let cursor: string | undefined; ; ) {
+    const { entries, nextCursor } = cell.kv.list({ limit: 1_000, cursor, values: false })
+    keys.push(...entries.map(({ key }) => key))
+    if (nextCursor === null) return keys
+    cursor = nextCursor
+  }
+}

@@ -80,6 +80,42 @@ describe.skipIf(!canMount)('a disk without room (needs root, to mount a small on
     await again.close()
   })
 
+  test('lets through what needs no room: the log is moved into the database, and written anew in place', async () => {
+    const disk = smallDisk()
+    const directory = path.join(disk, 'data')
+    let store = await CellStore.create(directory)
+    const { id } = store.createCell()
+    store.openCell(id).sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+    for (let i = 0; i < 300; i++) store.openCell(id).sql('INSERT INTO t (b) VALUES (zeroblob(3000))')
+    await store.close()
+    store = await CellStore.open(directory)
+    const cell = store.openCell(id)
+    expect(cell.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 300 }])
+    const rest = fillUp(disk)
+    // Room for the log alone; the database is as large as it will be.
+    fs.truncateSync(rest, fs.statSync(rest).size - 262_144)
+    const outcomes = { done: 0, refused: 0 }
+    for (let i = 0; i < 900; i++) {
+      const change = () =>
+        i % 3 === 0
+          ? cell.sql('DELETE FROM t WHERE a = ?', [i / 3])
+          : cell.sql('UPDATE t SET b = randomblob(3000) WHERE a = ?', [1 + (i % 300)])
+      try {
+        change()
+        outcomes.done++
+      } catch (error) {
+        expect(error).toMatchObject({ code: 'disk_full' })
+        outcomes.refused++
+      }
+    }
+    expect(outcomes.refused).toBeGreaterThan(0)
+    expect(outcomes.done).toBeGreaterThan(800)
+    expect(cell.sql('SELECT count(*) AS n FROM t').rows[0]?.['n']).toBeLessThan(50)
+    fs.rmSync(rest)
+    await store.close()
+    checkIntegrity(directory)
+  })
+
   test('can be opened again with a few pages of room, and nothing is lost', async () => {
     const disk = smallDisk()
     const directory = path.join(disk, 'data')

@@ -1,0 +1,77 @@
+import { isCellError } from '../errors.ts'
+import { PAGE_BYTES } from './cell-settings.ts'
+import type { Connection, Statement } from './sqlite.ts'
+import { isSqliteError } from './sqlite-errors.ts'
+
+/** Above a cell's bound, for what only deletes: at least a few pages, and a sixteenth of a large cell. */
+const PAGES_MIN = 64
+const SHARE = 16
+
+/**
+ * The bound on a cell's size, and some room above it for deletions: taking a row out of an index can split a page, and a
+ * full-text index notes what was deleted in new ones. Without that room a full cell could not be emptied.
+ *
+ * The bound is moved only in a cell that has been full since it was opened.
+ */
+export class HeadRoom {
+  readonly #connection: Connection
+  readonly #pages: number
+  #raise: Statement | undefined
+  #lower: Statement | undefined
+  #wasFull = false
+  #depth = 0
+
+  constructor(connection: Connection, cellBytesMax: number) {
+    this.#connection = connection
+    this.#pages = Math.ceil(cellBytesMax / PAGE_BYTES)
+  }
+
+  /** Takes note of errors: one may be that the cell is full. */
+  saw(error: unknown): void {
+    if (isFull(error)) this.#wasFull = true
+  }
+
+  /**
+   * Runs what deletes; a second time if the first has failed for want of room. It must leave nothing behind when it fails.
+   */
+  forDeletion<T>(run: () => T): T {
+    if (this.#wasFull) return this.#raised(run)
+    const inTransaction = this.#connection.inTransaction
+    try {
+      return run()
+    } catch (error) {
+      // A transaction that has ended with the error can't go on.
+      if (!isFull(error) || this.#connection.inTransaction !== inTransaction) throw error
+      this.#wasFull = true
+      return this.#raised(run)
+    }
+  }
+
+  /** Runs a COMMIT: only there does a full-text index write what it has to note of the transaction's deletions. */
+  forCommit(commit: () => void): void {
+    if (this.#wasFull) this.#raised(commit)
+    else commit()
+  }
+
+  #raised<T>(run: () => T): T {
+    if (this.#depth === 0) {
+      const room = Math.max(PAGES_MIN, Math.ceil(this.#pages / SHARE))
+      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages + room}`)
+      this.#raise.get()
+    }
+    this.#depth++
+    try {
+      return run()
+    } finally {
+      if (--this.#depth === 0 && this.#connection.open) {
+        // SQLite keeps the bound at what the file has grown to.
+        this.#lower ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages}`)
+        this.#lower.get()
+      }
+    }
+  }
+}
+
+function isFull(error: unknown): boolean {
+  return isCellError(error, 'cell_full') || (isSqliteError(error) && error.code === 'SQLITE_FULL')
+}
