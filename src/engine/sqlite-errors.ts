@@ -46,6 +46,8 @@ const NOT_DAMAGED =
 /** The file, or one beside it, can't be got at now. */
 const OUT_OF_REACH = /^SQLITE_(CANTOPEN|PROTOCOL|IOERR)/
 const LOCKED = /^SQLITE_(BUSY|LOCKED)/
+/** SQLite opens a file that can't be opened for writing for reading, and stays with that. Only opening it again helps. */
+const OPENED_FOR_READING = /^SQLITE_READONLY/
 
 /** Whether a result code of SQLite's says that a file is damaged. */
 export function isDamage(code: string): boolean {
@@ -62,6 +64,10 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
       ...details,
       reason,
     })
+  }
+  if (OPENED_FOR_READING.test(code)) {
+    const text = "The cell's file could not be opened for writing, and is closed until it can. Try again."
+    return new CellError('cell_quarantined', text, { ...details, reason: 'io_error' })
   }
   switch (code) {
     case 'SQLITE_FULL':

@@ -7,6 +7,7 @@ import type { Random } from '../../engine/fuzz.ts'
 import { checkIntegrity } from '../../fixtures/integrity.ts'
 import type { Acknowledgements, CellState } from './acknowledgements.ts'
 import { prepareLedger, readLedger, writeEntry } from './ledger.ts'
+import { untilServed } from './until-served.ts'
 
 /** Far above every number that the program has written. */
 const NEXT = 1_000_000
@@ -27,7 +28,7 @@ export async function checkAfterPowerLoss(
   let store = await openStore(root, durability)
   try {
     checkAccounts(store, acknowledged)
-    checkCells(store, acknowledged)
+    await checkCells(store, acknowledged)
     for (const { version, cell } of acknowledged.backups) {
       if (!fs.existsSync(path.join(root, 'objects', version))) throw new Error(`${cell}: ${version} is gone`)
     }
@@ -59,25 +60,26 @@ function checkAccounts(store: CellStore, { accounts }: Acknowledgements): void {
     if (store.accounts.find(id) === undefined) throw new Error(`Account ${id} is gone`)
 }
 
-function checkCells(store: CellStore, acknowledged: Acknowledgements): void {
+async function checkCells(store: CellStore, acknowledged: Acknowledgements): Promise<void> {
   const known = new Set<string>()
   for (const cell of acknowledged.cells.keys()) {
     const allowed = acknowledged.allowed(cell)
     const id = allowed.find((state) => state?.id)?.id
     if (id !== undefined) known.add(id)
-    const found = stateOf(store, id)
+    const found = await stateOf(store, id)
     if (!allowed.some((state) => isSame(state, found))) {
       throw new Error(`${cell} ${id} is ${show(found)}, and may be ${allowed.map(show).join(' or ')}`)
     }
   }
   // A cell that was being made, or is gone: it may be there without having been acknowledged, but whole.
-  for (const { id } of store.cells({ limit: 100 }).cells) if (!known.has(id)) readLedger(store.openCell(id))
+  for (const { id } of store.cells({ limit: 100 }).cells)
+    if (!known.has(id)) readLedger(await untilServed(store.openCell(id)))
 }
 
-function stateOf(store: CellStore, id: string | undefined): CellState {
+async function stateOf(store: CellStore, id: string | undefined): Promise<CellState> {
   const record = id === undefined ? undefined : store.findCell(id)
   if (id === undefined || record === undefined || record.deletedAt !== null) return undefined
-  return { id, entries: readLedger(store.openCell(id)) }
+  return { id, entries: readLedger(await untilServed(store.openCell(id))) }
 }
 
 /** An id is not known before the cell is made. */

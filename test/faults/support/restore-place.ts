@@ -5,6 +5,7 @@ import { StorePaths } from '../../../src/engine/cell-path.ts'
 import { CellStore } from '../../../src/store.ts'
 import { checkIntegrity } from '../../fixtures/integrity.ts'
 import { prepareLedger, readLedger, writeEntry } from './ledger.ts'
+import { untilServed } from './until-served.ts'
 
 /** A closed store with a cell that has changed since it was backed up. Copies of it are what restores are tried on. */
 export class RestorePlace {
@@ -74,7 +75,7 @@ export class RestorePlace {
     const store = await openStore(root)
     let found: number[] | undefined
     try {
-      const cell = store.openCell(this.cell)
+      const cell = await untilServed(store.openCell(this.cell))
       found = readLedger(cell)
       // It can be written to, backed up, and restored after all.
       cell.transaction(() => writeEntry(cell, 999))
