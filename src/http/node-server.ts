@@ -1,10 +1,10 @@
-import { createServer, type Server } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellStore } from '../store.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { answer, createListener } from './node-listener.ts'
-import { Refusals, tooManyConnections } from './refusals.ts'
+import { noHost, Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -30,6 +30,12 @@ export class NodeServer {
     this.#store = store
     const listener = createListener(store, { ...options, shutdown: this.#shutdown.signal })
     const refusals = new Refusals(store.clock)
+    const take = (request: IncomingMessage, response: ServerResponse) => {
+      refusals.expect(response)
+      if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
+      else if (isHostless(request)) answer(request, response, noHost(), store.clock)
+      else listener(request, response)
+    }
     this.#server = createServer(
       {
         headersTimeout: limits.headersMs,
@@ -39,13 +45,13 @@ export class NodeServer {
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
         // Most requests have no body, and a stream that says so costs a tenth of such a request.
         optimizeEmptyRequests: true,
+        requireHostHeader: false,
       },
-      (request, response) => {
-        refusals.expect(response)
-        if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
-        else listener(request, response)
-      },
+      take,
     )
+    // Node.js would answer these by itself, and with less to say.
+    this.#server.on('checkExpectation', take)
+    this.#server.on('connect', (_request, socket) => refusals.refuse(new Error('CONNECT'), socket))
     this.#server.on('clientError', (error, socket) => refusals.refuse(error, socket))
     this.#server.on('connection', (socket) => this.#count(socket, limits.connectionsMax))
     this.#server.timeout = limits.stalledMs
@@ -101,4 +107,9 @@ export class NodeServer {
       })
     })
   }
+}
+
+/** HTTP/1.0 knows no hosts. */
+function isHostless({ headers, httpVersion }: IncomingMessage): boolean {
+  return headers.host === undefined && httpVersion === '1.1'
 }

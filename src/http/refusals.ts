@@ -6,6 +6,7 @@ import { CellError } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import { DISCARD_MS_MAX } from './discard.ts'
 import type { HttpResponse } from './http-message.ts'
+import { answer } from './node-listener.ts'
 import { problemResponse } from './problem.ts'
 
 /**
@@ -39,12 +40,15 @@ export class Refusals {
     if (this.#refused.has(socket)) return
     this.#refused.add(socket)
     const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
-    const end = () => this.#end(socket, answerTo(error, this.#clock.now()))
+    const refusal = problem(refusalOf(error.code))
+    const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
     else if (response === undefined) end()
     else if (response.req.complete) response.once('finish', end)
-    // Its own body broke off. If its answer went out early, that is the answer.
+    // From here on it is the request's own body that broke off. If its answer went out early, that is the answer.
     else if (response.headersSent) this.#end(socket, '')
+    // Its turn has not come: Node.js keeps the order.
+    else if (response.socket === null) answer(response.req, response, refusal, this.#clock)
     else end()
   }
 
@@ -57,13 +61,17 @@ export class Refusals {
   }
 }
 
+/** What a request of HTTP/1.1 without a host is told, as RFC 9112 asks. */
+export function noHost(): HttpResponse {
+  return problem(new CellError('invalid_request', 'A request of HTTP/1.1 has a header Host.'))
+}
+
 /** What a connection that is one too many is told. */
 export function tooManyConnections(): HttpResponse {
   return problem(new CellError('busy', 'The server has as many connections as it takes. Try again.'))
 }
 
-function answerTo({ code }: NodeJS.ErrnoException, now: number): string {
-  const { status, headers, body } = problem(refusalOf(code))
+function wireText({ status, headers, body }: HttpResponse, now: number): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   const head = [
     `HTTP/1.1 ${status} ${STATUS_CODES[status]}`,
