@@ -11,6 +11,8 @@ interface Sent {
   acknowledged: Set<number>
 }
 
+/** Written, no answer, and what is to be tried again. */
+const EXPECTED = new Set([200, 0, 503])
 const NO_ANSWER: Answer = { status: 0, body: {} }
 
 /**
@@ -24,6 +26,7 @@ export class HttpWriters {
   /** How often which status was answered; 0 is a broken connection. */
   readonly statuses: Record<number, number> = {}
   readonly #key: string
+  readonly #odd: string[] = []
   #stopping = false
 
   private constructor(key: string) {
@@ -59,8 +62,9 @@ export class HttpWriters {
     }
   }
 
-  /** @throws unless every cell holds all that was acknowledged, nothing that was not sent, and nothing by half or twice */
+  /** @throws if a client was answered what it should not be, and unless every cell holds all that was acknowledged, nothing that was not sent, and nothing by half or twice */
   async check(node: ServedNode): Promise<void> {
+    if (this.#odd.length > 0) throw new Error(`Answers that nobody should get: ${this.#odd}`)
     for (const [id, { sent, acknowledged }] of this.cells) {
       const rows = await this.#rows(node, id, 'SELECT n, body FROM ledger ORDER BY n')
       const keys = await this.#rows(
@@ -91,8 +95,10 @@ export class HttpWriters {
     while (!this.#stopping) {
       const n = cell.next++
       cell.sent.add(n)
-      const { status } = await this.#request(node, id, 'batch', { operations: entry(n) })
+      const { status, body } = await this.#request(node, id, 'batch', { operations: entry(n) })
       this.statuses[status] = (this.statuses[status] ?? 0) + 1
+      // Above all no 409, which says that the entry is there: then it was written, and run a second time.
+      if (!EXPECTED.has(status)) this.#odd.push(`${id} ${n}: ${status} ${JSON.stringify(body)}`)
       if (status === 200) {
         cell.acknowledged.add(n)
         this.acknowledged++
