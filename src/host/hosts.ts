@@ -226,8 +226,9 @@ export class Hosts {
     }
   }
 
-  #lost(lane: Lane, { host, reason, statement, unrun }: LostHost): void {
+  #lost(lane: Lane, { host, reason, statement, provisional, unrun }: LostHost): void {
     if (lane.stopping) {
+      for (const each of provisional) lane.resolve(each)
       lane.putBack(unrun)
       return
     }
@@ -244,6 +245,7 @@ export class Hosts {
         onOffence(statement.cellId)
       }
     }
+    for (const each of provisional) this.#laneOf(each.cellId).resolve(each)
     for (const each of unrun)
       if (this.#laneOf(each.cellId) !== lane) this.#laneOf(each.cellId).putBack([each])
     lane.putBack(unrun.filter((each) => this.#laneOf(each.cellId) === lane))

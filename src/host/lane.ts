@@ -22,8 +22,10 @@ export interface LostHost {
   host: Host
   /** Undefined if it ended by itself. */
   reason: EndReason | undefined
-  /** The statement that ran when it was ended, if any did. */
+  /** The statement that ran when it was ended, if any did. One that has run to its end is among the provisional results. */
   statement: QueuedOperation | undefined
+  /** What may have been committed: whichever lane has the cell is to find out, before it runs anything else on it. */
+  provisional: ProvisionalResults[]
   /** What has to be run again; holds the statement's operation unless that was answered. */
   unrun: QueuedOperation[]
 }
@@ -90,6 +92,12 @@ export class Lane {
   putBack(operations: readonly QueuedOperation[]): void {
     this.queue.putBack(operations)
     this.#schedule()
+  }
+
+  /** Has its host asked, now or as soon as it has one, whether a transaction was committed. */
+  resolve(provisional: ProvisionalResults): void {
+    this.#unresolved.add(provisional)
+    if (this.#host !== undefined) this.#resolve(this.#host, provisional)
   }
 
   /** Goes on with a host. What it says is only heard from here on. */
@@ -167,8 +175,9 @@ export class Lane {
     this.#endedStatement = undefined
     const { provisional, unrun } = this.#batch?.lost() ?? { provisional: [], unrun: [] }
     this.#batch = undefined
-    for (const each of provisional) this.#unresolved.add(each)
-    this.#onLost(this, { host, reason, statement, unrun })
+    // It may have run to its end while its host was being ended: then it is at fault no more, and may be committed.
+    const hasRun = provisional.some(({ outcomes }) => outcomes.some(([operation]) => operation === statement))
+    this.#onLost(this, { host, reason, statement: hasRun ? undefined : statement, provisional, unrun })
   }
 
   /** Asks whether a transaction was committed whose host ended in the middle of it; and only then answers, or runs it again. */
