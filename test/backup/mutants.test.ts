@@ -78,7 +78,7 @@ async function expectRefused(what: string): Promise<void> {
 }
 
 describe('A damaged backup is refused, and the cell untouched (invariant 10):', () => {
-  it('every kind of damage, in every part of every link', async () => {
+  it('every kind of damage, in every part of every link', { timeout: 300_000 }, async () => {
     await makeChain(30_000)
     for (const version of chain) {
       const bytes = await bytesOf(version)
