@@ -52,6 +52,11 @@ export class StorePaths {
     return path.join(this.root, 'spool')
   }
 
+  /** The same of one host, so that it can be emptied when that has ended. */
+  spoolOf(pid: number): string {
+    return path.join(this.spool, String(pid))
+  }
+
   get cells(): string {
     return path.join(this.root, 'cells')
   }

@@ -32,6 +32,8 @@ export interface GroupEvents {
   beforeCommit(works: readonly GroupWork[], outcomes: readonly Outcome[]): void
   /** Right after its COMMIT, before any of its work is settled. Must not throw. */
   committed(): void
+  /** After each piece of work: whether those so far are to be committed before the next is run. */
+  isFull(outcomes: readonly Outcome[]): boolean
 }
 
 /** Pieces of work in one group: bounds how long the event loop is held before the fsync. */
@@ -125,20 +127,23 @@ class Group {
     for (const work of group) {
       outcomes.push(this.#run(work))
       if (!target.inTransaction) return this.#withoutCulprit(group, outcomes.length - 1)
+      if (this.#events?.isFull(outcomes)) break
     }
+    const done = group.slice(0, outcomes.length)
+    const rest = group.slice(outcomes.length)
     try {
-      this.#events?.beforeCommit(group, outcomes)
+      this.#events?.beforeCommit(done, outcomes)
       target.commit()
     } catch (error) {
       target.rollback()
       if (!isOneWorks(error)) throw error
       // Only COMMIT found out, and not whose it was: that shows when each commits alone.
-      for (const work of group) this.#settleAlone(work)
-      return []
+      for (const work of done) this.#settleAlone(work)
+      return rest
     }
     this.#events?.committed()
-    for (const [i, work] of group.entries()) this.#settle(work, outcomes[i] as Outcome)
-    return []
+    for (const [i, work] of done.entries()) this.#settle(work, outcomes[i] as Outcome)
+    return rest
   }
 
   /**

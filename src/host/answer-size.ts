@@ -61,8 +61,7 @@ export class BatchSize {
 
   /** @throws `result_too_large` */
   add(result: OperationResults['sql']): void {
-    this.#bytes += namesSize(result)
-    for (const row of result.rows) for (const value of Object.values(row)) this.#bytes += sizeOf(value)
+    this.#bytes += sizeOfResult(result)
     if (this.#bytes <= this.#bytesMax) return
     throw tooLarge(
       `The results of the batch are together larger than ${this.#bytesMax} bytes; nothing was changed. Ask for less.`,
@@ -85,6 +84,19 @@ export function checkNamesFit(
     `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for "row_mode": "array", or for less.`,
     bytesMax,
   )
+}
+
+/** Bytes of the rows in the result of any operation, or of several. */
+export function rowsBytes(value: unknown): number {
+  if (Array.isArray(value)) return value.reduce((sum: number, each) => sum + rowsBytes(each), 0)
+  const isResult = typeof value === 'object' && value !== null && 'rows' in value && 'columns' in value
+  return isResult ? sizeOfResult(value as OperationResults['sql']) : 0
+}
+
+function sizeOfResult(result: OperationResults['sql']): number {
+  let bytes = namesSize(result)
+  for (const row of result.rows) for (const value of Object.values(row)) bytes += sizeOf(value)
+  return bytes
 }
 
 function namesSize({ columns, rows }: Omit<OperationResults['sql'], 'durationMs'>): number {

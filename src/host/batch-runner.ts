@@ -3,6 +3,7 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../engine/group-commit.ts'
 import { StatementCache } from '../engine/statement-cache.ts'
 import type { LocalCells } from '../local-cells.ts'
+import { rowsBytes } from './answer-size.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
 import type { CellOperation } from './operations.ts'
 import type { BatchCell, FromHost, WireOutcome } from './protocol.ts'
@@ -11,6 +12,9 @@ import { toWireError } from './wire-error.ts'
 
 /** Operations whose results can be large: they are sent before the next is run. */
 const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
+
+/** A group whose results take more is committed: all of them are in memory until then. */
+const GROUP_RESULT_BYTES = 33_554_432
 
 /**
  * Runs batches in a host. Reads are answered as they come; the changes of a cell share a transaction as a group commit
@@ -24,6 +28,8 @@ export class BatchRunner {
   readonly #send: (message: FromHost) => void
   readonly #handles: StatementCache<Cell>
   #transactions = 0
+  /** The node takes it that a statement is running. */
+  #isAnnounced = false
 
   constructor(
     cells: LocalCells,
@@ -91,22 +97,31 @@ export class BatchRunner {
       ([index, operation]) => new Change(index, () => this.#apply(cell, operation, index), answers),
     )
     let transaction = ''
+    let bytes = 0
     const events: GroupEvents = {
       beforeCommit: (group, outcomes) => {
         this.#transactions++
         transaction = transactionName(name, this.#transactions)
+        bytes = 0
         noteTransaction(database, transaction)
         answers.provisional(group as readonly Change[], outcomes, transaction)
       },
       committed: () => answers.committed(transaction, syncsLater),
+      isFull: (outcomes) => {
+        bytes += resultBytes(outcomes.at(-1))
+        return bytes > GROUP_RESULT_BYTES
+      },
     }
     if (syncsLater) database.commitUnsynced(() => database.commitGroup(works, events))
     else database.commitGroup(works, events)
   }
 
   #apply(cell: Cell, operation: CellOperation, index: number): unknown {
-    // Only these can take long. All others are bounded by what they touch.
-    if (operation.op === 'sql' || operation.op === 'batch') this.#send({ type: 'started', index })
+    // Only these can take long. All others are bounded by what they touch, and their time is not a statement's.
+    const isStatement = operation.op === 'sql' || operation.op === 'batch'
+    if (isStatement) this.#send({ type: 'started', index })
+    else if (this.#isAnnounced) this.#send({ type: 'upkeep' })
+    this.#isAnnounced = isStatement
     return applyOperation(cell, operation, this.#context)
   }
 
@@ -221,6 +236,11 @@ function outcomeOf(run: () => unknown): Outcome {
   } catch (error) {
     return { ok: false, error }
   }
+}
+
+/** What a statement's rows take: RETURNING makes changes answer with as much as reads. */
+function resultBytes(outcome: Outcome | undefined): number {
+  return outcome?.ok === true ? rowsBytes(outcome.value) : 0
 }
 
 function encode(index: number, outcome: Outcome): WireOutcome {

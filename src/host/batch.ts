@@ -16,6 +16,8 @@ export interface RunningStatement {
   operation: QueuedOperation
   /** Monotonic. */
   since: number
+  /** Of its host, when the statement was first looked at: see `HostProcess.waitedMs`. */
+  waitedMs?: number
 }
 
 /**

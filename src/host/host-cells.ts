@@ -66,7 +66,7 @@ export class HostCells {
       progress: new BackupProgressTable(this.#state),
       clock,
       log,
-      spoolDirectory: paths.spool,
+      spoolDirectory: paths.spoolOf(process.pid),
       keep: settings.backups.keep,
       onChange: (id) => events.changed(id),
       onNewTarget: () => {},
@@ -78,6 +78,13 @@ export class HostCells {
   learn(cellId: string, record: CellRecord | undefined): void {
     if (record === undefined) this.#records.delete(cellId)
     else this.#records.set(cellId, record)
+  }
+
+  /** Drops what the catalog said of cells that are not in use: whoever asks for one says it again. */
+  forget(cellIds: readonly string[], isInUse: (cellId: string) => boolean): void {
+    for (const cellId of cellIds) {
+      if (this.local.pool.peek(cellId) === undefined && !isInUse(cellId)) this.#records.delete(cellId)
+    }
   }
 
   /** @throws `no_backup` where there is no object store: the node has refused the call already */

@@ -20,6 +20,7 @@ class HostMain {
   #parts: { cells: HostCells; batches: BatchRunner; tasks: HostTasks } | undefined
   readonly #recorded = new Map<number, (message: Extract<ToHost, { type: 'recorded' }>) => void>()
   #questions = 0
+  #batch: Promise<void> = Promise.resolve()
 
   handle(message: ToHost): void {
     if (message.type === 'settings') {
@@ -30,8 +31,9 @@ class HostMain {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
+        cells.forget(message.forget, (cellId) => tasks.isAtWorkOn(cellId))
         for (const { cellId, record } of message.cells) if (record !== undefined) cells.learn(cellId, record)
-        void batches.run(message.name, message.cells)
+        this.#batch = batches.run(message.name, message.cells)
         break
       case 'task':
         if (message.record !== undefined) cells.learn(message.task.cellId, message.record)
@@ -51,6 +53,8 @@ class HostMain {
 
   #start(settings: HostSettings): void {
     joinHosts(new StorePaths(settings.dataDir))
+    // Whoever owns the store next waits for the lock just taken, unless it was first: then the node is gone already.
+    if (process.ppid !== settings.nodePid) die()
     const cells = new HostCells(settings, log, {
       changed: (cellId) => send({ type: 'changed', cellId }),
       expiry: () => send({ type: 'expiry' }),
@@ -83,9 +87,15 @@ class HostMain {
   }
 
   async #stop(): Promise<void> {
+    await this.#batch
     await this.#started.cells.close()
     process.exit(0)
   }
+}
+
+/** At once: an orderly exit could run what is queued. */
+function die(): void {
+  process.kill(process.pid, 'SIGKILL')
 }
 
 /** Blocks until the message has left: what was sent before a kill arrives. A node that is gone ends the host at once. */
@@ -94,8 +104,8 @@ function send(message: FromHost): void {
   try {
     for (let at = 0; at < frame.length; ) at += fs.writeSync(ANSWERS_FD, frame, at)
   } catch {
-    // Nothing may be committed that nobody can be told of (invariant 2). An orderly exit could run what is queued.
-    process.kill(process.pid, 'SIGKILL')
+    // Nothing may be committed that nobody can be told of (invariant 2).
+    die()
   }
 }
 
@@ -118,4 +128,10 @@ const reader = new FrameReader((message) => host.handle(message as ToHost))
 const requests = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false })
 requests.on('data', (chunk) => reader.push(chunk))
 // The node has ended without a word: nobody could be answered, and what is committed is on disk.
-for (const event of ['end', 'error', 'close']) requests.on(event, () => process.kill(process.pid, 'SIGKILL'))
+for (const event of ['end', 'error', 'close']) requests.on(event, die)
+
+// A bug of ours: what this process holds in memory may be wrong, and another takes over.
+process.on('uncaughtException', (err) => {
+  log.error({ err }, 'a host has failed, and ends')
+  die()
+})

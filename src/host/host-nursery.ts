@@ -2,39 +2,40 @@ import type { Clock, Timer } from '../engine/clock.ts'
 import type { ProcessIdentity } from '../engine/directory-lock.ts'
 import type { Log } from '../engine/log.ts'
 import { CellError } from '../errors.ts'
-import { Host, type HostMessage } from './host.ts'
+import type { HostProcess } from './host.ts'
 import type { HostSettings } from './protocol.ts'
 
 export interface NurseryParts {
   clock: Clock
   log: Log
   settings: HostSettings
-  /** Bytes of memory that a host may ask for. */
-  memoryMax: number
+  /** Starts a process. @throws what the system says if it can't */
+  startHost(): HostProcess
   /** Puts the hosts on record that are alive, or about to be. */
   publish(hosts: readonly ProcessIdentity[]): void
-  onMessage(message: HostMessage, host: Host): void
+  /** A host is gone. */
+  onEnded(host: HostProcess): void
 }
 
-/** A host that ends before it can be asked is not replaced at once: what ails it may last. */
+/** A host that ends before anybody has used it is not replaced at once: what ails it may last. */
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5_000
 
 /** A node whose first hosts all end before they can be asked is given up. */
-const STILLBORN_MAX = 4
+const FAILURES_MAX = 4
 
 /** Where hosts come from. One is always kept ready, so that a lane that loses its own goes on at once. */
 export class HostNursery {
   readonly #parts: NurseryParts
-  readonly #alive = new Set<Host>()
+  readonly #alive = new Set<HostProcess>()
   /** Started, and not yet taken. */
-  readonly #spares = new Set<Host>()
-  readonly #waiting: ((host: Host) => void)[] = []
+  readonly #spares = new Set<HostProcess>()
+  readonly #waiting: ((host: HostProcess) => void)[] = []
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
   #stopped = false
   /** In a row. */
-  #stillborn = 0
+  #failures = 0
   readonly #first = Promise.withResolvers<void>()
 
   constructor(parts: NurseryParts) {
@@ -48,7 +49,7 @@ export class HostNursery {
   }
 
   /** Every host that has not ended. */
-  get alive(): Iterable<Host> {
+  get alive(): Iterable<HostProcess> {
     return this.#alive
   }
 
@@ -57,7 +58,7 @@ export class HostNursery {
   }
 
   /** Resolves with a host that can be asked. */
-  take(): Promise<Host> {
+  take(): Promise<HostProcess> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
       this.#provide()
@@ -79,14 +80,23 @@ export class HostNursery {
       if (this.#waiting.length === 0) break
       if (!spare.isReady) continue
       this.#spares.delete(spare)
+      this.#retryMs = RETRY_MS_MIN
       this.#waiting.shift()?.(spare)
     }
-    if (this.#stopped || this.#retryTimer !== undefined) return
-    while (this.#spares.size < this.#waiting.length + 1) this.#rear()
+    while (this.#spares.size < this.#waiting.length + 1) {
+      if (this.#stopped || this.#retryTimer !== undefined) return
+      this.#rear()
+    }
   }
 
   #rear(): void {
-    const host = new Host(this.#parts.memoryMax, this.#parts.onMessage)
+    let host: HostProcess
+    try {
+      host = this.#parts.startHost()
+    } catch (err) {
+      this.#failed({ err }, 'a host could not be started')
+      return
+    }
     this.#spares.add(host)
     this.#alive.add(host)
     // On record before it opens anything: whoever owns the store next can end it.
@@ -94,28 +104,28 @@ export class HostNursery {
     host.begin(this.#parts.settings)
     host.ready.then(
       () => {
-        this.#retryMs = RETRY_MS_MIN
-        this.#stillborn = 0
+        this.#failures = 0
         this.#first.resolve()
         this.#provide()
       },
-      () => this.#lost(host),
+      () => {},
     )
     void host.ended.then(() => {
       this.#alive.delete(host)
-      if (this.#spares.delete(host)) this.#provide()
+      this.#parts.onEnded(host)
+      if (this.#spares.delete(host))
+        this.#failed({ host: host.identity.pid }, 'a host has ended before it could be asked')
     })
   }
 
-  #lost(host: Host): void {
+  #failed(fields: object, message: string): void {
     if (this.#stopped) return
-    this.#stillborn++
-    if (this.#stillborn === STILLBORN_MAX) {
-      const message = 'Host processes end before they can be asked. Their own words are on standard error.'
-      this.#first.reject(new CellError('internal', message))
+    this.#parts.log.error(fields, message)
+    this.#failures++
+    if (this.#failures === FAILURES_MAX) {
+      const reason = 'No host process can be started: they end before they can be asked. The log says more.'
+      this.#first.reject(new CellError('internal', reason))
     }
-    this.#parts.log.error({ host: host.identity.pid }, 'a host has ended before it could be asked')
-    this.#spares.delete(host)
     const provide = () => {
       this.#retryTimer = undefined
       this.#provide()

@@ -8,7 +8,7 @@ import { toWireError } from './wire-error.ts'
 export class HostTasks {
   readonly #cells: HostCells
   readonly #send: (message: FromHost) => void
-  readonly #running = new Map<number, AbortController>()
+  readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
 
   constructor(cells: HostCells, send: (message: FromHost) => void) {
     this.#cells = cells
@@ -17,7 +17,7 @@ export class HostTasks {
 
   async run(id: number, task: HostTask): Promise<void> {
     const abort = new AbortController()
-    this.#running.set(id, abort)
+    this.#running.set(id, { cellId: task.cellId, abort })
     try {
       const value = await this.#perform(id, task, abort.signal)
       this.#send({ type: 'reply', id, value, error: undefined })
@@ -29,7 +29,11 @@ export class HostTasks {
   }
 
   abort(id: number): void {
-    this.#running.get(id)?.abort()
+    this.#running.get(id)?.abort.abort()
+  }
+
+  isAtWorkOn(cellId: string): boolean {
+    return [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 
   /** Synchronous up to its first wait: a question that was asked before a batch is answered before it. */

@@ -1,13 +1,12 @@
-import { type ChildProcess, spawn } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import fs from 'node:fs'
 import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import { fileURLToPath } from 'node:url'
 import type { BackupProgressEvent } from '../backup/backup-manager.ts'
 import type { CellRecord } from '../engine/cell-registry.ts'
 import { type ProcessIdentity, processIdentity } from '../engine/directory-lock.ts'
 import { encodeFrame, FrameReader } from './frames.ts'
+import { residentBytes, waitedMs } from './process-figures.ts'
 import {
   ANSWERS_FD,
   type BatchCell,
@@ -18,6 +17,7 @@ import {
   REQUESTS_FD,
   type ToHost,
 } from './protocol.ts'
+import { spawnHost } from './spawn-host.ts'
 import { fromWireError, toWireError } from './wire-error.ts'
 
 /** What a host says of the batch that it runs. */
@@ -47,20 +47,13 @@ export class HostEnded extends Error {
   }
 }
 
-/** Beyond its limit a process is refused memory: SQLite then fails the statement, and V8 ends the process. */
-const SHELL = '/bin/sh'
-const WITH_MEMORY_LIMIT = 'ulimit -d "$1" 2>/dev/null; shift; exec "$@"'
-
-/** What V8 reserves for code and never uses counts against the limit: 530 MB were measured with Node.js 24. */
-const RESERVED_BYTES = 544 * 1_048_576
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
 
-/** Files of this module's neighbourhood are TypeScript in a clone, and one bundle each in the package. */
-const ENTRY = fileURLToPath(
-  import.meta.url.endsWith('.ts')
-    ? new URL('./host-main.ts', import.meta.url)
-    : new URL('./host.js', import.meta.url),
-)
+/** Cells whose record a host is taken to remember. */
+const TOLD_MAX = 10_000
+
+/** What others know of a host. */
+export type HostProcess = Pick<Host, keyof Host>
 
 /** One host, as its node sees it: a child process, and the messages to and from it. */
 export class Host {
@@ -78,25 +71,17 @@ export class Host {
   #taskIds = 0
   #isReady = false
 
-  /** @param memoryMax bytes of memory that the process may ask for */
-  constructor(memoryMax: number, onMessage: (message: HostMessage, host: Host) => void) {
-    const child = spawn(
-      SHELL,
-      [
-        '-c',
-        WITH_MEMORY_LIMIT,
-        SHELL,
-        String(Math.ceil((memoryMax + RESERVED_BYTES) / 1_024)),
-        process.execPath,
-        ENTRY,
-      ],
-      { stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'] },
-    )
+  /**
+   * @param memoryMax bytes of memory that the process may ask for
+   * @throws what the system says if it can't start another process
+   */
+  constructor(memoryMax: number, onMessage: (message: HostMessage, host: HostProcess) => void) {
+    const child = spawnHost(memoryMax)
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
     // What can't be written any more is answered by the end of the process.
     this.#requests.on('error', () => {})
-    this.identity = processIdentity(child.pid ?? -1)
+    this.identity = processIdentity(child.pid as number)
     this.ended = once(child, 'close').then(
       () => this.#end(),
       () => this.#end(),
@@ -124,12 +109,14 @@ export class Host {
     cells: Omit<BatchCell, 'record'>[],
     record: (cellId: string) => CellRecord | undefined,
   ): void {
+    const forget = this.#told.size > TOLD_MAX ? [...this.#told] : []
+    for (const cellId of forget) this.#told.delete(cellId)
     const told = cells.map((cell) => {
       if (this.#told.has(cell.cellId)) return { ...cell, record: undefined }
       this.#told.add(cell.cellId)
       return { ...cell, record: record(cell.cellId) }
     })
-    this.#send({ type: 'batch', name, cells: told })
+    this.#send({ type: 'batch', name, forget, cells: told })
   }
 
   /** @throws `HostEnded`, and what the task throws */
@@ -171,14 +158,13 @@ export class Host {
     this.#told.delete(cellId)
   }
 
-  /** Bytes of memory that are really there; 0 where the system doesn't say. */
   residentBytes(): number {
-    try {
-      const pages = Number(fs.readFileSync(`/proc/${this.identity.pid}/statm`, 'utf8').split(' ')[1])
-      return pages * 4_096
-    } catch {
-      return 0
-    }
+    return residentBytes(this.identity.pid)
+  }
+
+  /** Milliseconds for which others had the processors while it could have run. */
+  waitedMs(): number {
+    return waitedMs(this.identity.pid)
   }
 
   /** Gives way to others: a busy neighbour must not slow them down. */
@@ -208,7 +194,11 @@ export class Host {
     this.#requests.write(encodeFrame(message))
   }
 
-  #take(message: FromHost, ready: () => void, onMessage: (message: HostMessage, host: Host) => void): void {
+  #take(
+    message: FromHost,
+    ready: () => void,
+    onMessage: (message: HostMessage, host: HostProcess) => void,
+  ): void {
     switch (message.type) {
       case 'ready':
         this.#isReady = true

@@ -1,3 +1,4 @@
+import fs from 'node:fs/promises'
 import type {
   BackupKind,
   BackupList,
@@ -6,18 +7,21 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../backup/backup-manager.ts'
+import type { ManifestHead } from '../backup/manifest.ts'
 import type { SqlPolicy } from '../engine/cell-database.ts'
 import { StorePaths } from '../engine/cell-path.ts'
 import type { CellRecord } from '../engine/cell-registry.ts'
 import { prepareHosts } from '../engine/hosts-lock.ts'
+import type { Log } from '../engine/log.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { RemoteCells } from '../remote-cells.ts'
 import type { CellStore } from '../store.ts'
 import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
-import type { Host, HostMessage } from './host.ts'
+import { Host, type HostMessage, type HostProcess } from './host.ts'
 import { Hosts } from './hosts.ts'
 import { Offenders } from './offenders.ts'
-import type { QueuedOperation } from './operation-queue.ts'
+import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
+import { operationBytes } from './operation-size.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
 import type { HostLimits } from './verdict.ts'
@@ -40,8 +44,13 @@ export interface HostedServiceOptions {
 }
 
 const MIB = 1_048_576
-export const DEFAULT_HOST_LIMITS: HostLimits = { holdMs: 40, silentMs: 30_000, memoryMax: 1_024 * MIB }
-const BOUNDS = { operationsMax: 20_000, operationsPerCellMax: 2_000 }
+export const DEFAULT_HOST_LIMITS: HostLimits = {
+  holdMs: 40,
+  apartMs: 30_000,
+  silentMs: 30_000,
+  memoryMax: 1_024 * MIB,
+}
+const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 256 * MIB }
 
 /**
  * Runs operations on cells in child processes, and is where the store's own work on cells is done for it. No statement
@@ -50,6 +59,8 @@ const BOUNDS = { operationsMax: 20_000, operationsPerCellMax: 2_000 }
 export class HostedService implements CellService, RemoteCells {
   readonly #options: HostedServiceOptions
   #parts: { store: CellStore; hosts: Hosts; offenders: Offenders } | undefined
+  /** Cells that are being restored on request, and what was installed once it was. */
+  readonly #restoring = new Map<string, ManifestHead | undefined>()
   #stopped = false
 
   constructor(options: HostedServiceOptions) {
@@ -61,14 +72,17 @@ export class HostedService implements CellService, RemoteCells {
     const { clock, random, log, ...settings } = store.settings
     const { dataDir, objectStore, hosts: count, answerBytesMax, sqlPolicy = 'tenant' } = this.#options
     const offenders = new Offenders(clock)
-    prepareHosts(new StorePaths(dataDir))
+    const limits = { ...DEFAULT_HOST_LIMITS, ...this.#options.limits }
+    const paths = new StorePaths(dataDir)
+    prepareHosts(paths)
     const hosts = new Hosts({
       count,
       clock,
       log,
-      limits: { ...DEFAULT_HOST_LIMITS, ...this.#options.limits },
+      limits,
       bounds: BOUNDS,
       settings: {
+        nodePid: process.pid,
         dataDir,
         objectStore,
         storeId: store.id,
@@ -79,7 +93,8 @@ export class HostedService implements CellService, RemoteCells {
       },
       record: (cellId) => store.findCell(cellId),
       publish: (identities) => store.publishHosts(identities),
-      onMessage: (message, host) => this.#take(message, host),
+      startHost: () => new Host(limits.memoryMax, (message, host) => this.#take(message, host)),
+      onEnded: (host) => void removeSpool(paths.spoolOf(host.identity.pid), log),
       onOffence: (cellId) => offenders.strike(cellId),
     })
     this.#parts = { store, hosts, offenders }
@@ -133,7 +148,25 @@ export class HostedService implements CellService, RemoteCells {
     const { version, accountId } = options
     // Without an object store, this says so.
     void store.backups
-    return await hosts.runTask({ task: 'restore', cellId, version, accountId }, options)
+    if (this.#restoring.has(cellId)) throw restoreInProgress()
+    const started = store.clock.monotonic()
+    this.#restoring.set(cellId, undefined)
+    // A second time would undo what was written to the restored cell meanwhile.
+    const installed = (): RestoreResult | undefined => {
+      const manifest = this.#restoring.get(cellId)
+      if (manifest === undefined || (version !== undefined && manifest.version !== version)) return undefined
+      return {
+        version: manifest.version,
+        kind: manifest.kind,
+        sizeBytes: store.cellSizeBytes(cellId),
+        durationMs: store.clock.monotonic() - started,
+      }
+    }
+    try {
+      return await hosts.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
+    } finally {
+      this.#restoring.delete(cellId)
+    }
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
@@ -173,6 +206,7 @@ export class HostedService implements CellService, RemoteCells {
       const queued: QueuedOperation = {
         cellId,
         operation,
+        bytes: operationBytes(operation),
         statementMs: Math.min(deadlineMs ?? statementMs, statementMs),
         notAfter: store.clock.monotonic() + waitMs,
         signal,
@@ -191,7 +225,7 @@ export class HostedService implements CellService, RemoteCells {
     })
   }
 
-  #take(message: HostMessage, host: Host): void {
+  #take(message: HostMessage, host: HostProcess): void {
     if (this.#parts === undefined) return
     const { store } = this.#parts
     switch (message.type) {
@@ -211,14 +245,28 @@ export class HostedService implements CellService, RemoteCells {
     }
   }
 
-  #record({ id, cellId, manifest }: Extract<HostMessage, { type: 'restored' }>, host: Host): void {
-    const { store, hosts } = this.#running
+  #record({ id, cellId, manifest }: Extract<HostMessage, { type: 'restored' }>, host: HostProcess): void {
     try {
+      const { store, hosts } = this.#running
       store.hostEvents.restored(cellId, manifest)
+      if (this.#restoring.has(cellId)) this.#restoring.set(cellId, manifest)
       hosts.forget(cellId)
       host.recorded(id, store.findCell(cellId))
     } catch (error) {
       host.recorded(id, undefined, error)
     }
   }
+}
+
+/** Of backups that a host has not finished. */
+async function removeSpool(directory: string, log: Log): Promise<void> {
+  try {
+    await fs.rm(directory, { recursive: true, force: true })
+  } catch (err) {
+    log.warn({ err }, 'what a host has left of a backup could not be removed')
+  }
+}
+
+function restoreInProgress(): CellError {
+  return new CellError('restore_in_progress', 'The cell is being restored already. Wait for that to end.')
 }

@@ -1,7 +1,8 @@
 import type { CellRecord } from '../engine/cell-registry.ts'
 import type { Clock } from '../engine/clock.ts'
+import { CellError } from '../errors.ts'
 import { Batch, type ProvisionalResults, type RunningStatement } from './batch.ts'
-import { type Host, HostEnded, type TaskOptions } from './host.ts'
+import { HostEnded, type HostProcess, type TaskOptions } from './host.ts'
 import { OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import type { HostTask, HostTaskResults } from './protocol.ts'
 import { wasCommitted } from './transaction-note.ts'
@@ -17,17 +18,22 @@ export interface LaneContext {
 /** Why a node ends a host. */
 export type EndReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
 
-/** A host has ended while its lane was not told to stop. */
+/** What a host that has ended has left. */
 export interface LostHost {
-  host: Host
+  host: HostProcess
   /** Undefined if it ended by itself. */
   reason: EndReason | undefined
-  /** The statement that ran when it was ended, if any did. One that has run to its end is among the provisional results. */
+  /** The statement that ran when it was ended, if any did. */
   statement: QueuedOperation | undefined
-  /** What may have been committed: whichever lane has the cell is to find out, before it runs anything else on it. */
+  /** May have been committed. */
   provisional: ProvisionalResults[]
-  /** What has to be run again; holds the statement's operation unless that was answered. */
+  /** Was not, and has to be run again; holds the statement's operation. */
   unrun: QueuedOperation[]
+}
+
+interface WaitingTask {
+  resolve(host: HostProcess): void
+  reject(error: unknown): void
 }
 
 /**
@@ -38,7 +44,7 @@ export class Lane {
   readonly queue: OperationQueue
   readonly #context: LaneContext
   readonly #onLost: (lane: Lane, lost: LostHost) => void
-  #host: Host | undefined
+  #host: HostProcess | undefined
   #batch: Batch | undefined
   #scheduled = false
   #endReason: EndReason | undefined
@@ -46,7 +52,8 @@ export class Lane {
   #stopping = false
   /** Asked of each host until one has answered. */
   readonly #unresolved = new Set<ProvisionalResults>()
-  readonly #waiting: ((host: Host) => void)[] = []
+  /** Tasks that wait for a host. */
+  readonly #waiting = new Set<WaitingTask>()
 
   constructor(context: LaneContext, onLost: (lane: Lane, lost: LostHost) => void) {
     this.#context = context
@@ -54,7 +61,7 @@ export class Lane {
     this.queue = new OperationQueue(context.bounds)
   }
 
-  get host(): Host | undefined {
+  get host(): HostProcess | undefined {
     return this.#host
   }
 
@@ -68,7 +75,7 @@ export class Lane {
 
   /** Nothing is under way, and nothing waits. */
   get idle(): boolean {
-    const isAsked = this.#unresolved.size > 0 || this.#host?.hasTasks === true || this.#waiting.length > 0
+    const isAsked = this.#unresolved.size > 0 || this.#host?.hasTasks === true || this.#waiting.size > 0
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
   }
 
@@ -76,6 +83,16 @@ export class Lane {
   holdsUpOthers({ operation }: RunningStatement): boolean {
     const { cellId } = operation
     return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
+  }
+
+  /**
+   * Milliseconds that a statement has run. Those do not count in which its host could have run and others had the
+   * processors, from the first look at the statement on: on a busy machine nobody is to be ended for that.
+   */
+  ranMs(statement: RunningStatement, now: number): number {
+    const waitedMs = this.#host?.waitedMs() ?? 0
+    statement.waitedMs ??= waitedMs
+    return now - statement.since - (waitedMs - statement.waitedMs)
   }
 
   /** Milliseconds since its host last gave a sign of life while it was to give one; 0 while a statement runs. */
@@ -94,33 +111,40 @@ export class Lane {
     this.#schedule()
   }
 
-  /** Has its host asked, now or as soon as it has one, whether a transaction was committed. */
-  resolve(provisional: ProvisionalResults): void {
-    this.#unresolved.add(provisional)
-    if (this.#host !== undefined) this.#resolve(this.#host, provisional)
-  }
-
   /** Goes on with a host. What it says is only heard from here on. */
-  use(host: Host): void {
+  use(host: HostProcess): void {
     this.#host = host
     host.onBatch = (message) => this.#take(message)
     void host.ended.then(() => this.#ended(host))
-    for (const provisional of this.#unresolved) this.#resolve(host, provisional)
-    for (const resolve of this.#waiting.splice(0)) resolve(host)
+    // Before any batch: another transaction would overwrite the note that is asked for.
+    for (const provisional of this.#unresolved) this.#ask(host, provisional)
+    for (const { resolve } of this.#waiting) resolve(host)
     void host.ready.then(
       () => this.#flush(),
       () => {},
     )
   }
 
-  /** @throws `HostEnded`, and what the task throws */
-  async runTask<T extends HostTask>(
-    task: T,
-    record: CellRecord | undefined,
-    options?: TaskOptions,
-  ): Promise<HostTaskResults[T['task']]> {
-    const host = this.#host ?? (await new Promise<Host>((resolve) => this.#waiting.push(resolve)))
-    return await host.runTask(task, record, options)
+  /** Finds out whether a transaction was committed whose host ended in the middle of it; only then is it answered, or run again. */
+  resolve(provisional: ProvisionalResults): void {
+    this.#unresolved.add(provisional)
+    if (this.#host !== undefined) this.#ask(this.#host, provisional)
+  }
+
+  /** @throws `HostEnded`, the signal's reason, and what the task throws */
+  async runTask<T extends HostTask>(task: T, options: TaskOptions = {}): Promise<HostTaskResults[T['task']]> {
+    const isHere = this.#host !== undefined && !this.#stopping
+    const host = isHere ? (this.#host as HostProcess) : await this.#nextHost(options.signal)
+    return await host.runTask(task, this.#context.record(task.cellId), options)
+  }
+
+  /** Refuses what has waited for too long. */
+  expire(now: number): void {
+    this.queue.expire(now)
+    for (const { outcomes } of this.#unresolved) {
+      for (const [{ notAfter, settle }] of outcomes)
+        if (notAfter <= now) settle({ ok: false, error: unknownOutcome() })
+    }
   }
 
   /** Ends the host at once; the lane is told that it is lost when it is gone. */
@@ -138,6 +162,27 @@ export class Lane {
     await this.#host?.ended
   }
 
+  /** Nobody uses the stopped lane any more. @returns the operations that waited */
+  retire(): QueuedOperation[] {
+    for (const { reject } of this.#waiting) reject(new HostEnded())
+    for (const { outcomes } of this.#unresolved)
+      for (const [{ settle }] of outcomes) settle({ ok: false, error: unknownOutcome() })
+    return this.queue.takeAll()
+  }
+
+  #nextHost(signal: AbortSignal | undefined): Promise<HostProcess> {
+    const { promise, resolve, reject } = Promise.withResolvers<HostProcess>()
+    const waiting = { resolve, reject }
+    const abandon = () => reject(signal?.reason)
+    if (signal?.aborted === true) abandon()
+    this.#waiting.add(waiting)
+    signal?.addEventListener('abort', abandon, { once: true })
+    return promise.finally(() => {
+      this.#waiting.delete(waiting)
+      signal?.removeEventListener('abort', abandon)
+    })
+  }
+
   #schedule(): void {
     if (this.#scheduled || this.#batch !== undefined) return
     this.#scheduled = true
@@ -151,9 +196,10 @@ export class Lane {
   #flush(): void {
     const host = this.#host
     if (host === undefined || !host.isReady || this.#batch !== undefined || this.#stopping) return
-    const cells = this.queue.takeBatch()
+    const now = this.#context.clock.monotonic()
+    const cells = this.queue.takeBatch(now)
     if (cells.length === 0) return
-    this.#batch = new Batch(cells, this.#context.clock.monotonic())
+    this.#batch = new Batch(cells, now)
     const wire = cells.map((operations) => ({
       cellId: (operations[0] as QueuedOperation).cellId,
       operations: operations.map(({ operation }) => operation),
@@ -167,7 +213,7 @@ export class Lane {
     this.#flush()
   }
 
-  #ended(host: Host): void {
+  #ended(host: HostProcess): void {
     this.#host = undefined
     const statement = this.#endedStatement ?? this.statement?.operation
     const reason = this.#endReason
@@ -175,13 +221,20 @@ export class Lane {
     this.#endedStatement = undefined
     const { provisional, unrun } = this.#batch?.lost() ?? { provisional: [], unrun: [] }
     this.#batch = undefined
-    // It may have run to its end while its host was being ended: then it is at fault no more, and may be committed.
-    const hasRun = provisional.some(({ outcomes }) => outcomes.some(([operation]) => operation === statement))
-    this.#onLost(this, { host, reason, statement: hasRun ? undefined : statement, provisional, unrun })
+    // One that came to its end as its host was ended for it: what becomes of it is still to be found out.
+    const isUndecided = provisional.some(({ outcomes }) =>
+      outcomes.some(([operation]) => operation === statement),
+    )
+    this.#onLost(this, {
+      host,
+      reason,
+      statement: isUndecided ? undefined : statement,
+      provisional,
+      unrun,
+    })
   }
 
-  /** Asks whether a transaction was committed whose host ended in the middle of it; and only then answers, or runs it again. */
-  #resolve(host: Host, provisional: ProvisionalResults): void {
+  #ask(host: HostProcess, provisional: ProvisionalResults): void {
     const { cellId, transaction, outcomes } = provisional
     host.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
       (last) => {
@@ -193,8 +246,17 @@ export class Lane {
       (error) => {
         if (error instanceof HostEnded) return
         this.#unresolved.delete(provisional)
-        for (const [operation] of outcomes) operation.settle({ ok: false, error })
+        const mayTryAgain = error instanceof CellError && error.kind === 'retry'
+        const told = mayTryAgain ? unknownOutcome(error) : error
+        for (const [operation] of outcomes) operation.settle({ ok: false, error: told })
       },
     )
   }
+}
+
+/** Nothing that invites to another try: the operation could be done twice. */
+function unknownOutcome(cause?: Error): Error {
+  return new Error('The host was ended in the midst of a commit, and whether that was made is not known.', {
+    cause,
+  })
 }

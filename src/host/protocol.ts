@@ -18,6 +18,8 @@ export const ANSWERS_FD = 4
 
 /** What a host is told once, before anything else. */
 export interface HostSettings {
+  /** Whose host it is. */
+  nodePid: number
   dataDir: string
   objectStore: string | undefined
   storeId: string
@@ -63,7 +65,13 @@ export interface HostTaskResults {
 export type ToHost =
   | { type: 'settings'; settings: HostSettings }
   /** One at a time: the next is sent when this one is done. `name` is unique among all batches of all nodes. */
-  | { type: 'batch'; name: string; cells: BatchCell[] }
+  | {
+      type: 'batch'
+      name: string
+      /** Cells whose records it need not keep: they come again with the next use. */
+      forget: string[]
+      cells: BatchCell[]
+    }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: HostTask }
   | { type: 'abort'; id: number }
   /** The catalog knows a restored cell again. */

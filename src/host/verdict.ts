@@ -3,6 +3,8 @@ import type { EndReason, Lane } from './lane.ts'
 export interface HostLimits {
   /** Milliseconds that a statement may hold up operations on other cells. */
   holdMs: number
+  /** Milliseconds that a cell stays apart after its last statement that took longer than that. */
+  apartMs: number
   /** Milliseconds that a host may stay silent while it is no statement that takes the time: an fsync, say. */
   silentMs: number
   /** Bytes of memory that a host may use. */
@@ -29,7 +31,7 @@ export function verdictOn(
   if (host === undefined) return undefined
   if (looksAtMemory && host.residentBytes() > memoryMax) return 'memory'
   if (statement === undefined) return lane.silentMs(now) > silentMs ? 'silent' : undefined
-  const ranMs = now - statement.since
+  const ranMs = lane.ranMs(statement, now)
   const { operation } = statement
   if (ranMs > operation.statementMs) return 'timeout'
   if (ranMs <= holdMs) return undefined
