@@ -142,8 +142,8 @@ export class Lane {
   expire(now: number): void {
     this.queue.expire(now)
     for (const { outcomes } of this.#unresolved) {
-      for (const [{ notAfter, settle }] of outcomes)
-        if (notAfter <= now) settle({ ok: false, error: unknownOutcome() })
+      for (const [operation] of outcomes)
+        if (operation.notAfter <= now) operation.settle({ ok: false, error: unknownOutcome() })
     }
   }
 
@@ -166,7 +166,7 @@ export class Lane {
   retire(): QueuedOperation[] {
     for (const { reject } of this.#waiting) reject(new HostEnded())
     for (const { outcomes } of this.#unresolved)
-      for (const [{ settle }] of outcomes) settle({ ok: false, error: unknownOutcome() })
+      for (const [operation] of outcomes) operation.settle({ ok: false, error: unknownOutcome() })
     return this.queue.takeAll()
   }
 

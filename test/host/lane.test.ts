@@ -45,6 +45,7 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
   return {
     cellId,
     operation: { op: 'sql', sql: 'SELECT 1' },
+    bytes: 8,
     statementMs: 5_000,
     notAfter: Number.POSITIVE_INFINITY,
     signal: undefined,
@@ -60,7 +61,7 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
 
 function newLane() {
   const lost: LostHost[] = []
-  const bounds = { operationsMax: 10, operationsPerCellMax: 10 }
+  const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
   let names = 0
   const context = {
     clock: new FakeClock(),
