@@ -21,6 +21,8 @@ export interface LocalCellsParts {
   record(id: string): CellRecord | undefined
   /** None without an object store. */
   backups(): BackupManager | undefined
+  /** In memory where something bounds that; otherwise in files. */
+  temporary?: CellDatabaseSettings['temporary']
   /** Told of every time to live that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
@@ -39,7 +41,10 @@ export class LocalCells {
     this.hints = new ExpiryHints(state)
     const opener: CellOpener = {
       paths: (id) => paths.cell(id),
-      settings: (id) => databaseSettings(settings, this.require(id).durability),
+      settings: (id) => ({
+        ...databaseSettings(settings, this.require(id).durability),
+        temporary: parts.temporary,
+      }),
       hooks: (id) =>
         cellHooks(CELL_SCHEMA, settings.clock, () => backups()?.tracker(id), {
           failed: (err) => this.#failed(id, err),

@@ -89,6 +89,7 @@ export class CellDatabase {
         assertSound: () => {
           if (this.#quarantined !== undefined) throw this.#quarantined
         },
+        begin: () => this.#checkpoints.assertRoom(),
         commit: (run) => this.#headRoom.forCommit(run),
         committed: () => this.#transactionCommitted(),
         rolledBack: () => this.#runner?.statements.rolledBack(),
@@ -207,6 +208,7 @@ export class CellDatabase {
    */
   write<T>(run: () => T, weight = 1): T {
     this.assertUsable()
+    this.#checkpoints.assertRoom()
     let value: T
     try {
       value = run()
@@ -424,6 +426,7 @@ export class CellDatabase {
   #newRunner(): StatementRunner {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
+      changing: () => this.#checkpoints.assertRoom(),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#headRoom.forDeletion(run),
     })
@@ -484,7 +487,7 @@ function logLost(cause: unknown): CellError {
 
 /** Set at every open: none of these is kept in the file, save for the journal mode. One call: each costs a statement. */
 function configure(connection: Connection, settings: CellDatabaseSettings): void {
-  const { durability, pageCacheBytes, checkpointBytes, limits } = settings
+  const { durability, pageCacheBytes, checkpointBytes, temporary, limits } = settings
   // The first page is read with a small cache: SQLite reserves memory for up to 20 pages at once, or for as many as fit.
   // A log that one huge transaction has made long is cut, by journal_size_limit, when it is next begun anew.
   connection.exec(`
@@ -495,6 +498,7 @@ function configure(connection: Connection, settings: CellDatabaseSettings): void
     PRAGMA journal_size_limit = ${checkpointBytes};
     PRAGMA cache_size = -${Math.ceil(pageCacheBytes / 1_024)};
     PRAGMA trusted_schema = OFF;
+    PRAGMA temp_store = ${temporary === 'memory' ? 'MEMORY' : 'FILE'};
     PRAGMA max_page_count = ${Math.ceil(limits.cellBytesMax / PAGE_BYTES)};
   `)
 }

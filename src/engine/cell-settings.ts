@@ -12,6 +12,11 @@ export interface CellDatabaseSettings {
   limits: Limits
   /** Memory for database pages that a cell may keep, in bytes. */
   pageCacheBytes: number
+  /**
+   * Where a statement keeps what it sorts and sets aside, and what a savepoint would bring back: in files beyond the cache,
+   * or in memory alone. See docs/decisions/0008-temporary-data.md.
+   */
+  temporary?: 'files' | 'memory' | undefined
   /** Checkpoint once the write-ahead log holds this many bytes. */
   checkpointBytes: number
 }

@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { Connection, Statement } from './sqlite.ts'
 
@@ -33,6 +34,7 @@ export interface CheckpointEvents {
 const FRAME_BYTES = PAGE_BYTES + 24
 /** A look at the log costs as much as a read. So small changes, whose size is known, are counted first. */
 const WEIGHT_BETWEEN_LOOKS = 64
+const REFUSED_BETWEEN_TRIES = 32
 /** The weight of a change of unknown size: it is followed by a look. */
 export const UNKNOWN_WEIGHT = WEIGHT_BETWEEN_LOOKS
 
@@ -47,6 +49,9 @@ export class Checkpoints {
   #weight = 0
   /** The length of the log at which the next checkpoint is tried. */
   #nextBytes: number
+  /** The log has passed its bound, and was not begun anew since. */
+  #isOvergrown = false
+  #refused = 0
   /** Frames that were in the log when there was no room to move them. */
   #triedToRelieve = 0
   #readDescriptor: number | undefined
@@ -106,6 +111,28 @@ export class Checkpoints {
     }
   }
 
+  /**
+   * Before a change. A log that can't be begun anew, because another program has been reading it all along, would grow with
+   * every commit: at its bound, changes are refused until that program is done.
+   *
+   * @throws `busy`
+   */
+  assertRoom(): void {
+    if (!this.#isOvergrown || this.#connection.inTransaction) return
+    // Each try costs a look at all of the log: the first counts, and then one of many.
+    if (this.#refused++ % REFUSED_BETWEEN_TRIES === 0 && this.run('TRUNCATE')) {
+      this.#isOvergrown = false
+      this.#refused = 0
+      return
+    }
+    const limit = this.#bounds.walBytesMax
+    throw new CellError(
+      'busy',
+      `Another program reads the cell, and its log has reached ${limit} bytes meanwhile. Try again when that has ended.`,
+      { limit },
+    )
+  }
+
   hold(): CheckpointHold {
     const state = { broken: false }
     this.#holds.add(state)
@@ -139,6 +166,7 @@ export class Checkpoints {
     try {
       const { frames, checkpointed } = this.state()
       const bytes = frames * FRAME_BYTES
+      this.#isOvergrown = bytes > this.#bounds.walBytesMax
       if (frames === checkpointed || bytes < this.#nextBytes) return
       if (bytes > this.#bounds.walBytesMax) this.#breakHolds()
       else if (this.#isForbidden()) return

@@ -19,6 +19,8 @@ export interface SqlOptions {
 export interface RunnerEvents {
   /** Before a text is prepared that has passed the policy; true if that has made anything in the connection's schema. */
   beforePrepare(sql: string): boolean
+  /** Before a change. Throws if there must be none now. */
+  changing(): void
   /** After a change that was no part of a transaction of ours. Must not throw. */
   changed(): void
   /** Runs a statement that deletes; a second time if the first has failed and left nothing. */
@@ -71,6 +73,7 @@ export class StatementRunner {
     { statement, changesRows, changesSchema, insertRowid }: PreparedStatement,
     bound: BoundParams,
   ): AnyResult {
+    this.#events.changing()
     insertRowid.begin()
     const { changes, lastInsertRowid } = statement.run(...bound)
     if (changesSchema) this.statements.schemaChanged()

@@ -2,6 +2,8 @@ import { CellError } from '../errors.ts'
 import type { Connection, Statement } from './sqlite.ts'
 
 export interface TransactionEvents {
+  /** Before each BEGIN. Throws if nothing may be changed now. */
+  begin(): void
   /** Before each BEGIN and each COMMIT. Throws if nothing may be committed any more. */
   assertSound(): void
   /** Runs each COMMIT. */
@@ -109,6 +111,7 @@ export class Transactions {
   /** For a group, which keeps its own order of events: {@link commit} or {@link rollback} ends it. */
   begin(): void {
     this.#events.assertSound()
+    this.#events.begin()
     this.#exec('BEGIN IMMEDIATE')
   }
 

@@ -43,6 +43,8 @@ export class HostCells {
       state: this.#state,
       record: (id) => this.#records.get(id),
       backups: () => this.#backups,
+      // A host's memory is bounded; the disk that SQLite's temporary files are on is everybody's.
+      temporary: 'memory',
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
     })
     if (host.objectStore === undefined) return

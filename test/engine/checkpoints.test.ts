@@ -224,6 +224,61 @@ describe('with a foreign reader in the way', () => {
   })
 })
 
+test('a foreign reader that never ends can not make the log grow for ever: changes are refused, and go on when it is done', async () => {
+  const walBytesMax = 3 * CHECKPOINT_BYTES
+  const database = openTestDatabase({
+    checkpointBytes: CHECKPOINT_BYTES,
+    durability: 'relaxed',
+    limits: { walBytesMax },
+  })
+  database.sql('CREATE TABLE t (a)')
+  const reader = new Database(database.path, { readonly: true })
+  reader.exec('BEGIN')
+  reader.prepare('SELECT * FROM t').all()
+  const insert = () => database.sql('INSERT INTO t VALUES (randomblob(3000))').changes
+  const outcomes = Array.from({ length: 600 }, () => {
+    try {
+      return insert()
+    } catch (error) {
+      return error
+    }
+  })
+  const refused = outcomes.filter((outcome) => outcome !== 1)
+  expect(refused[0]).toMatchObject({ code: 'busy', details: { limit: walBytesMax } })
+  expect(walBytes(database)).toBeLessThan(walBytesMax + 10 * FRAME_BYTES)
+  const changes: (() => unknown)[] = [
+    () => database.sql('DELETE FROM t RETURNING a'),
+    () => database.transaction(() => 1),
+    () => database.write(() => 1),
+  ]
+  expect(changes.map(codeOf)).toEqual(changes.map(() => 'busy'))
+  await expect(database.commit(() => 1)).rejects.toMatchObject({ code: 'busy' })
+  expect(database.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 600 - refused.length }])
+  reader.exec('COMMIT')
+  reader.close()
+  let tries = 0
+  for (; tries < 40; tries++) {
+    try {
+      insert()
+      break
+    } catch {}
+  }
+  expect(tries).toBeLessThan(33)
+  expect(insert()).toBe(1)
+  expect(walBytes(database)).toBeLessThan(CHECKPOINT_BYTES)
+})
+
+test('a transaction makes the log no longer than the cell, however often it changes the same pages', () => {
+  const limits = { cellBytesMax: 2_097_152 }
+  const database = openTestDatabase({ durability: 'relaxed', limits, pageCacheBytes: 65_536 })
+  database.sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+  database.transaction(() => {
+    for (let i = 0; i < 300; i++) database.sql('INSERT INTO t (b) VALUES (randomblob(3000))')
+    for (let i = 0; i < 10; i++) database.sql('UPDATE t SET b = randomblob(3000)')
+    expect(walBytes(database)).toBeLessThan(limits.cellBytesMax * 1.01)
+  })
+})
+
 test('no checkpoint is made inside a transaction', () => {
   const database = openTestDatabase()
   database.transaction(() => {
