@@ -1,10 +1,11 @@
 import fs from 'node:fs'
 import { CellError } from '../errors.ts'
-import { type CellDatabaseSettings, PAGE_BYTES } from './cell-settings.ts'
+import { configure } from './cell-pragmas.ts'
+import type { CellDatabaseSettings } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
+import { closeAsItIs } from './close-as-it-is.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import { HeadRoom } from './head-room.ts'
-import { cutLog } from './log-file.ts'
 import { LogSync } from './log-sync.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
@@ -39,9 +40,6 @@ export interface CellHooks {
   /** Once, when the file was closed. */
   closed?(): void
 }
-
-/** Connections that can't be closed without a write: kept, since the driver would close what nobody holds. */
-const parked = new Set<Connection>()
 
 /** Counts uses of all cells; only their order matters. */
 let uses = 0
@@ -384,7 +382,10 @@ export class CellDatabase {
     this.usable = false
     this.#runner = undefined
     if (this.#quarantined === undefined) this.#connection.close()
-    else this.#closeAsItIs()
+    else {
+      this.#log.giveUp()
+      this.#framesLeft = closeAsItIs(this.#connection, this.path, () => this.#checkpoints.state().frames)
+    }
     this.#checkpoints.closed()
     this.#hooks.closed?.()
   }
@@ -400,22 +401,6 @@ export class CellDatabase {
       if (this.usable) this.#checkpoints.run('TRUNCATE')
     } catch (error) {
       this.#failed(error)
-    }
-  }
-
-  /** Nothing is written, but for what was refused: that goes. */
-  #closeAsItIs(): void {
-    this.#log.giveUp()
-    try {
-      this.#framesLeft = this.#checkpoints.state().frames
-    } catch {
-      // Not known then, and nothing is cut off.
-    }
-    if (!closeLeavingLog(this.#connection)) parked.add(this.#connection)
-    try {
-      if (this.#framesLeft !== undefined) cutLog(`${this.path}-wal`, this.#framesLeft)
-    } catch {
-      // The disk fails; whether what was refused is there again is not known.
     }
   }
 
@@ -483,22 +468,4 @@ function logLost(cause: unknown): CellError {
     reason: 'io_error',
     cause,
   })
-}
-
-/** Set at every open: none of these is kept in the file, save for the journal mode. One call: each costs a statement. */
-function configure(connection: Connection, settings: CellDatabaseSettings): void {
-  const { durability, pageCacheBytes, checkpointBytes, temporary, limits } = settings
-  // The first page is read with a small cache: SQLite reserves memory for up to 20 pages at once, or for as many as fit.
-  // A log that one huge transaction has made long is cut, by journal_size_limit, when it is next begun anew.
-  connection.exec(`
-    PRAGMA cache_size = 4;
-    PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'};
-    PRAGMA wal_autocheckpoint = 0;
-    PRAGMA journal_size_limit = ${checkpointBytes};
-    PRAGMA cache_size = -${Math.ceil(pageCacheBytes / 1_024)};
-    PRAGMA trusted_schema = OFF;
-    PRAGMA temp_store = ${temporary === 'memory' ? 'MEMORY' : 'FILE'};
-    PRAGMA max_page_count = ${Math.ceil(limits.cellBytesMax / PAGE_BYTES)};
-  `)
 }

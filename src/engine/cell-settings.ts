@@ -14,7 +14,7 @@ export interface CellDatabaseSettings {
   pageCacheBytes: number
   /**
    * Where a statement keeps what it sorts and sets aside, and what a savepoint would bring back: in files beyond the cache,
-   * or in memory alone. See docs/decisions/0008-temporary-data.md.
+   * or in memory alone. See docs/decisions/0009-temporary-data.md.
    */
   temporary?: 'files' | 'memory' | undefined
   /** Checkpoint once the write-ahead log holds this many bytes. */
