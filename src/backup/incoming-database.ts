@@ -1,4 +1,4 @@
-import { findDamage } from '../engine/quick-check.ts'
+import { assertReadable, findDamage } from '../engine/quick-check.ts'
 import { type Connection, openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 import { corrupt, localFailure } from './backup-errors.ts'
@@ -48,7 +48,10 @@ function withDatabase(file: string, member: string, work: (connection: Connectio
     }
   } catch (error) {
     // A full disk is not the backup's fault.
-    if (error instanceof CellError || localFailure(error) !== undefined) throw error
+    if (localFailure(error) !== undefined) throw error
+    // Nor is a disk that does not give what was just written to it.
+    assertReadable(file)
+    if (error instanceof CellError) throw error
     throw corrupt(member, 'SQLite cannot use it', error)
   }
 }

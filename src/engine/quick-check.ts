@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import type { Connection } from './sqlite.ts'
 
 /**
@@ -11,6 +12,25 @@ export function findDamage(connection: Connection): string | undefined {
   connection.pragma('ignore_check_constraints = ON')
   if (isWhole(connection)) return undefined
   return problemsOfTables(connection)[0]
+}
+
+const READ_BYTES = 1_048_576
+
+/**
+ * Reads a file to its end. To SQLite a page that the disk does not give can look like a damaged one, so damage is believed
+ * only of a file that can be read. For one that no connection of this process has open (invariant 4).
+ *
+ * @throws the system's error
+ */
+export function assertReadable(file: string): void {
+  const fd = fs.openSync(file, 'r')
+  try {
+    const bytes = Buffer.allocUnsafe(READ_BYTES)
+    let at = 0
+    for (let read = -1; read !== 0; at += read) read = fs.readSync(fd, bytes, 0, READ_BYTES, at)
+  } finally {
+    fs.closeSync(fd)
+  }
 }
 
 function isWhole(connection: Connection): boolean {

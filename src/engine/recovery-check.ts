@@ -1,7 +1,7 @@
 import { CellError } from '../errors.ts'
 import type { CellPaths } from './cell-path.ts'
 import { storeLogAnew } from './log-file.ts'
-import { findDamage } from './quick-check.ts'
+import { assertReadable, findDamage } from './quick-check.ts'
 import { openConnection } from './sqlite.ts'
 
 /** What is known of a cell that the disk has failed under, and that is closed. */
@@ -20,7 +20,17 @@ export interface ClosedCell {
  */
 export async function checkClosedCell(cell: ClosedCell): Promise<void> {
   await storeLogAnew(cell.paths.wal, cell.isCurrent)
-  if (cell.isCurrent()) proveWhole(cell)
+  if (cell.isCurrent()) proveTwice(cell)
+}
+
+/** Damage has to be found twice, in a file that can be read in between: a disk that still fails can look like it. */
+function proveTwice(cell: ClosedCell): void {
+  try {
+    proveWhole(cell)
+  } catch {
+    assertReadable(cell.paths.database)
+    proveWhole(cell)
+  }
 }
 
 /**
