@@ -68,7 +68,8 @@ export class Batch {
 
   /** The host has ended: what may have been committed, and what was not. */
   lost(): { provisional: ProvisionalResults[]; unrun: QueuedOperation[] } {
-    const provisional = [...this.#provisional.values()]
+    const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
+    const provisional = [...this.#provisional.values()].filter(isOpen)
     const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
     const unrun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
     return { provisional, unrun }

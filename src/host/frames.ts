@@ -1,4 +1,4 @@
-import { deserialize, serialize } from 'node:v8'
+import { DefaultSerializer, deserialize } from 'node:v8'
 
 /**
  * Messages between a node and its hosts: a length in four bytes, then the value as the structured clone algorithm writes
@@ -8,10 +8,13 @@ import { deserialize, serialize } from 'node:v8'
 const LENGTH_BYTES = 4
 
 export function encodeFrame(message: unknown): Buffer {
-  const body = serialize(message)
-  const frame = Buffer.allocUnsafe(LENGTH_BYTES + body.length)
-  frame.writeUInt32LE(body.length, 0)
-  body.copy(frame, LENGTH_BYTES)
+  const serializer = new DefaultSerializer()
+  // In one buffer from the start: answers can be large.
+  serializer.writeRawBytes(Buffer.alloc(LENGTH_BYTES))
+  serializer.writeHeader()
+  serializer.writeValue(message)
+  const frame = serializer.releaseBuffer()
+  frame.writeUInt32LE(frame.length - LENGTH_BYTES, 0)
   return frame
 }
 

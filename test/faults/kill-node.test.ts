@@ -1,7 +1,7 @@
-import fs from 'node:fs'
 import { expect, test, vi } from 'vitest'
 import { type ServedNode, until, Workplace } from '../cli/support/workplace.ts'
 import { checkIntegrity } from '../fixtures/integrity.ts'
+import { childrenOf, isAlive } from '../fixtures/processes.ts'
 import { seededRandom } from '../fixtures/seed.ts'
 import { HttpWriters } from './support/http-writers.ts'
 
@@ -64,19 +64,4 @@ async function untilAcknowledged(writers: HttpWriters, more: number, node: Serve
   const goal = writers.acknowledged + more
   await until(() => writers.acknowledged >= goal || node.child.exitCode !== null, 'the writers get on')
   expect(node.child.exitCode).toBe(null)
-}
-
-/** Linux only; the node's hosts are the children that it has. */
-function childrenOf(pid: number): number[] {
-  const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim()
-  return children === '' ? [] : children.split(' ').map(Number)
-}
-
-/** One that has ended may still be listed, where nobody asks how it did. */
-function isAlive(pid: number): boolean {
-  try {
-    return !/^State:\s+[ZX]/m.test(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))
-  } catch {
-    return false
-  }
 }
