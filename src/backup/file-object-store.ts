@@ -221,14 +221,25 @@ async function nextEntries(files: AsyncGenerator<{ key: string; size: number }>)
   return page
 }
 
-/** A part of a file, checked against its length. Closes the file at its end, and when the call's time is over. */
+/**
+ * A part of a file, checked against its length; the next bytes are read while these are worked on. Closes the file at its
+ * end, and when the call's time is over.
+ */
 async function* readPart(handle: FileHandle, { offset, length }: ByteRange, call: CallDeadline) {
+  const readAt = (position: number) => {
+    const bytes = Math.min(READ_BYTES, length - position)
+    const reading = handle.read(Buffer.allocUnsafe(bytes), 0, bytes, offset + position)
+    // Whoever stops reading does not wait for it.
+    reading.catch(() => {})
+    return reading
+  }
   try {
+    let reading = readAt(0)
     for (let position = 0; position < length; ) {
-      const buffer = Buffer.allocUnsafe(Math.min(READ_BYTES, length - position))
-      const { bytesRead } = await call.race(handle.read(buffer, 0, buffer.length, offset + position))
+      const { bytesRead, buffer } = await call.race(reading)
       if (bytesRead === 0) throw new CellError('object_store_error', 'The object ended before its length.')
       position += bytesRead
+      if (position < length) reading = readAt(position)
       yield buffer.subarray(0, bytesRead)
     }
   } catch (error) {

@@ -9,9 +9,19 @@ const SYNC_EVERY_BYTES = 32 * 1_048_576
 /** Smaller memory may be part of a pool that others use. */
 const OWN_MEMORY_BYTES = 524_288
 
+/** Chunks that are being written at once: the disk's threads always have one to go on with. */
+const WRITES_MAX = 4
+
+interface Write {
+  chunk: Buffer
+  /** Where in the file it ends. */
+  end: number
+  done: Promise<void>
+}
+
 /**
- * Writes a member to a file. The disk has one chunk, and what came before it is hashed, while the next is decompressed.
- * The memory of the chunks is given back.
+ * Writes a member to a file. The disk has some chunks, and what came before them is hashed, while the next is
+ * decompressed. The memory of the chunks is given back.
  */
 export async function writeMember(
   file: string,
@@ -19,35 +29,36 @@ export async function writeMember(
   tasks: IncomingTaskRunner,
 ): Promise<Received> {
   const handle = await fs.open(file, 'w', FILE_MODE)
+  const writes: Write[] = []
   let size = 0
-  let unsynced = 0
-  let last: Buffer | undefined
-  let writing: Promise<void> = Promise.resolve()
+  let synced = 0
   let hashing: Promise<unknown> = Promise.resolve()
   let syncing: Promise<void> = Promise.resolve()
+  const finishOldest = async () => {
+    const { chunk, end, done } = writes[0] as Write
+    await done
+    writes.shift()
+    // Chunks come in order, so nothing that is still to come shares what the next one no longer does.
+    if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) giveBack(chunk)
+    hashing = begin(hashing.then(() => tasks.run({ kind: 'hash', file, bytes: end })))
+    if (end - synced < SYNC_EVERY_BYTES) return
+    synced = end
+    await syncing
+    syncing = begin(handle.datasync())
+  }
   try {
     for await (const chunk of bytes) {
-      await writing
-      if (last !== undefined && last.buffer !== chunk.buffer) giveBack(last)
-      last = chunk
-      const written = size
-      hashing = begin(hashing.then(() => tasks.run({ kind: 'hash', file, bytes: written })))
-      writing = begin(writeAll(handle, chunk))
+      if (writes.length === WRITES_MAX) await finishOldest()
+      writes.push({ chunk, end: size + chunk.length, done: begin(writeAll(handle, chunk, size)) })
       size += chunk.length
-      unsynced += chunk.length
-      if (unsynced < SYNC_EVERY_BYTES) continue
-      unsynced = 0
-      await syncing
-      syncing = begin(handle.datasync())
     }
-    await writing
+    while (writes.length > 0) await finishOldest()
     await hashing
-    await tasks.run({ kind: 'hash', file, bytes: size })
     const sha256 = await tasks.run({ kind: 'digest' })
     await syncing
     return { size, sha256: sha256 as string }
   } finally {
-    await Promise.allSettled([writing, hashing, syncing])
+    await Promise.allSettled([...writes.map(({ done }) => done), hashing, syncing])
     await handle.close()
   }
 }

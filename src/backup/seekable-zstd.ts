@@ -18,8 +18,9 @@ const COMPRESSED_BYTES_MAX = 2 * FRAME_BYTES
 /** What most frames hold, and what is reserved for what comes out of one. */
 const USUAL_FRAME_BYTES = 1_048_576
 
-/** Frames that are compressed or decompressed at once. */
+/** Frames that are compressed at once, and that are decompressed. */
 const PARALLEL_FRAMES = 2
+const PARALLEL_DECOMPRESSIONS = 4
 const LEVEL = 1
 
 const SEEK_TABLE_MAGIC = 0x184d2a5e
@@ -158,7 +159,7 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
   for await (const frame of splitFrames(source, COMPRESSED_BYTES_MAX)) {
     if (seekTable !== undefined) throw damagedArchive('bytes follow the seek table')
     if (frame.readUInt32LE(0) === FRAME_MAGIC) {
-      if (inFlight.length >= PARALLEL_FRAMES) yield await drainOne()
+      if (inFlight.length >= PARALLEL_DECOMPRESSIONS) yield await drainOne()
       const plain = decompressFrame(frame)
       plain.catch(() => {})
       inFlight.push({ compressed: frame.length, plain })

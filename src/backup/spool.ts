@@ -73,10 +73,12 @@ export class Spool {
   }
 }
 
-/** Writes all of `bytes` where the file's position stands. */
-export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array): Promise<void> {
-  let at = 0
-  while (at < bytes.length) at += (await handle.write(bytes, at)).bytesWritten
+/** Writes all of `bytes` from `position` on, or where the file's own position stands. */
+export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, position?: number): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const target = position === undefined ? null : position + at
+    at += (await handle.write(bytes, at, bytes.length - at, target)).bytesWritten
+  }
 }
 
 /** Fills `bytes` from `offset` on, or rejects: a file that is shorter was changed under us. */
