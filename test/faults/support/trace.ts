@@ -18,11 +18,12 @@ export interface Call {
 export type Argument = { text: string; bytes?: Buffer }
 
 const LINE = /^(\d+) +(.*)$/s
+const CLOSING = /^close\((\d+)/
 const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s
 const UNFINISHED = ' <unfinished ...>'
 const WHOLE = /^(\w+)\((.*)\) += (-?\d+|\?)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?.*$/s
 
-/** The calls of a trace that `straceArguments` asked for, in the order in which they ended; one that never did is not there. */
+/** The calls of a trace in the order in which they ended, but a close as it begins; one that never ended is not there. */
 export async function* readTrace(file: string): AsyncGenerator<Call> {
   const open = new Map<string, { text: string; began: number }>()
   let place = 0
@@ -30,6 +31,14 @@ export async function* readTrace(file: string): AsyncGenerator<Call> {
     const [, thread = '', rest = ''] = LINE.exec(line) ?? []
     if (rest === '' || rest.startsWith('+++') || rest.startsWith('---')) continue
     place++
+    // Its number can be another file's before the call has ended.
+    const closing = CLOSING.exec(rest)
+    if (closing !== null) {
+      const args = [{ text: closing[1] ?? '' }]
+      yield { name: 'close', thread, args, result: 0, errno: undefined, began: place, ended: place }
+      continue
+    }
+    if (rest.startsWith('<... close resumed>')) continue
     if (rest.endsWith(UNFINISHED)) {
       open.set(thread, { text: rest.slice(0, -UNFINISHED.length), began: place })
       continue
