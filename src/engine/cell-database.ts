@@ -466,6 +466,7 @@ export class CellDatabase {
 function logLost(cause: unknown): CellError {
   return new CellError('cell_quarantined', "The cell's log could not be stored on the disk.", {
     reason: 'io_error',
+    retryAfterMs: 2_000,
     cause,
   })
 }

@@ -63,6 +63,8 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
     return new CellError('cell_quarantined', `The cell's file can't be used: ${message}.`, {
       ...details,
       reason,
+      // By then it is looked into.
+      ...(reason === 'io_error' ? { retryAfterMs: 2_000 } : {}),
     })
   }
   if (OPENED_FOR_READING.test(code)) {

@@ -117,7 +117,7 @@ const log: Log = {
 
 function sendLog(level: keyof Log, fields: object, message: string): void {
   const { err, ...rest } = fields as { err?: unknown }
-  send({ type: 'log', level, fields: err === undefined ? rest : { ...rest, err: toWireError(err) }, message })
+  send({ type: 'log', level, fields: rest, err: err === undefined ? undefined : toWireError(err), message })
 }
 
 // The node tells its hosts when to end; a signal to the whole process group must not cut that short.

@@ -25,6 +25,7 @@ import { operationBytes } from './operation-size.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
 import type { HostLimits } from './verdict.ts'
+import { fromWireError } from './wire-error.ts'
 
 export interface HostedServiceOptions {
   dataDir: string
@@ -239,8 +240,9 @@ export class HostedService implements CellService, RemoteCells {
         this.#record(message, host)
         break
       case 'log': {
-        const { level, fields, message: text } = message
-        store.settings.log[level]({ ...fields, host: host.identity.pid }, text)
+        const { level, fields, err, message: text } = message
+        const cause = err === undefined ? {} : { err: fromWireError(err) }
+        store.settings.log[level]({ ...fields, ...cause, host: host.identity.pid }, text)
       }
     }
   }

@@ -100,4 +100,10 @@ export type FromHost =
   | { type: 'restored'; id: number; cellId: string; manifest: ManifestHead }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }
-  | { type: 'log'; level: 'info' | 'warn' | 'error'; fields: object; message: string }
+  | {
+      type: 'log'
+      level: 'info' | 'warn' | 'error'
+      fields: object
+      err?: WireError | undefined
+      message: string
+    }
