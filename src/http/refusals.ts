@@ -39,6 +39,8 @@ export class Refusals {
   refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
     if (this.#refused.has(socket)) return
     this.#refused.add(socket)
+    // Node.js listens no more to what it has handed over, and a reset that nobody hears of ends the process.
+    socket.on('error', () => {})
     const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
     const refusal = problem(refusalOf(error.code))
     const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))

@@ -173,8 +173,8 @@ describe('connections', () => {
     const socket = net.connect(port, '127.0.0.1').on('error', () => {})
     socket.write(get().repeat(50))
     socket.pause()
-    // Who reads nothing learns of the end only when they write.
-    const poke = setInterval(() => socket.write('\r\n'), 50)
+    // Who reads nothing learns of the end only when they write; and what they write counts as life for a while.
+    const poke = setInterval(() => socket.write('\r\n'), 500)
     await new Promise((resolve) => socket.once('close', resolve))
     clearInterval(poke)
   })
@@ -184,6 +184,22 @@ describe('connections', () => {
       execute: () => new Promise((resolve) => setTimeout(resolve, 300)),
     } as unknown as CellService
     const port = await start({ service, connections: { stalledMs: 50 } })
+    expect(answersIn(await exchange(port, get('Connection: close')).ended)[0]?.status).toBe(404)
+  })
+
+  test('that are reset after a CONNECT end nothing but themselves', async () => {
+    const port = await start()
+    const sockets = Array.from({ length: 20 }, () =>
+      exchange(port, 'CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n'),
+    )
+    await Promise.all(
+      sockets.map(async ({ socket, ended }) => {
+        await once(socket, 'data')
+        socket.resetAndDestroy()
+        await ended
+      }),
+    )
+    // The server's side of a reset comes before a connection that is made after it.
     expect(answersIn(await exchange(port, get('Connection: close')).ended)[0]?.status).toBe(404)
   })
 

@@ -6,6 +6,7 @@ import { Victim } from './victim.ts'
 
 const COUNT = Number(process.env['CELLSTORE_TEST_HTTP_FUZZ'] ?? 2_000)
 const AT_ONCE = 32
+const CELL_CHECKED_EVERY = 100
 /** After so long a silence a connection is given up: what was cut short never gets an answer of its own. */
 const SILENCE_MS = 150
 
@@ -30,11 +31,13 @@ test(
   async () => {
     const random = seededRandom('HTTP fuzz')
     const victim = await Victim.start('--rate', '1000000')
-    const mutator = new Mutator(random, victim)
+    let mutator = new Mutator(random, victim)
     const statuses = new Map<string, number>()
     let left = COUNT
     const worker = async () => {
       while (left-- > 0) {
+        if (left % CELL_CHECKED_EVERY === 0 && (await victim.replaceCell()))
+          mutator = new Mutator(random, victim)
         const bytes = Buffer.from(mutator.next(), 'latin1')
         const received = await send(victim.port, bytes)
         const found = received.match(/(?<=^|\r\n|\})HTTP\/1\.1 \d{3}(?= )/g) ?? ['none']
@@ -44,7 +47,13 @@ test(
         expect(received).not.toContain(victim.node.key)
       }
     }
-    await Promise.all(Array.from({ length: AT_ONCE }, worker))
+    try {
+      await Promise.all(Array.from({ length: AT_ONCE }, worker))
+    } catch (error) {
+      // If the node is gone, that is what there is to say.
+      await victim.check()
+      throw error
+    }
     const shown = [...statuses]
       .sort(([a], [b]) => (a < b ? -1 : 1))
       .map(([status, count]) => `${count} ×${status}`)

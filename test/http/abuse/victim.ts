@@ -7,23 +7,26 @@ import { answersIn, exchange } from '../support/wire.ts'
 export class Victim {
   readonly node: ServedNode
   readonly port: number
-  readonly cell: string
+  /** The one that is attacked. */
+  cell: string
+  /** The one that ordinary requests are for. */
+  readonly #neighbour: string
   #probing = true
-  #probes: Promise<void> | undefined
+  #probes: Promise<unknown> | undefined
   /** How long each ordinary request took, from the first byte of its own connection to the last, in milliseconds. */
   readonly times: number[] = []
 
-  private constructor(node: ServedNode, cell: string) {
+  private constructor(node: ServedNode, cell: string, neighbour: string) {
     this.node = node
     this.port = Number(new URL(node.address).port)
     this.cell = cell
+    this.#neighbour = neighbour
   }
 
   static async start(...flags: string[]): Promise<Victim> {
     const node = await new Workplace().serve('--hosts', '1', ...flags)
-    const { body } = await node.request('POST', '/v1/databases')
-    const victim = new Victim(node, String(body['id']))
-    victim.#probes = victim.#probe()
+    const victim = new Victim(node, await newCell(node), await newCell(node))
+    victim.#probes = victim.#probe().catch((error: unknown) => error)
     onTestFinished(() => {
       victim.#probing = false
     })
@@ -40,17 +43,25 @@ export class Victim {
     return `/v1/databases/${this.cell}/kv/${key}`
   }
 
-  /** Whether an entry is there. */
-  async has(key: string): Promise<boolean> {
-    return (await this.node.request('GET', this.kv(key))).status === 200
+  /** An attack may be a well-formed request to delete the cell. @returns whether there is another one now */
+  async replaceCell(): Promise<boolean> {
+    // On a connection of its own: one that is kept for later may just be at its end.
+    const head = this.head('GET', `/v1/databases/${this.cell}`, 'Connection: close')
+    if (answersIn(await exchange(this.port, head).ended)[0]?.status === 200) return false
+    const made = await exchange(this.port, this.head('POST', '/v1/databases', 'Connection: close')).ended
+    this.cell = JSON.parse(answersIn(made)[0]?.body ?? '').id
+    return true
   }
 
   /** Every ordinary request was answered, the node lives, and has logged no bug. @returns what to print */
   async check(): Promise<string> {
     this.#probing = false
-    await this.#probes
+    const failure = await this.#probes
     const { exitCode, signalCode } = this.node.child
-    if (exitCode !== null || signalCode !== null) throw new Error(`The node ended: ${exitCode ?? signalCode}`)
+    if (exitCode !== null || signalCode !== null) {
+      throw new Error(`The node ended: ${exitCode ?? signalCode}: ${this.node.stderr.slice(-4_000)}`)
+    }
+    if (failure !== undefined) throw failure
     const bugs = this.node.stderr.split('\n').filter((line) => /"level":(50|60)/.test(line))
     if (bugs.length > 0) throw new Error(`The node logged ${bugs.length} errors: ${bugs[0]}`)
     const slowest = Math.max(...this.times)
@@ -66,12 +77,17 @@ export class Victim {
         `Content-Length: ${body.length}`,
         'Connection: close',
       ]
-      const received = await exchange(this.port, this.head('PUT', this.kv('probe'), ...headers) + body).ended
+      const head = this.head('PUT', `/v1/databases/${this.#neighbour}/kv/probe`, ...headers)
+      const received = await exchange(this.port, head + body).ended
       if (answersIn(received)[0]?.status !== 200) throw new Error(`An ordinary request got ${received}`)
       this.times.push(performance.now() - started)
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
   }
+}
+
+async function newCell(node: ServedNode): Promise<string> {
+  return String((await node.request('POST', '/v1/databases')).body['id'])
 }
 
 /** Opens a connection and leaves it alone. @returns undefined if there was none to be had */
