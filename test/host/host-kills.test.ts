@@ -1,0 +1,102 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test, vi } from 'vitest'
+import type { CellOperation } from '../../src/host/operations.ts'
+import { type HostedStore, openHostedStore } from '../fixtures/hosted-store.ts'
+import { seededRandom } from '../fixtures/seed.ts'
+import { filesBelow } from '../fixtures/temp-directory.ts'
+
+/** `CELLSTORE_HOST_KILLS` raises it: a thousand take some ten minutes. */
+const KILLS = Number(process.env['CELLSTORE_HOST_KILLS'] ?? 8)
+const MIB = 1_048_576
+
+vi.setConfig({ testTimeout: 60_000 + KILLS * 5_000 })
+
+/** Counts for as long as it is told to. Whatever happens to hosts, each of its operations is answered. */
+async function countUntil(
+  { service }: HostedStore,
+  cells: readonly string[],
+  isOver: () => boolean,
+): Promise<number> {
+  let acknowledged = 0
+  while (!isOver()) {
+    const operations: CellOperation[] = [
+      { op: 'kv.incr', key: 'n' },
+      { op: 'sql', sql: 'UPDATE t SET n = n + 1' },
+      {
+        op: 'batch',
+        operations: [
+          { op: 'kv.incr', key: 'n' },
+          { op: 'sql', sql: 'UPDATE t SET n = n + 1' },
+        ],
+      },
+    ]
+    await Promise.all(cells.flatMap((id) => operations.map((operation) => service.execute(id, operation))))
+    acknowledged += 2
+  }
+  return acknowledged
+}
+
+test.each([
+  ['one cell', 1],
+  ['many cells', 12],
+])(
+  `hosts are killed at any instant under writes to %s: every operation is acknowledged all the same, and done exactly once (invariants 1, 8; ${KILLS} kills)`,
+  async (_what, count) => {
+    const random = seededRandom('kills of hosts')
+    const hosted = await openHostedStore({ service: { hosts: 2 } })
+    const cells = Array.from({ length: count }, () => hosted.store.createCell().id)
+    for (const id of cells) {
+      await hosted.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (n)' })
+      await hosted.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (0)' })
+    }
+    let killed = 0
+    let isOver = false
+    const counters = Promise.all([1, 2].map(() => countUntil(hosted, cells, () => isOver)))
+    const ended = counters.catch(() => {}).then(() => true)
+    while (killed < KILLS) {
+      const turns = random.below(40)
+      for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setTimeout(resolve, 1))
+      if (await Promise.race([ended, false])) break
+      const { hosts } = hosted
+      if (hosts.length < 2) continue
+      process.kill(random.pick(hosts), 'SIGKILL')
+      killed++
+    }
+    isOver = true
+    const acknowledged = (await counters).reduce((sum, each) => sum + each, 0)
+    for (const id of cells) {
+      const entry = await hosted.service.execute(id, { op: 'kv.get', key: 'n' })
+      const { rows } = await hosted.service.execute(id, { op: 'sql', sql: 'SELECT n FROM t' })
+      expect([entry?.value, rows]).toEqual([String(acknowledged), [{ n: acknowledged }]])
+    }
+    console.info(`${killed} hosts killed, ${acknowledged} increments of each of ${count} cells acknowledged`)
+  },
+)
+
+test('a backup and a restore whose host is ended again and again in between are finished, and what was left of them is removed', async () => {
+  const hosted = await openHostedStore({ service: { limits: { holdMs: 60_000 } } })
+  const { service, store } = hosted
+  const { id } = store.createCell()
+  await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+  for (let part = 0; part < 24; part++)
+    await service.execute(id, { op: 'sql', sql: `INSERT INTO t VALUES (randomblob(${MIB}))` })
+  const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum FROM t' } as const
+  const { rows } = await service.execute(id, sum)
+  const spool = path.join(hosted.directory, 'spool')
+  let kills = 0
+  const killOnce = (phase: string) => (event: { phase: string }) => {
+    if (event.phase !== phase || kills >= 2) return
+    kills++
+    for (const pid of hosted.hosts) process.kill(pid, 'SIGKILL')
+  }
+  const { version } = await service.backup(id, 'snapshot', { onProgress: killOnce('read') })
+  expect(kills).toBe(2)
+  await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
+  kills = 0
+  await service.restore(id, { version, onProgress: killOnce('download') })
+  expect(kills).toBe(2)
+  expect((await service.execute(id, sum)).rows).toEqual(rows)
+  await expect.poll(() => (fs.existsSync(spool) ? filesBelow(spool) : [])).toEqual([])
+  expect(filesBelow(hosted.directory).filter((file) => file.includes('incoming'))).toEqual([])
+})
