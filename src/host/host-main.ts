@@ -37,7 +37,7 @@ class HostMain {
         break
       case 'task':
         if (message.record !== undefined) cells.learn(message.task.cellId, message.record)
-        void tasks.run(message.id, message.task)
+        tasks.run(message.id, message.task)
         break
       case 'abort':
         tasks.abort(message.id)

@@ -15,16 +15,27 @@ export class HostTasks {
     this.#send = send
   }
 
-  async run(id: number, task: HostTask): Promise<void> {
+  /**
+   * What can be answered at once is answered before this returns: a batch that comes next may change it, and its messages
+   * are not to overtake the answer.
+   */
+  run(id: number, task: HostTask): void {
     const abort = new AbortController()
-    this.#running.set(id, { cellId: task.cellId, abort })
     try {
-      const value = await this.#perform(id, task, abort.signal)
-      this.#send({ type: 'reply', id, value, error: undefined })
+      const value = this.#perform(id, task, abort.signal)
+      if (!(value instanceof Promise)) {
+        this.#reply(id, value)
+        return
+      }
+      this.#running.set(id, { cellId: task.cellId, abort })
+      void value
+        .then(
+          (result) => this.#reply(id, result),
+          (error) => this.#refuse(id, error),
+        )
+        .finally(() => this.#running.delete(id))
     } catch (error) {
-      this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
-    } finally {
-      this.#running.delete(id)
+      this.#refuse(id, error)
     }
   }
 
@@ -36,7 +47,14 @@ export class HostTasks {
     return [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 
-  /** Synchronous up to its first wait: a question that was asked before a batch is answered before it. */
+  #reply(id: number, value: unknown): void {
+    this.#send({ type: 'reply', id, value, error: undefined })
+  }
+
+  #refuse(id: number, error: unknown): void {
+    this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+  }
+
   #perform(id: number, task: HostTask, signal: AbortSignal): Promise<unknown> | unknown {
     const { local } = this.#cells
     const { cellId } = task

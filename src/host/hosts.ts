@@ -58,7 +58,13 @@ export class Hosts {
     this.#nursery = new HostNursery(parts)
     const epoch = randomBytes(8).toString('hex')
     let batches = 0
-    this.#context = { clock, bounds, record, nextBatchName: () => `${epoch}.${++batches}` }
+    this.#context = {
+      clock,
+      bounds,
+      record,
+      nextBatchName: () => `${epoch}.${++batches}`,
+      putBack: (operations) => this.#putBack(operations),
+    }
     this.#homes = Array.from({ length: count }, () => this.#newLane())
     this.#apart = new ApartLanes({
       clock,
@@ -189,7 +195,10 @@ export class Hosts {
 
   /** What waits at the cell's home goes with it. */
   #setApart(cellId: string): void {
-    this.#apart.set(cellId).putBack(this.#homeOf(cellId).queue.takeCell(cellId))
+    const lane = this.#apart.set(cellId)
+    const { operations, provisional } = this.#homeOf(cellId).giveUp(cellId)
+    for (const each of provisional) lane.resolve(each)
+    lane.putBack(operations)
   }
 
   #lost(lane: Lane, lost: LostHost): void {

@@ -13,6 +13,8 @@ export interface LaneContext {
   record(cellId: string): CellRecord | undefined
   /** Unique among all batches of all nodes. */
   nextBatchName(): string
+  /** Has operations run again, each where its cell is now. */
+  putBack(operations: readonly QueuedOperation[]): void
 }
 
 /** Why a node ends a host. */
@@ -131,6 +133,13 @@ export class Lane {
     if (this.#host !== undefined) this.#ask(this.#host, provisional)
   }
 
+  /** The cell is another lane's from here on. @returns what waits for it here, and what is still to be found out of it */
+  giveUp(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
+    const provisional = [...this.#unresolved].filter((each) => each.cellId === cellId)
+    for (const each of provisional) this.#unresolved.delete(each)
+    return { operations: this.queue.takeCell(cellId), provisional }
+  }
+
   /** @throws `HostEnded`, the signal's reason, and what the task throws */
   async runTask<T extends HostTask>(task: T, options: TaskOptions = {}): Promise<HostTaskResults[T['task']]> {
     const isHere = this.#host !== undefined && !this.#stopping
@@ -241,7 +250,7 @@ export class Lane {
         this.#unresolved.delete(provisional)
         if (wasCommitted(transaction, last))
           for (const [operation, outcome] of outcomes) operation.settle(outcome)
-        else this.putBack(outcomes.map(([operation]) => operation))
+        else this.#context.putBack(outcomes.map(([operation]) => operation))
       },
       (error) => {
         if (error instanceof HostEnded) return

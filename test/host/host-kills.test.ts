@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import type { CellOperation } from '../../src/host/operations.ts'
+import { until } from '../cli/support/workplace.ts'
 import { type HostedStore, openHostedStore } from '../fixtures/hosted-store.ts'
 import { seededRandom } from '../fixtures/seed.ts'
 import { filesBelow } from '../fixtures/temp-directory.ts'
@@ -12,29 +13,30 @@ const MIB = 1_048_576
 
 vi.setConfig({ testTimeout: 60_000 + KILLS * 5_000 })
 
-/** Counts for as long as it is told to. Whatever happens to hosts, each of its operations is answered. */
-async function countUntil(
-  { service }: HostedStore,
-  cells: readonly string[],
-  isOver: () => boolean,
-): Promise<number> {
-  let acknowledged = 0
-  while (!isOver()) {
-    const operations: CellOperation[] = [
-      { op: 'kv.incr', key: 'n' },
-      { op: 'sql', sql: 'UPDATE t SET n = n + 1' },
-      {
-        op: 'batch',
-        operations: [
-          { op: 'kv.incr', key: 'n' },
-          { op: 'sql', sql: 'UPDATE t SET n = n + 1' },
-        ],
-      },
-    ]
-    await Promise.all(cells.flatMap((id) => operations.map((operation) => service.execute(id, operation))))
-    acknowledged += 2
+/** Writers that count in each of some cells. Whatever happens to hosts, each of their operations is answered. */
+class Counters {
+  readonly #hosted: HostedStore
+  readonly #cells: readonly string[]
+  /** Increments of each cell. */
+  acknowledged = 0
+  isOver = false
+
+  constructor(hosted: HostedStore, cells: readonly string[]) {
+    this.#hosted = hosted
+    this.#cells = cells
   }
-  return acknowledged
+
+  async run(): Promise<void> {
+    const { service } = this.#hosted
+    const incr = { op: 'kv.incr', key: 'n' } as const
+    const update = { op: 'sql', sql: 'UPDATE t SET n = n + 1' } as const
+    const operations: CellOperation[] = [incr, update, { op: 'batch', operations: [incr, update] }]
+    while (!this.isOver) {
+      const all = this.#cells.flatMap((id) => operations.map((operation) => service.execute(id, operation)))
+      await Promise.all(all)
+      this.acknowledged += 2
+    }
+  }
 }
 
 test.each([
@@ -50,27 +52,23 @@ test.each([
       await hosted.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (n)' })
       await hosted.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (0)' })
     }
-    let killed = 0
-    let isOver = false
-    const counters = Promise.all([1, 2].map(() => countUntil(hosted, cells, () => isOver)))
-    const ended = counters.catch(() => {}).then(() => true)
-    while (killed < KILLS) {
-      const turns = random.below(40)
-      for (let turn = 0; turn < turns; turn++) await new Promise((resolve) => setTimeout(resolve, 1))
-      if (await Promise.race([ended, false])) break
-      const { hosts } = hosted
-      if (hosts.length < 2) continue
-      process.kill(random.pick(hosts), 'SIGKILL')
-      killed++
+    const counters = new Counters(hosted, cells)
+    const writers = [counters.run(), counters.run()]
+    for (let kill = 0; kill < KILLS; kill++) {
+      const goal = counters.acknowledged + 2 * random.below(6)
+      await until(() => counters.acknowledged > goal && hosted.hosts.length >= 2, 'the writers get on')
+      await new Promise((resolve) => setTimeout(resolve, random.below(20)))
+      process.kill(random.pick(hosted.hosts), 'SIGKILL')
     }
-    isOver = true
-    const acknowledged = (await counters).reduce((sum, each) => sum + each, 0)
+    counters.isOver = true
+    await Promise.all(writers)
+    const { acknowledged } = counters
     for (const id of cells) {
       const entry = await hosted.service.execute(id, { op: 'kv.get', key: 'n' })
       const { rows } = await hosted.service.execute(id, { op: 'sql', sql: 'SELECT n FROM t' })
       expect([entry?.value, rows]).toEqual([String(acknowledged), [{ n: acknowledged }]])
     }
-    console.info(`${killed} hosts killed, ${acknowledged} increments of each of ${count} cells acknowledged`)
+    console.info(`${KILLS} hosts killed, ${acknowledged} increments of each of ${count} cells acknowledged`)
   },
 )
 

@@ -86,7 +86,7 @@ test('a host that fails says why in the node’s log, and ends', async () => {
   await host.ended
   await expect(host.ready).rejects.toThrow()
   expect(said).toMatchObject([
-    { type: 'log', level: 'error', fields: { err: { message: expect.stringContaining('open') } } },
+    { type: 'log', level: 'error', err: { message: expect.stringContaining('open') } },
   ])
 })
 

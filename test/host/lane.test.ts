@@ -68,6 +68,7 @@ function newLane() {
     bounds,
     record: () => undefined,
     nextBatchName: () => `b${++names}`,
+    putBack: () => {},
   }
   return { lost, lane: new Lane(context, (_lane, each) => lost.push(each)) }
 }
