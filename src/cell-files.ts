@@ -32,7 +32,8 @@ export class CellFiles {
 
   /** Removes all that is here of a cell. It is closed, or was never opened. */
   remove(id: string): void {
-    fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true })
+    // Another program that has just looked at the database makes files beside it, while they are being removed.
+    fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true, maxRetries: 8, retryDelay: 1 })
   }
 
   exists(id: string): boolean {
