@@ -13,12 +13,21 @@ process.stdin.once('end', () => {
 
 let reads = 0
 while (!stopped) {
-  for (const name of fs.readdirSync(directory, { recursive: true })) {
-    if (/(^|\/)(cell|catalog)\.db$/.test(String(name)) && !stopped) read(path.join(directory, String(name)))
+  for (const name of names()) {
+    if (/(^|\/)(cell|catalog)\.db$/.test(name) && !stopped) read(path.join(directory, name))
     await setImmediate()
   }
 }
 process.stdout.write(`${reads}\n`)
+
+function names(): string[] {
+  try {
+    return fs.readdirSync(directory, { recursive: true }).map(String)
+  } catch {
+    // A cell's folder was removed just now.
+    return []
+  }
+}
 
 function read(file: string): void {
   try {
