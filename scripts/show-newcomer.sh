@@ -101,7 +101,8 @@ start() {
   done
   cat "$folder/$1.out"
   address=$(sed -n 's/.* serves on \(http:[^ ]*\)$/\1/p' "$folder/$1.out")
-  node_pid=$(sed -n 's/.*"pid":\([0-9]*\).*/\1/p' "$CELLSTORE_DATA_DIR/owner.json")
+  # Its own pid comes first in that file, before its hosts'.
+  node_pid=$(sed -n 's/^{"pid":\([0-9]*\).*/\1/p' "$CELLSTORE_DATA_DIR/owner.json")
 }
 
 # request METHOD PATH [JSON]: sends it as a person would, and shows the answer.
