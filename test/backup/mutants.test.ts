@@ -188,8 +188,7 @@ async function tryMutants(random: Random, count: number): Promise<void> {
     await setImmediate()
   }
   console.info(`of ${count} mutants ${outcomes.refused} were refused, ${outcomes.exact} restored exactly`)
-  // Chance may pick bytes that nothing depends on; most it can't.
-  expect(outcomes.refused).toBeGreaterThan(count * 0.75)
+  expect(outcomes.refused).toBeGreaterThan(count * 0.9)
 }
 
 /** Cut, flipped, swapped, doubled and padded at each part of the format. */
@@ -273,7 +272,9 @@ function randomMutant(random: Random, objects: readonly Buffer[], link: number):
       return [`${length} bytes of noise at ${at}`, Buffer.concat([head, noise, tail])]
     }
     case 6: {
-      const other = objects[random.below(objects.length)] as Buffer
+      // Never as itself: that would be no mutant.
+      const step = 1 + random.below(objects.length - 1)
+      const other = objects[(link + step) % objects.length] as Buffer
       return [
         `goes on as another object at ${at}`,
         Buffer.concat([head, other.subarray(Math.min(at, other.length))]),
