@@ -185,6 +185,16 @@ export class CellDatabase {
     }
   }
 
+  /** Runs several reads of the engine's own in one transaction: they see one state, and cost one lock. */
+  read<T>(work: () => T): T {
+    this.assertUsable()
+    try {
+      return this.#transactions.read(work)
+    } catch (error) {
+      throw this.#failureOrOwn(error)
+    }
+  }
+
   /** Joins the next group commit; resolves with what `work` returns once it is committed. See {@link GroupCommit}. */
   async commit<T>(work: () => T): Promise<T> {
     this.assertUsable()

@@ -8,6 +8,8 @@ export interface GroupTarget {
   /** Leaves no transaction open, whatever state it was in. */
   rollback(): void
   savepoint<T>(work: () => T): T
+  /** The same for work that leaves nothing behind when it fails. */
+  unguarded<T>(work: () => T): T
   /** One piece of work in a transaction of its own. */
   run<T>(work: () => T): T
 }
@@ -17,6 +19,8 @@ export type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown
 
 /** A piece of work that may share a transaction, and so an fsync, with others. */
 export interface GroupWork {
+  /** It leaves nothing behind when it fails, so that it needs no savepoint. */
+  readonly isAtomic?: boolean
   /** May run a second time, when a neighbour ended the whole transaction; so it must do nothing but touch the cell. */
   run(): unknown
   /** Called once, when the outcome is final: what succeeded is committed. Must not throw. */
@@ -108,7 +112,7 @@ class Group {
   commit(group: readonly GroupWork[]): void {
     let rest = group
     try {
-      while (rest.length > 1 && this.#target.canShare()) rest = this.#commitTogether(rest)
+      while (rest.length > 1) rest = this.#commitTogether(rest)
     } catch (error) {
       for (const work of rest) this.#settle(work, { ok: false, error })
       return
@@ -123,6 +127,7 @@ class Group {
   #commitTogether(group: readonly GroupWork[]): readonly GroupWork[] {
     const target = this.#target
     target.begin()
+    if (!this.#canShare()) return this.#oneByOne(group)
     const outcomes: Outcome[] = []
     for (const work of group) {
       outcomes.push(this.#run(work))
@@ -146,6 +151,23 @@ class Group {
     return rest
   }
 
+  /** Asked inside the transaction, where it costs no lock of its own. */
+  #canShare(): boolean {
+    try {
+      return this.#target.canShare()
+    } catch (error) {
+      this.#target.rollback()
+      throw error
+    }
+  }
+
+  /** Each in a transaction of its own, in place of the one that was opened for all. */
+  #oneByOne(group: readonly GroupWork[]): readonly GroupWork[] {
+    this.#target.rollback()
+    for (const work of group) this.#settleAlone(work)
+    return []
+  }
+
   /**
    * One piece of work ended the whole transaction, and those before it are undone with it. Its neighbours must not
    * notice: those before it are run again together, then it alone, and the rest goes on.
@@ -158,8 +180,10 @@ class Group {
   }
 
   #run(work: GroupWork): Outcome {
+    const run = () => work.run()
     try {
-      return { ok: true, value: this.#target.savepoint(() => work.run()) }
+      const value = work.isAtomic === true ? this.#target.unguarded(run) : this.#target.savepoint(run)
+      return { ok: true, value }
     } catch (error) {
       return { ok: false, error }
     }

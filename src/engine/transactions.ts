@@ -20,6 +20,7 @@ const DEFERRED_KEYS =
   "SELECT 1 FROM main.sqlite_schema WHERE type = 'table' AND sql LIKE '%deferred%' LIMIT 1"
 
 type ControlSql =
+  | 'BEGIN'
   | 'BEGIN IMMEDIATE'
   | 'COMMIT'
   | 'ROLLBACK'
@@ -91,6 +92,20 @@ export class Transactions {
     return value
   }
 
+  /** Runs what only reads in one transaction, so that all of it costs one lock; inside another, just there. */
+  read<T>(work: () => T): T {
+    if (this.#depth > 0) return work()
+    this.#events.assertSound()
+    this.#exec('BEGIN')
+    this.#depth = 1
+    try {
+      return work()
+    } finally {
+      if (this.inTransaction) this.#exec('COMMIT')
+      this.#leave()
+    }
+  }
+
   /** Runs `work` in a savepoint of the open transaction. */
   savepoint<T>(work: () => T): T {
     this.#exec('SAVEPOINT nested')
@@ -104,6 +119,22 @@ export class Transactions {
       this.#undoSavepoint()
       throw error
     } finally {
+      this.#leave()
+    }
+  }
+
+  /**
+   * Runs `work` in the open transaction with no savepoint of its own, for what leaves nothing behind when it fails: a single
+   * statement, which SQLite undoes by itself. Two statements less.
+   */
+  unguarded<T>(work: () => T): T {
+    this.#depth++
+    try {
+      const value = work()
+      if (!this.inTransaction) throw transactionEnded()
+      return value
+    } finally {
+      if (!this.inTransaction) this.#setLost(true)
       this.#leave()
     }
   }

@@ -6,9 +6,13 @@ import type { LocalCells } from '../local-cells.ts'
 import { rowsBytes } from './answer-size.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
 import type { CellOperation } from './operations.ts'
-import type { BatchCell, FromHost, WireOutcome } from './protocol.ts'
+import type { Outbox } from './outbox.ts'
+import type { BatchCell, WireOutcome } from './protocol.ts'
 import { noteTransaction, transactionName } from './transaction-note.ts'
 import { toWireError } from './wire-error.ts'
+
+/** Reads that take little and answer with little. */
+const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
 
 /** Operations whose results can be large: they are sent before the next is run. */
 const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
@@ -24,22 +28,16 @@ const GROUP_RESULT_BYTES = 33_554_432
 export class BatchRunner {
   readonly #cells: LocalCells
   readonly #context: ApplyContext
-  /** Writes at once: what was sent before a kill has left. */
-  readonly #send: (message: FromHost) => void
+  readonly #out: Outbox
   readonly #handles: StatementCache<Cell>
   #transactions = 0
   /** The node takes it that a statement is running. */
   #isAnnounced = false
 
-  constructor(
-    cells: LocalCells,
-    context: ApplyContext,
-    openCellsMax: number,
-    send: (message: FromHost) => void,
-  ) {
+  constructor(cells: LocalCells, context: ApplyContext, openCellsMax: number, out: Outbox) {
     this.#cells = cells
     this.#context = context
-    this.#send = send
+    this.#out = out
     this.#handles = new StatementCache(openCellsMax)
   }
 
@@ -50,13 +48,16 @@ export class BatchRunner {
     const unsynced: Promise<void>[] = []
     let first = 0
     for (const { cellId, operations } of cells) {
-      const answers = new Answers(this.#send)
+      const answers = new Answers(this.#out)
       const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
       if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
       first += operations.length
     }
-    if (unsynced.length > 0) await Promise.all(unsynced)
-    this.#send({ type: 'done' })
+    if (unsynced.length > 0) {
+      this.#out.flush()
+      await Promise.all(unsynced)
+    }
+    this.#out.send({ type: 'done' })
   }
 
   /** @returns the cell's database, if it could be opened */
@@ -64,13 +65,16 @@ export class BatchRunner {
     const changes: [index: number, operation: CellOperation][] = []
     let database: CellDatabase | undefined
     try {
-      if (this.#cells.pool.peek(cellId) === undefined) this.#send({ type: 'upkeep' })
+      if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep' })
       database = this.#cells.pool.open(cellId)
       const cell = this.#cell(cellId)
+      const lookups: [index: number, operation: CellOperation][] = []
       for (const [i, operation] of operations.entries()) {
         if (mayChange(operation)) changes.push([first + i, operation])
+        else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
         else this.#read(cell, operation, first + i, answers)
       }
+      if (lookups.length > 0) this.#lookUp(cell, database, lookups, answers)
       if (changes.length > 0) this.#change({ name, cell, database, changes, answers, syncsLater })
     } catch (error) {
       // The cell can't be used at all; what was answered before stays answered.
@@ -79,6 +83,20 @@ export class BatchRunner {
     }
     answers.flush()
     return database
+  }
+
+  /** All in one look at the file: each by itself would lock it and unlock it again. */
+  #lookUp(
+    cell: Cell,
+    database: CellDatabase,
+    lookups: readonly [index: number, operation: CellOperation][],
+    answers: Answers,
+  ): void {
+    const lookUp = () => {
+      for (const [index, operation] of lookups) this.#read(cell, operation, index, answers)
+    }
+    if (lookups.length > 1) database.read(lookUp)
+    else lookUp()
   }
 
   #read(cell: Cell, operation: CellOperation, index: number, answers: Answers): void {
@@ -94,7 +112,8 @@ export class BatchRunner {
   #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
     answers.flush()
     const works = changes.map(
-      ([index, operation]) => new Change(index, () => this.#apply(cell, operation, index), answers),
+      ([index, operation]) =>
+        new Change(index, operation, () => this.#apply(cell, operation, index), answers),
     )
     let transaction = ''
     let bytes = 0
@@ -119,8 +138,8 @@ export class BatchRunner {
   #apply(cell: Cell, operation: CellOperation, index: number): unknown {
     // Only these can take long. All others are bounded by what they touch, and their time is not a statement's.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
-    if (isStatement) this.#send({ type: 'started', index })
-    else if (this.#isAnnounced) this.#send({ type: 'upkeep' })
+    if (isStatement) this.#out.send({ type: 'started', index })
+    else if (this.#isAnnounced) this.#out.send({ type: 'upkeep' })
     this.#isAnnounced = isStatement
     return applyOperation(cell, operation, this.#context)
   }
@@ -156,11 +175,14 @@ interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
 /** A change on its way through a group. */
 class Change implements GroupWork {
   readonly index: number
+  readonly isAtomic: boolean
   readonly run: () => unknown
   readonly #answers: Answers
 
-  constructor(index: number, run: () => unknown, answers: Answers) {
+  constructor(index: number, { op }: CellOperation, run: () => unknown, answers: Answers) {
     this.index = index
+    // What the KV part does is one statement, or sees to itself.
+    this.isAtomic = op.startsWith('kv.')
     this.run = run
     this.#answers = answers
   }
@@ -172,15 +194,15 @@ class Change implements GroupWork {
 
 /** The answers of one cell's operations, on their way out. */
 class Answers {
-  readonly #send: (message: FromHost) => void
+  readonly #out: Outbox
   readonly #given = new Set<number>()
   #waiting: WireOutcome[] = []
   /** Sent already, and counting once their transaction is committed. */
   #provisional: number[] = []
   readonly #unsynced: { transaction: string; indexes: number[] }[] = []
 
-  constructor(send: (message: FromHost) => void) {
-    this.#send = send
+  constructor(out: Outbox) {
+    this.#out = out
   }
 
   has(index: number): boolean {
@@ -197,14 +219,14 @@ class Answers {
     this.flush()
     this.#provisional = changes.map(({ index }) => index)
     const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
-    this.#send({ type: 'results', outcomes: encoded, transaction })
+    this.#out.send({ type: 'results', outcomes: encoded, transaction })
   }
 
   /** @param syncsLater its fsync is still to come */
   committed(transaction: string, syncsLater: boolean): void {
     for (const index of this.#provisional) this.#given.add(index)
     if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
-    else this.#send({ type: 'committed', transaction })
+    else this.#out.post({ type: 'committed', transaction })
   }
 
   get hasUnsynced(): boolean {
@@ -215,7 +237,7 @@ class Answers {
   async sync(database: CellDatabase): Promise<void> {
     try {
       await database.syncLog()
-      for (const { transaction } of this.#unsynced) this.#send({ type: 'committed', transaction })
+      for (const { transaction } of this.#unsynced) this.#out.send({ type: 'committed', transaction })
     } catch (error) {
       for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
         this.add(index, { ok: false, error })
@@ -225,7 +247,7 @@ class Answers {
 
   flush(): void {
     if (this.#waiting.length === 0) return
-    this.#send({ type: 'results', outcomes: this.#waiting, transaction: undefined })
+    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined })
     this.#waiting = []
   }
 }
@@ -244,5 +266,6 @@ function resultBytes(outcome: Outcome | undefined): number {
 }
 
 function encode(index: number, outcome: Outcome): WireOutcome {
-  return outcome.ok ? [index, outcome.value] : [index, undefined, toWireError(outcome.error)]
+  if (!outcome.ok) return [index, undefined, toWireError(outcome.error)]
+  return outcome.value === undefined ? [index] : [index, outcome.value]
 }

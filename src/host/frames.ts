@@ -1,21 +1,50 @@
 import { DefaultSerializer, deserialize } from 'node:v8'
+import { isExactInJson } from './json-exactness.ts'
 
 /**
- * Messages between a node and its hosts: a length in four bytes, then the value as the structured clone algorithm writes
- * it, so that blobs, big integers and `undefined` arrive as they were. Both ends are always of one build.
+ * Messages between a node and its hosts: a length in four bytes, one byte for the encoding, then the message. What JSON
+ * holds without loss goes as JSON, which is several times faster for the small messages that make up the traffic; all
+ * else as the structured clone algorithm writes it, so that blobs and big integers arrive as they were. Both ends are
+ * always of one build.
  */
 
 const LENGTH_BYTES = 4
+const HEAD_BYTES = LENGTH_BYTES + 1
+const JSON_TEXT = 0
+const CLONE = 1
 
+/** A property that is `undefined` may arrive as none. */
 export function encodeFrame(message: unknown): Buffer {
+  return isExactInJson(message) ? encodeText(JSON.stringify(message)) : encodeClone(message)
+}
+
+function encodeText(json: string): Buffer {
+  const length = Buffer.byteLength(json)
+  const frame = Buffer.allocUnsafe(HEAD_BYTES + length)
+  frame.write(json, HEAD_BYTES)
+  return withHead(frame, JSON_TEXT)
+}
+
+function encodeClone(message: unknown): Buffer {
   const serializer = new DefaultSerializer()
   // In one buffer from the start: answers can be large.
-  serializer.writeRawBytes(Buffer.alloc(LENGTH_BYTES))
+  serializer.writeRawBytes(Buffer.alloc(HEAD_BYTES))
   serializer.writeHeader()
   serializer.writeValue(message)
-  const frame = serializer.releaseBuffer()
+  return withHead(serializer.releaseBuffer(), CLONE)
+}
+
+function withHead(frame: Buffer, encoding: number): Buffer {
   frame.writeUInt32LE(frame.length - LENGTH_BYTES, 0)
+  frame[LENGTH_BYTES] = encoding
   return frame
+}
+
+function decode(bytes: Buffer, start: number, end: number): unknown {
+  const isText = bytes[start] === JSON_TEXT
+  return isText
+    ? JSON.parse(bytes.toString('utf8', start + 1, end))
+    : deserialize(bytes.subarray(start + 1, end))
 }
 
 /** Puts messages together again from a stream of bytes. */
@@ -42,11 +71,11 @@ export class FrameReader {
   #take(bytes: Buffer): number {
     let at = 0
     while (bytes.length - at >= LENGTH_BYTES) {
-      const end = at + LENGTH_BYTES + bytes.readUInt32LE(at)
+      const start = at + LENGTH_BYTES
+      const end = start + bytes.readUInt32LE(at)
       if (end > bytes.length) break
-      const body = bytes.subarray(at + LENGTH_BYTES, end)
       at = end
-      this.#onMessage(deserialize(body))
+      this.#onMessage(decode(bytes, start, end))
     }
     return at
   }

@@ -6,10 +6,11 @@ import type { CellRecord } from '../engine/cell-registry.ts'
 import { joinHosts } from '../engine/hosts-lock.ts'
 import type { Log } from '../engine/log.ts'
 import { BatchRunner } from './batch-runner.ts'
-import { encodeFrame, FrameReader } from './frames.ts'
+import { FrameReader } from './frames.ts'
 import { HostCells } from './host-cells.ts'
 import { HostTasks } from './host-tasks.ts'
-import { ANSWERS_FD, type FromHost, type HostSettings, REQUESTS_FD, type ToHost } from './protocol.ts'
+import { Outbox } from './outbox.ts'
+import { ANSWERS_FD, type HostSettings, REQUESTS_FD, type ToHost } from './protocol.ts'
 import { fromWireError, toWireError } from './wire-error.ts'
 
 /**
@@ -25,7 +26,7 @@ class HostMain {
   handle(message: ToHost): void {
     if (message.type === 'settings') {
       this.#start(message.settings)
-      send({ type: 'ready' })
+      out.send({ type: 'ready' })
       return
     }
     const { cells, batches, tasks } = this.#started
@@ -56,16 +57,16 @@ class HostMain {
     // Whoever owns the store next waits for the lock just taken, unless it was first: then the node is gone already.
     if (process.ppid !== settings.nodePid) die()
     const cells = new HostCells(settings, log, {
-      changed: (cellId) => send({ type: 'changed', cellId }),
-      expiry: () => send({ type: 'expiry' }),
+      changed: (cellId) => out.send({ type: 'changed', cellId }),
+      expiry: () => out.send({ type: 'expiry' }),
       restored: (cellId, manifest) => this.#askToRecord(cellId, manifest),
     })
     const { sqlPolicy, answerBytesMax } = settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
     this.#parts = {
       cells,
-      batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, send),
-      tasks: new HostTasks(cells, send),
+      batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, out),
+      tasks: new HostTasks(cells, (message) => out.send(message)),
     }
   }
 
@@ -82,7 +83,7 @@ class HostMain {
         if (error === undefined) resolve(record)
         else reject(fromWireError(error))
       })
-      send({ type: 'restored', id, cellId, manifest })
+      out.send({ type: 'restored', id, cellId, manifest })
     })
   }
 
@@ -98,16 +99,15 @@ function die(): void {
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Blocks until the message has left: what was sent before a kill arrives. A node that is gone ends the host at once. */
-function send(message: FromHost): void {
-  const frame = encodeFrame(message)
+/** Blocks until the bytes have left. A node that is gone ends the host at once. */
+const out = new Outbox((bytes) => {
   try {
-    for (let at = 0; at < frame.length; ) at += fs.writeSync(ANSWERS_FD, frame, at)
+    for (let at = 0; at < bytes.length; ) at += fs.writeSync(ANSWERS_FD, bytes, at)
   } catch {
     // Nothing may be committed that nobody can be told of (invariant 2).
     die()
   }
-}
+})
 
 const log: Log = {
   info: (fields, message) => sendLog('info', fields, message),
@@ -117,7 +117,13 @@ const log: Log = {
 
 function sendLog(level: keyof Log, fields: object, message: string): void {
   const { err, ...rest } = fields as { err?: unknown }
-  send({ type: 'log', level, fields: rest, err: err === undefined ? undefined : toWireError(err), message })
+  out.send({
+    type: 'log',
+    level,
+    fields: rest,
+    err: err === undefined ? undefined : toWireError(err),
+    message,
+  })
 }
 
 // The node tells its hosts when to end; a signal to the whole process group must not cut that short.

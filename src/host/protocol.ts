@@ -81,7 +81,7 @@ export type ToHost =
 
 /** An operation's place in its batch, and what came of it. */
 export type WireOutcome =
-  | [index: number, value: unknown]
+  | [index: number, value?: unknown]
   | [index: number, value: undefined, error: WireError]
 
 export type FromHost =

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { encodeFrame, FrameReader } from '../../src/host/frames.ts'
+import { isExactInJson } from '../../src/host/json-exactness.ts'
 import { seededRandom } from '../fixtures/seed.ts'
 
 const MESSAGES: unknown[] = [
@@ -7,6 +8,10 @@ const MESSAGES: unknown[] = [
   { n: 2n ** 63n, blob: new Uint8Array([0, 1, 255]), nothing: undefined, null: null, date: 1.5 },
   { text: 'é🂡\u0000', long: 'x'.repeat(200_000), list: [1, [2, { three: 3 }]] },
   '',
+  [-0, 0, Number.NaN, Number.POSITIVE_INFINITY, 1e300, 2 ** 53],
+  [undefined, null],
+  { half: '\ud800', list: [{ key: '\u2028', n: -1 }] },
+  JSON.parse('{"__proto__": 1, "toJSON": "a string"}'),
   { blobs: [new Uint8Array(0), new Uint8Array(100_000).fill(7)] },
 ]
 
@@ -24,4 +29,20 @@ test('messages arrive as they were, however the stream of bytes is cut', () => {
     }
     expect(arrived).toEqual(MESSAGES)
   }
+})
+
+test.each([
+  [0, true],
+  [-0, false],
+  [Number.NaN, false],
+  [1n, false],
+  [undefined, false],
+  [{ a: undefined, b: [true, null, ''] }, true],
+  [[undefined], false],
+  [new Date(0), false],
+  [new Map(), false],
+  [new Uint8Array(1), false],
+  [{ deep: [{ down: new Uint8Array(1) }] }, false],
+])('%o goes as JSON only if it comes out of it as it was: %s', (value, isExact) => {
+  expect(isExactInJson(value)).toBe(isExact)
 })

@@ -7,9 +7,10 @@ import type { Outcome } from '../../src/engine/group-commit.ts'
 import { LocalState } from '../../src/engine/local-state.ts'
 import { Batch } from '../../src/host/batch.ts'
 import { BatchRunner } from '../../src/host/batch-runner.ts'
+import { FrameReader } from '../../src/host/frames.ts'
 import type { BatchMessage } from '../../src/host/host.ts'
 import type { QueuedOperation } from '../../src/host/operation-queue.ts'
-import type { FromHost } from '../../src/host/protocol.ts'
+import { Outbox } from '../../src/host/outbox.ts'
 import { provenTransaction, wasCommitted } from '../../src/host/transaction-note.ts'
 import { LocalCells } from '../../src/local-cells.ts'
 import { resolveSettings } from '../../src/settings.ts'
@@ -22,7 +23,8 @@ class Host {
   readonly #state: LocalState
   readonly #runner: BatchRunner
   #batches = 0
-  onMessage: (message: FromHost) => void = () => {}
+  /** Told of what leaves the host at once. */
+  onWrite: (messages: BatchMessage[]) => void = () => {}
 
   constructor(directory: string) {
     this.directory = directory
@@ -39,7 +41,12 @@ class Host {
       expiryNoted: () => {},
     })
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
-    this.#runner = new BatchRunner(this.cells, context, 10, (message) => this.onMessage(message))
+    const out = new Outbox((bytes) => {
+      const messages: BatchMessage[] = []
+      new FrameReader((message) => messages.push(message as BatchMessage)).push(bytes)
+      this.onWrite(messages)
+    })
+    this.#runner = new BatchRunner(this.cells, context, 10, out)
     onTestFinished(() => this.close())
   }
 
@@ -105,7 +112,9 @@ async function recover(place: string, cells: Told[][], messages: readonly BatchM
     .map((operations) => operations.filter((each) => again.includes(each)))
     .filter(({ length }) => length > 0)
   const second = new Batch(rest, 0)
-  next.onMessage = (message) => void second.take(message as BatchMessage, 0)
+  next.onWrite = (messages) => {
+    for (const message of messages) second.take(message, 0)
+  }
   if (rest.length > 0) await next.run(rest)
   return next
 }
@@ -152,7 +161,7 @@ test.each<[what: string, cells: string[][], keys: boolean]>([
     false,
   ],
 ])(
-  'a host can be killed after any message of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
+  'a host can be killed before and after all that it writes of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
   async (_what, texts, keys) => {
     const home = tempDirectory('cellstore-kill')
     const first = new Host(path.join(home, 'first'))
@@ -163,24 +172,28 @@ test.each<[what: string, cells: string[][], keys: boolean]>([
     }
     const wanted = Object.fromEntries(texts.map((each, i) => [ids[i] as string, each]))
     const messages: BatchMessage[] = []
-    /** The files as a kill right after each message would leave them. */
-    const places: string[] = []
-    first.onMessage = (message) => {
-      const place = path.join(home, `after-${messages.length}`)
+    /** The files as a kill would leave them, and how many messages have left by then. */
+    const kills: { place: string; told: number }[] = []
+    const copyFiles = () => {
+      const place = path.join(home, `kill-${kills.length}`)
       // By another process: closing a file here would drop the locks on it (invariant 4).
       execFileSync('cp', ['-r', first.directory, place])
-      messages.push(message as BatchMessage)
-      places.push(place)
+      kills.push({ place, told: messages.length })
+    }
+    first.onWrite = (written) => {
+      copyFiles()
+      messages.push(...written)
+      copyFiles()
     }
     await first.run(operationsOf(wanted))
     first.close()
     expect(messages.length).toBeGreaterThan(3)
-    for (const [at, place] of places.entries()) {
+    for (const { place, told } of kills) {
       for (const file of fs.readdirSync(place, { recursive: true, encoding: 'utf8' }))
         if (file.endsWith('-shm')) fs.rmSync(path.join(place, file))
       const cells = operationsOf(wanted)
-      const next = await recover(place, cells, messages.slice(0, at + 1))
-      const ofMessage = `killed after message ${at}, ${messages[at]?.type}`
+      const next = await recover(place, cells, messages.slice(0, told))
+      const ofMessage = `killed in ${path.basename(place)}, after ${told} messages, the last ${messages[told - 1]?.type}`
       for (const operations of cells) {
         for (const { operation, outcomes } of operations as (Told & { operation: { sql: string } })[]) {
           const fails = /one VALUES \(1\)|child/.test(operation.sql)

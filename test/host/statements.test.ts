@@ -34,7 +34,7 @@ async function countsOf({ service }: HostedStore, cells: readonly string[]): Pro
 /** Until a host has used so much time of a processor that it can only be a statement. */
 async function untilOneIsBusy(hosted: HostedStore): Promise<void> {
   const before = new Map(hosted.hosts.map((pid) => [pid, processorMs(pid)]))
-  const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? Number.POSITIVE_INFINITY) > 200
+  const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? Number.POSITIVE_INFINITY) > 500
   await expect.poll(() => hosted.hosts.some(isBusy), { timeout: 20_000 }).toBe(true)
 }
 
