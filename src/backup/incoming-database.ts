@@ -1,5 +1,6 @@
 import { assertReadable, findDamage } from '../engine/quick-check.ts'
 import { type Connection, openConnection } from '../engine/sqlite.ts'
+import { isSqliteError } from '../engine/sqlite-errors.ts'
 import { CellError } from '../errors.ts'
 import { corrupt, localFailure } from './backup-errors.ts'
 
@@ -49,8 +50,9 @@ function withDatabase(file: string, member: string, work: (connection: Connectio
       connection.close()
     }
   } catch (error) {
-    // A full disk is not the backup's fault.
-    if (localFailure(error) !== undefined) throw error
+    // A full disk is not the backup's fault, and only SQLite finds damage.
+    const isFinding = error instanceof CellError || isSqliteError(error)
+    if (localFailure(error) !== undefined || !isFinding) throw error
     // Nor is a disk that does not give what was just written to it.
     assertReadable(file)
     if (error instanceof CellError) throw error

@@ -24,14 +24,16 @@ test.skipIf(noStrace !== undefined)(
     expect(await restoreWith(place, root, undefined, output)).toBe('restored, new')
     const all = faultsOf(await callsByName(output))
     const chosen = sampleFaults(all, CELLSTORE_RESTORE_FAULTS, random)
-    const outcomes: Record<string, number> = {}
+    const outcomes: Record<string, { count: number; first: string }> = {}
     const failures: string[] = []
     for (const injection of chosen) {
+      const fault = `${injection.call} ${injection.when} ${injection.fault}`
       try {
         const outcome = await restoreWith(place, root, injection)
-        outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+        outcomes[outcome] ??= { count: 0, first: fault }
+        outcomes[outcome].count++
       } catch (error) {
-        failures.push(`${injection.call} ${injection.when} ${injection.fault}: ${(error as Error).message}`)
+        failures.push(`${fault}: ${(error as Error).message}`)
       }
     }
     console.info(

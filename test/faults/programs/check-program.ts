@@ -18,6 +18,7 @@ for (const prove of proofs) {
     await prove()
     process.stdout.write('whole\n')
   } catch (error) {
-    process.stdout.write(`${(error as { code?: string }).code}\n`)
+    const { code, message } = error as NodeJS.ErrnoException
+    process.stdout.write(`${code ?? message}\n`)
   }
 }
