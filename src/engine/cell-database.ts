@@ -1,12 +1,11 @@
-import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { configure } from './cell-pragmas.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeAsItIs } from './close-as-it-is.ts'
+import { CommitSync } from './commit-sync.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import { HeadRoom } from './head-room.ts'
-import { LogSync } from './log-sync.ts'
 import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -63,7 +62,7 @@ export class CellDatabase {
   readonly #transactions: Transactions
   readonly #group: GroupCommit
   readonly #checkpoints: Checkpoints
-  readonly #log: LogSync
+  readonly #syncs: CommitSync
   readonly #headRoom: HeadRoom
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
@@ -94,7 +93,7 @@ export class CellDatabase {
         lostChanged: (lost) => this.#setLost(lost),
       })
       this.#group = new GroupCommit(this.#transactions, (error) => this.#failureOrOwn(error))
-      this.#log = new LogSync(path)
+      this.#syncs = new CommitSync(connection, path, settings.durability, (error) => this.#quarantine(error))
       this.#headRoom = new HeadRoom(connection, settings.limits.cellBytesMax)
       const bounds = { checkpointBytes: settings.checkpointBytes, walBytesMax: settings.limits.walBytesMax }
       this.#checkpoints = new Checkpoints(connection, path, bounds, {
@@ -131,7 +130,7 @@ export class CellDatabase {
       this.pins > 0 ||
       depth > 0 ||
       this.#group.pending ||
-      this.#log.pending ||
+      this.#syncs.pending ||
       this.#checkpoints.held ||
       this.#quarantined !== undefined
     )
@@ -257,13 +256,7 @@ export class CellDatabase {
 
   /** Switches off the fsync of commits while `run` works, for changes that need not survive a power loss by themselves. */
   withoutSync<T>(run: () => T): T {
-    if (this.settings.durability === 'relaxed' || this.#connection.inTransaction) return run()
-    this.#connection.exec('PRAGMA synchronous = NORMAL')
-    try {
-      return run()
-    } finally {
-      this.#connection.exec('PRAGMA synchronous = FULL')
-    }
+    return this.#syncs.without(run)
   }
 
   /**
@@ -271,17 +264,11 @@ export class CellDatabase {
    * resolved, which takes the time of one fsync however many cells do so at once. Until then whoever reads the cell sees
    * what a power loss may take back. Does nothing special to a `relaxed` cell, nor inside a transaction.
    *
-   * @throws `busy` if the log can't be opened, before anything is run; what `run` throws
+   * @throws what `run` throws
    */
   commitUnsynced<T>(run: () => T): T {
     this.assertUsable()
-    if (this.settings.durability === 'relaxed' || this.#connection.inTransaction) return run()
-    try {
-      this.#log.expect()
-    } catch (cause) {
-      throw new CellError('busy', "The cell's log can't be opened now. Try again.", { cause })
-    }
-    return this.withoutSync(run)
+    return this.#syncs.later(run)
   }
 
   /**
@@ -291,11 +278,7 @@ export class CellDatabase {
    * @throws `cell_quarantined`
    */
   async syncLog(): Promise<void> {
-    try {
-      await this.#log.sync()
-    } catch (error) {
-      throw this.#quarantine(logLost(error))
-    }
+    await this.#syncs.sync()
     if (this.#quarantined !== undefined) throw this.#quarantined
   }
 
@@ -307,13 +290,7 @@ export class CellDatabase {
    */
   storeLog(): void {
     this.assertUsable()
-    if (!fs.existsSync(`${this.path}-wal`)) return
-    try {
-      this.#log.expect()
-      this.#log.syncNow()
-    } catch (error) {
-      throw this.#quarantine(logLost(error))
-    }
+    this.#syncs.storeFound()
   }
 
   sqliteVersion(): string {
@@ -393,7 +370,7 @@ export class CellDatabase {
     this.#runner = undefined
     if (this.#quarantined === undefined) this.#connection.close()
     else {
-      this.#log.giveUp()
+      this.#syncs.giveUp()
       this.#framesLeft = closeAsItIs(this.#connection, this.path, () => this.#checkpoints.state().frames)
     }
     this.#checkpoints.closed()
@@ -402,9 +379,9 @@ export class CellDatabase {
 
   #storeAll(): void {
     try {
-      this.#log.syncNow()
-    } catch (error) {
-      this.#quarantine(logLost(error))
+      this.#syncs.syncNow()
+    } catch {
+      // It is in quarantine now, and everybody has been told.
       return
     }
     try {
@@ -470,13 +447,4 @@ export class CellDatabase {
   #failureOrOwn(error: unknown): unknown {
     return isSqliteError(error) ? this.failure(error) : error
   }
-}
-
-/** After an fsync that failed, one that succeeds may not have stored what the first one did not. */
-function logLost(cause: unknown): CellError {
-  return new CellError('cell_quarantined', "The cell's log could not be stored on the disk.", {
-    reason: 'io_error',
-    retryAfterMs: 2_000,
-    cause,
-  })
 }

@@ -237,7 +237,7 @@ class Answers {
   async sync(database: CellDatabase): Promise<void> {
     try {
       await database.syncLog()
-      for (const { transaction } of this.#unsynced) this.#out.send({ type: 'committed', transaction })
+      for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
     } catch (error) {
       for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
         this.add(index, { ok: false, error })

@@ -26,7 +26,8 @@ test.skipIf(noStrace !== undefined).each([
     const injection = { call, fault: 'EIO', when, forEver: true }
     const trace = { output: path.join(root, 'trace'), calls: [call], paths: [file, root], injection }
     const { lines } = await ProgramUnderStrace.run('check-program.ts', [file], trace)
-    for (const line of lines) expect(line).toMatch(/^(EIO|SQLITE_IOERR|Cannot open database because the directory)/)
+    for (const line of lines)
+      expect(line).toMatch(/^(EIO|SQLITE_IOERR|Cannot open database because the directory)/)
     expect(lines).toHaveLength(2)
   },
 )
