@@ -74,7 +74,10 @@ export class FileObjectStore implements ObjectStore {
     }
   }
 
-  async get(key: string, { signal, range }: GetOptions = {}): Promise<ObjectContent | undefined> {
+  async get(
+    key: string,
+    { signal, range, reusesMemory = false }: GetOptions = {},
+  ): Promise<ObjectContent | undefined> {
     checkObjectKey(key)
     checkRange(range)
     const call = this.#call(signal)
@@ -90,7 +93,7 @@ export class FileObjectStore implements ObjectStore {
       call.allow(part.length)
       // A body that nobody reads keeps its file open until the deadline, no longer.
       call.signal.addEventListener('abort', () => void handle.close().catch(() => {}))
-      return { size: part.length, body: readPart(handle, part, call) }
+      return { size: part.length, body: readPart(handle, part, call, reusesMemory) }
     } catch (error) {
       call[Symbol.dispose]()
       void opening.then((handle) => handle?.close()).catch(() => {})
@@ -225,10 +228,17 @@ async function nextEntries(files: AsyncGenerator<{ key: string; size: number }>)
  * A part of a file, checked against its length; the next bytes are read while these are worked on. Closes the file at its
  * end, and when the call's time is over.
  */
-async function* readPart(handle: FileHandle, { offset, length }: ByteRange, call: CallDeadline) {
+async function* readPart(
+  handle: FileHandle,
+  { offset, length }: ByteRange,
+  call: CallDeadline,
+  reusesMemory: boolean,
+) {
+  /** What was handed out before the last: whoever asked for more no longer has it. */
+  let spare: Buffer | undefined
   const readAt = (position: number) => {
     const bytes = Math.min(READ_BYTES, length - position)
-    const reading = handle.read(Buffer.allocUnsafe(bytes), 0, bytes, offset + position)
+    const reading = handle.read(spare ?? Buffer.allocUnsafe(bytes), 0, bytes, offset + position)
     // Whoever stops reading does not wait for it.
     reading.catch(() => {})
     return reading
@@ -241,6 +251,7 @@ async function* readPart(handle: FileHandle, { offset, length }: ByteRange, call
       position += bytesRead
       if (position < length) reading = readAt(position)
       yield buffer.subarray(0, bytesRead)
+      if (reusesMemory) spare = buffer
     }
   } catch (error) {
     throw folderFailure(error)

@@ -96,6 +96,8 @@ export interface TransferOptions extends CallOptions {
 export interface GetOptions extends CallOptions {
   /** First byte and byte count, or `last: n` for the last n bytes. Cut at the object's ends; the content's size tells. */
   range?: { offset: number; length: number } | { last: number } | undefined
+  /** A chunk is the reader's only until it asks for the next one: a store may use its memory again. */
+  reusesMemory?: boolean | undefined
 }
 
 export interface ListOptions extends CallOptions {

@@ -37,7 +37,7 @@ export async function buildIncoming(
     const total = await totalSize(store, versions, progress)
     let done = 0
     for (const version of versions) {
-      const object = await store.get(version, { signal: progress.signal })
+      const object = await store.get(version, { signal: progress.signal, reusesMemory: true })
       if (object === undefined) throw missingLink(version)
       const counted = count(object.body, (bytes) => {
         progress.signal?.throwIfAborted()

@@ -1,4 +1,5 @@
 import zlib from 'node:zlib'
+import { FrameMemory } from './frame-memory.ts'
 import { damagedArchive, FRAME_MAGIC, frameEnd, splitFrames } from './zstd-frames.ts'
 
 /**
@@ -147,6 +148,7 @@ function encodeSeekTable(frames: readonly FrameSizes[]): Buffer {
 export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const frames: FrameSizes[] = []
   const inFlight: { compressed: number; plain: Promise<Buffer> }[] = []
+  const memory = new FrameMemory()
   let seekTable: Buffer | undefined
 
   async function drainOne(): Promise<Buffer> {
@@ -156,11 +158,11 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
     return plain
   }
 
-  for await (const frame of splitFrames(source, COMPRESSED_BYTES_MAX)) {
+  for await (const frame of splitFrames(source, COMPRESSED_BYTES_MAX, memory)) {
     if (seekTable !== undefined) throw damagedArchive('bytes follow the seek table')
     if (frame.readUInt32LE(0) === FRAME_MAGIC) {
       if (inFlight.length >= PARALLEL_DECOMPRESSIONS) yield await drainOne()
-      const plain = decompressFrame(frame)
+      const plain = decompressFrame(frame).finally(() => memory.give(frame))
       plain.catch(() => {})
       inFlight.push({ compressed: frame.length, plain })
     } else seekTable = frame

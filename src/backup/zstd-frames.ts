@@ -1,4 +1,5 @@
 import { CellError } from '../errors.ts'
+import type { FrameMemory } from './frame-memory.ts'
 
 /** The frames of a zstd stream: RFC 8878, 3.1. */
 
@@ -10,7 +11,7 @@ const SKIPPABLE_HEADER_BYTES = 8
 const BLOCK_HEADER_BYTES = 3
 
 /**
- * Cuts a byte stream into whole frames. One that comes in a single chunk is not copied.
+ * Cuts a byte stream into whole frames, each in memory of `memory`: give it back once the frame is no longer needed.
  *
  * @param bytesMax the longest frame that is waited for
  * @throws `backup_corrupt`
@@ -18,22 +19,25 @@ const BLOCK_HEADER_BYTES = 3
 export async function* splitFrames(
   source: AsyncIterable<Uint8Array>,
   bytesMax: number,
+  memory: FrameMemory,
 ): AsyncGenerator<Buffer> {
   let walk = new FrameWalk()
-  let pieces: Buffer[] = []
+  let frame = memory.take()
   let length = 0
   for await (const chunk of source) {
     let bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
     while (bytes.length > 0) {
       const end = walk.endIn(bytes)
       const piece = bytes.subarray(0, end)
-      pieces.push(piece)
-      length += piece.length
-      if (length > bytesMax) throw damagedArchive('a frame is larger than any this version writes')
+      if (length + piece.length > bytesMax)
+        throw damagedArchive('a frame is larger than any this version writes')
+      frame = memory.enlarge(frame, length, length + piece.length)
+      // A copy: the source may use the chunk's memory again, and a frame may come in many chunks.
+      length += piece.copy(frame, length)
       if (end === undefined) break
-      yield pieces.length === 1 ? piece : Buffer.concat(pieces, length)
+      yield frame.subarray(0, length)
       walk = new FrameWalk()
-      pieces = []
+      frame = memory.take()
       length = 0
       bytes = bytes.subarray(end)
     }

@@ -146,6 +146,18 @@ export function objectStoreContract(name: string, make: () => Promise<Subject>):
         }
         await expectBytes(store, 'half', bytes)
       })
+
+      it('gives a reader that lets go of each chunk the same bytes, whatever memory they come in', async () => {
+        const bytes = randomBytes(4 * MIB + 1)
+        await store.put('reused', bufferBody(bytes))
+        const content = await store.get('reused', { reusesMemory: true })
+        let at = 0
+        for await (const chunk of content?.body ?? []) {
+          expect(bytes.subarray(at, at + chunk.length).equals(chunk)).toBe(true)
+          at += chunk.length
+        }
+        expect(at).toBe(bytes.length)
+      })
     })
 
     describe('reading a range', () => {
