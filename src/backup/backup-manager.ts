@@ -215,6 +215,7 @@ export class BackupManager {
     else deadline.addEventListener('abort', abort, { once: true })
     await Promise.all([this.#queues.idle(), this.#runner.stop()])
     deadline.removeEventListener('abort', abort)
+    await this.#restorer.close()
   }
 
   async #backup(cellId: string, kind: BackupKind, options: BackupOptions): Promise<BackupResult> {

@@ -1,7 +1,9 @@
 import type { CellPaths } from '../engine/cell-path.ts'
+import { systemClock } from '../engine/clock.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './backup-errors.ts'
 import { BackupCatalogue, listingOf } from './backup-list.ts'
+import { IncomingThreads } from './incoming-threads.ts'
 import { BACKUPS_PREFIX } from './object-keys.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
 import { buildIncoming } from './restore-build.ts'
@@ -48,7 +50,12 @@ async function recover(
     return false
   }
   const manifest = await catalogue.manifest(newest.version, storeId, listingOf(versions), options)
-  await buildIncoming(store, manifest, { storeId, cellId: storeId }, paths, options)
+  const threads = new IncomingThreads(systemClock)
+  try {
+    await buildIncoming(store, manifest, { storeId, cellId: storeId }, paths, threads, options)
+  } finally {
+    await threads.close()
+  }
   installRestored(paths)
   return true
 }

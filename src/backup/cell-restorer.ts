@@ -3,6 +3,7 @@ import type { BackupComponents } from './backup-components.ts'
 import { type BackupCatalogue, listingOf } from './backup-list.ts'
 import type { BackupKind, BackupOptions } from './cell-backup.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
+import { IncomingThreads } from './incoming-threads.ts'
 import { backupNotFound } from './object-keys.ts'
 import { buildIncoming } from './restore-build.ts'
 import { discardIncoming, finishRestore, installRestored } from './restore-install.ts'
@@ -28,11 +29,13 @@ export class CellRestorer {
   readonly #c: BackupComponents
   readonly #catalogue: BackupCatalogue
   readonly #trackers: ChangeTrackers
+  readonly #threads: IncomingThreads
 
   constructor(c: BackupComponents, catalogue: BackupCatalogue, trackers: ChangeTrackers) {
     this.#c = c
     this.#catalogue = catalogue
     this.#trackers = trackers
+    this.#threads = new IncomingThreads(c.clock)
   }
 
   /** The cell stays as it is until the new database is proven; then they are switched as a unit. */
@@ -65,7 +68,7 @@ export class CellRestorer {
     const manifest = await this.#catalogue.manifest(version, cellId, listing, { signal })
     const paths = subjects.paths(cellId)
     if (!subjects.isOpen(cellId)) finishRestore(paths)
-    const sizeBytes = await buildIncoming(objectStore, manifest, { storeId, cellId }, paths, {
+    const sizeBytes = await buildIncoming(objectStore, manifest, { storeId, cellId }, paths, this.#threads, {
       signal,
       onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
     })
@@ -112,6 +115,11 @@ export class CellRestorer {
       break
     }
     throw cellNotFound()
+  }
+
+  /** Call once no restore is under way. */
+  async close(): Promise<void> {
+    await this.#threads.close()
   }
 
   #isThere(cellId: string): boolean {

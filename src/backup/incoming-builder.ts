@@ -3,7 +3,8 @@ import type { ArchiveSink, Received } from './archive-reader.ts'
 import { corrupt } from './backup-errors.ts'
 import { writeMember } from './incoming-member.ts'
 import { type IncomingTaskRunner, IncomingTasks } from './incoming-tasks.ts'
-import { IncomingWorker } from './incoming-worker.ts'
+import type { IncomingThreads } from './incoming-threads.ts'
+import type { IncomingWorker } from './incoming-worker.ts'
 import { DATABASE_MEMBER, MANIFEST_MEMBER, type Manifest, type ManifestHead } from './manifest.ts'
 
 /** Whose backup it has to be. */
@@ -27,18 +28,20 @@ export class IncomingBuilder {
   readonly #file: string
   readonly #versions: readonly string[]
   readonly #expected: Expected
+  readonly #threads: IncomingThreads
   #tasks: IncomingTaskRunner = new IncomingTasks()
-  #hasThread = false
+  #thread: IncomingWorker | undefined
   /** Archives begun. */
   #begun = 0
   #current: Manifest | undefined
   /** Members of the current one, in order. */
   #members: string[] = []
 
-  constructor(file: string, versions: readonly string[], expected: Expected) {
+  constructor(file: string, versions: readonly string[], expected: Expected, threads: IncomingThreads) {
     this.#file = file
     this.#versions = versions
     this.#expected = expected
+    this.#threads = threads
   }
 
   /** Takes the next archive. */
@@ -71,6 +74,11 @@ export class IncomingBuilder {
     }
   }
 
+  /** Call after {@link prove}: the file is left alone, and the thread is for whoever comes next. */
+  async end(): Promise<void> {
+    if (this.#thread !== undefined) await this.#threads.giveBack(this.#thread)
+  }
+
   /** Lets go of the files, whatever happened; waits for what is being done with them. */
   async close(): Promise<void> {
     await this.#tasks.close()
@@ -94,9 +102,9 @@ export class IncomingBuilder {
 
   #takeThread({ database, wals }: Manifest): void {
     const size = wals.reduce((sum, wal) => sum + wal.size, database?.size ?? 0)
-    if (size < OWN_THREAD_BYTES || this.#hasThread) return
-    this.#hasThread = true
-    this.#tasks = new IncomingWorker()
+    if (size < OWN_THREAD_BYTES || this.#thread !== undefined) return
+    this.#thread = this.#threads.take()
+    this.#tasks = this.#thread
   }
 
   async #member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received> {

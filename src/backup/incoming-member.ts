@@ -40,7 +40,8 @@ export async function writeMember(
     writes.shift()
     // Chunks come in order, so nothing that is still to come shares what the next one no longer does.
     if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) giveBack(chunk)
-    hashing = begin(hashing.then(() => tasks.run({ kind: 'hash', file, bytes: end })))
+    // The thread is told of all there is to hash, so that it never waits for this one to hear that it has done a part.
+    hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
     if (end - synced < SYNC_EVERY_BYTES) return
     synced = end
     await syncing

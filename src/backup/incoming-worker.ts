@@ -38,6 +38,17 @@ export class IncomingWorker implements IncomingTaskRunner {
     })
   }
 
+  /** It can do no more tasks. */
+  get failed(): boolean {
+    return this.#failure !== undefined
+  }
+
+  /** Whether the process goes on while the thread does. */
+  keepsAlive(does: boolean): void {
+    if (does) this.#worker.ref()
+    else this.#worker.unref()
+  }
+
   /** Waits for a task that is under way: no thread can be stopped in SQLite's midst. */
   async close(): Promise<void> {
     await this.#worker.terminate()

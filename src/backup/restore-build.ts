@@ -4,6 +4,7 @@ import type { CellError } from '../errors.ts'
 import { readArchive } from './archive-reader.ts'
 import { corrupt } from './backup-errors.ts'
 import { type Expected, IncomingBuilder } from './incoming-builder.ts'
+import type { IncomingThreads } from './incoming-threads.ts'
 import type { ManifestHead } from './manifest.ts'
 import type { CallOptions, ObjectStore } from './object-store.ts'
 import { discardIncoming } from './restore-install.ts'
@@ -27,12 +28,13 @@ export async function buildIncoming(
   target: ManifestHead,
   expected: Expected,
   paths: CellPaths,
+  threads: IncomingThreads,
   progress: RestoreProgress = {},
 ): Promise<number> {
   makeDirectory(paths.directory)
   discardIncoming(paths)
   const versions = [...target.chain, target.version]
-  const builder = new IncomingBuilder(paths.incoming, versions, expected)
+  const builder = new IncomingBuilder(paths.incoming, versions, expected, threads)
   try {
     const total = await totalSize(store, versions, progress)
     let done = 0
@@ -48,7 +50,7 @@ export async function buildIncoming(
       builder.endArchive()
     }
     const size = await builder.prove()
-    await builder.close()
+    await builder.end()
     return size
   } catch (error) {
     await builder.close()
