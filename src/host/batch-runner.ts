@@ -11,11 +11,14 @@ import type { BatchCell, WireOutcome } from './protocol.ts'
 import { noteTransaction, transactionName } from './transaction-note.ts'
 import { toWireError } from './wire-error.ts'
 
-/** Reads that take little and answer with little. */
+/** Reads that take little, each by itself. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
 
 /** Operations whose results can be large: they are sent before the next is run. */
 const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
+
+/** Answers that take more do not wait for others: each look-up can find a value of 1 MiB. */
+const WAITING_BYTES = 1_048_576
 
 /** A group whose results take more is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
@@ -111,6 +114,8 @@ export class BatchRunner {
 
   #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
     answers.flush()
+    // A BEGIN may have to see to a log that is too long, and that time is not the last statement's.
+    if (this.#isAnnounced) this.#out.flush()
     const works = changes.map(
       ([index, operation]) =>
         new Change(index, operation, () => this.#apply(cell, operation, index), answers),
@@ -197,6 +202,7 @@ class Answers {
   readonly #out: Outbox
   readonly #given = new Set<number>()
   #waiting: WireOutcome[] = []
+  #waitingBytes = 0
   /** Sent already, and counting once their transaction is committed. */
   #provisional: number[] = []
   readonly #unsynced: { transaction: string; indexes: number[] }[] = []
@@ -212,6 +218,8 @@ class Answers {
   add(index: number, outcome: Outcome): void {
     this.#given.add(index)
     this.#waiting.push(encode(index, outcome))
+    this.#waitingBytes += textLength(outcome)
+    if (this.#waitingBytes > WAITING_BYTES) this.flush()
   }
 
   /** Throws when nobody reads any more: then the transaction must not be committed. */
@@ -249,6 +257,7 @@ class Answers {
     if (this.#waiting.length === 0) return
     this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined })
     this.#waiting = []
+    this.#waitingBytes = 0
   }
 }
 
@@ -263,6 +272,12 @@ function outcomeOf(run: () => unknown): Outcome {
 /** What a statement's rows take: RETURNING makes changes answer with as much as reads. */
 function resultBytes(outcome: Outcome | undefined): number {
   return outcome?.ok === true ? rowsBytes(outcome.value) : 0
+}
+
+/** Of the entry that a look-up has found. */
+function textLength(outcome: Outcome): number {
+  const { value } = ((outcome.ok ? outcome.value : undefined) as { value?: unknown } | undefined) ?? {}
+  return typeof value === 'string' ? value.length : 0
 }
 
 function encode(index: number, outcome: Outcome): WireOutcome {

@@ -1,9 +1,9 @@
 import { DefaultSerializer, deserialize } from 'node:v8'
-import { isExactInJson } from './json-exactness.ts'
+import { fitsJson } from './json-fitness.ts'
 
 /**
- * Messages between a node and its hosts: a length in four bytes, one byte for the encoding, then the message. What JSON
- * holds without loss goes as JSON, which is several times faster for the small messages that make up the traffic; all
+ * Messages between a node and its hosts: a length in four bytes, one byte for the encoding, then the message. What is
+ * small and JSON holds without loss goes as JSON, which is faster for the small messages that make up the traffic; all
  * else as the structured clone algorithm writes it, so that blobs and big integers arrive as they were. Both ends are
  * always of one build.
  */
@@ -15,7 +15,7 @@ const CLONE = 1
 
 /** A property that is `undefined` may arrive as none. */
 export function encodeFrame(message: unknown): Buffer {
-  return isExactInJson(message) ? encodeText(JSON.stringify(message)) : encodeClone(message)
+  return fitsJson(message) ? encodeText(JSON.stringify(message)) : encodeClone(message)
 }
 
 function encodeText(json: string): Buffer {

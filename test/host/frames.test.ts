@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { encodeFrame, FrameReader } from '../../src/host/frames.ts'
-import { isExactInJson } from '../../src/host/json-exactness.ts'
+import { fitsJson } from '../../src/host/json-fitness.ts'
 import { seededRandom } from '../fixtures/seed.ts'
 
 const MESSAGES: unknown[] = [
@@ -43,6 +43,17 @@ test.each([
   [new Map(), false],
   [new Uint8Array(1), false],
   [{ deep: [{ down: new Uint8Array(1) }] }, false],
+  // biome-ignore lint/suspicious/noSparseArray: an empty place is what this is about
+  [[1, , 2], false],
 ])('%o goes as JSON only if it comes out of it as it was: %s', (value, isExact) => {
-  expect(isExactInJson(value)).toBe(isExact)
+  expect(fitsJson(value)).toBe(isExact)
+})
+
+test.each<[what: string, message: unknown, bytes: number]>([
+  ['a long text', '\u0001'.repeat(1_000_000), 1_000_000],
+  ['many texts', Array.from({ length: 10_000 }, () => '\u0001'.repeat(100)), 1_000_000],
+  ['a long name', { ['\u0001'.repeat(1_000_000)]: 1 }, 1_000_000],
+  ['many numbers', Array.from({ length: 100_000 }, () => -1e-300 / 7), 800_000],
+])('a frame takes little more than what is in it: %s (invariant 13)', (_what, message, bytes) => {
+  expect(encodeFrame(message).length).toBeLessThan(1.2 * bytes)
 })

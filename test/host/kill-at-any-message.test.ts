@@ -1,75 +1,15 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import { expect, onTestFinished, test } from 'vitest'
-import { newCellId, StorePaths } from '../../src/engine/cell-path.ts'
+import { expect, test } from 'vitest'
+import { newCellId } from '../../src/engine/cell-path.ts'
 import type { Outcome } from '../../src/engine/group-commit.ts'
-import { LocalState } from '../../src/engine/local-state.ts'
 import { Batch } from '../../src/host/batch.ts'
-import { BatchRunner } from '../../src/host/batch-runner.ts'
-import { FrameReader } from '../../src/host/frames.ts'
 import type { BatchMessage } from '../../src/host/host.ts'
 import type { QueuedOperation } from '../../src/host/operation-queue.ts'
-import { Outbox } from '../../src/host/outbox.ts'
 import { provenTransaction, wasCommitted } from '../../src/host/transaction-note.ts'
-import { LocalCells } from '../../src/local-cells.ts'
-import { resolveSettings } from '../../src/settings.ts'
 import { tempDirectory } from '../fixtures/temp-directory.ts'
-
-/** What a host does with batches, over the files in a directory. */
-class Host {
-  readonly directory: string
-  readonly cells: LocalCells
-  readonly #state: LocalState
-  readonly #runner: BatchRunner
-  #batches = 0
-  /** Told of what leaves the host at once. */
-  onWrite: (messages: BatchMessage[]) => void = () => {}
-
-  constructor(directory: string) {
-    this.directory = directory
-    const paths = new StorePaths(directory)
-    const settings = resolveSettings({ sqlPolicy: 'trusted' })
-    fs.mkdirSync(directory, { recursive: true })
-    this.#state = LocalState.join(path.join(directory, 'state.db'))
-    this.cells = new LocalCells({
-      paths,
-      settings,
-      state: this.#state,
-      record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
-      backups: () => undefined,
-      expiryNoted: () => {},
-    })
-    const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
-    const out = new Outbox((bytes) => {
-      const messages: BatchMessage[] = []
-      new FrameReader((message) => messages.push(message as BatchMessage)).push(bytes)
-      this.onWrite(messages)
-    })
-    this.#runner = new BatchRunner(this.cells, context, 10, out)
-    onTestFinished(() => this.close())
-  }
-
-  async run(cells: readonly QueuedOperation[][]): Promise<void> {
-    this.#batches++
-    const wire = cells.map((operations) => ({
-      cellId: (operations[0] as QueuedOperation).cellId,
-      record: undefined,
-      operations: operations.map(({ operation }) => operation),
-    }))
-    await this.#runner.run(`${this.directory}.${this.#batches}`, wire)
-  }
-
-  /** Runs what has to succeed, without a batch. */
-  sql(cellId: string, text: string): unknown[] {
-    return this.cells.handle(cellId).sql(text).rows
-  }
-
-  close(): void {
-    this.cells.pool.closeAll()
-    this.#state.close()
-  }
-}
+import { BatchHost } from './support/batch-host.ts'
 
 type Told = QueuedOperation & { outcomes: Outcome[] }
 
@@ -97,11 +37,15 @@ function operationsOf(cells: Record<string, string[]>): Told[][] {
 }
 
 /** What the node does with a host that was killed after so many messages, and with the host that comes after it. */
-async function recover(place: string, cells: Told[][], messages: readonly BatchMessage[]): Promise<Host> {
+async function recover(
+  place: string,
+  cells: Told[][],
+  messages: readonly BatchMessage[],
+): Promise<BatchHost> {
   const batch = new Batch(cells, 0)
   for (const message of messages) batch.take(message, 0)
   const { provisional, unrun } = batch.lost()
-  const next = new Host(place)
+  const next = new BatchHost(place)
   const again = [...unrun]
   for (const { cellId, transaction, outcomes } of provisional) {
     const isCommitted = wasCommitted(transaction, provenTransaction(next.cells.pool.open(cellId)))
@@ -164,7 +108,7 @@ test.each<[what: string, cells: string[][], keys: boolean]>([
   'a host can be killed before and after all that it writes of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
   async (_what, texts, keys) => {
     const home = tempDirectory('cellstore-kill')
-    const first = new Host(path.join(home, 'first'))
+    const first = new BatchHost(path.join(home, 'first'))
     const ids = texts.map(() => newCellId())
     for (const id of ids) {
       first.cells.files.write(id)

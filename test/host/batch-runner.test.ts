@@ -1,0 +1,47 @@
+import path from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { newCellId } from '../../src/engine/cell-path.ts'
+import { Checkpoints } from '../../src/engine/checkpoints.ts'
+import type { BatchMessage } from '../../src/host/host.ts'
+import type { CellOperation } from '../../src/host/operations.ts'
+import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { BatchHost } from './support/batch-host.ts'
+
+const MIB = 1_048_576
+
+/** A host with one cell, and what it has written of the batches that it was given. */
+function openHost() {
+  const host = new BatchHost(path.join(tempDirectory('cellstore-batch'), 'host'))
+  const cellId = newCellId()
+  host.cells.files.write(cellId)
+  const written: BatchMessage[] = []
+  host.onWrite = (messages) => written.push(...messages)
+  const run = (operations: CellOperation[]) =>
+    host.run([operations.map((operation) => ({ cellId, operation }))])
+  return { host, cellId, written, run }
+}
+
+test('what look-ups have found leaves in parts of a few MiB, however many are in one batch (invariant 13)', async () => {
+  const { host, cellId, written, run } = openHost()
+  const value = '\u0001'.repeat(MIB)
+  host.cells.handle(cellId).kv.put('large', value)
+  await run(Array.from({ length: 64 }, () => ({ op: 'kv.get', key: 'large' })))
+  const parts = written.filter((message) => message.type === 'results').map(({ outcomes }) => outcomes)
+  expect(Math.max(...parts.map(({ length }) => length))).toBeLessThanOrEqual(2)
+  expect(parts.flat().map(([index]) => index)).toEqual(Array.from({ length: 64 }, (_, i) => i))
+  expect(parts.flat().every(([, found]) => (found as { value: string }).value === value)).toBe(true)
+})
+
+test('a statement that has ended is not running any more, for the node, when the cell has to see to its log before a change', async () => {
+  const { written, run } = openHost()
+  const heard: (string | undefined)[] = []
+  vi.spyOn(Checkpoints.prototype, 'assertRoom').mockImplementationOnce(() => {
+    heard.push(written.at(-1)?.type)
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  await run([
+    { op: 'sql', sql: 'SELECT 1' },
+    { op: 'kv.put', key: 'a', value: 'b' },
+  ])
+  expect(heard).toEqual(['results'])
+})
