@@ -20,6 +20,9 @@ const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.m
 /** Answers that take more do not wait for others: each look-up can find a value of 1 MiB. */
 const WAITING_BYTES = 1_048_576
 
+/** Milliseconds for which a cell's answer waits for the fsyncs of others. */
+const TELL_EVERY_MS = 5
+
 /** A group whose results take more is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
 
@@ -56,11 +59,21 @@ export class BatchRunner {
       if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
       first += operations.length
     }
-    if (unsynced.length > 0) {
-      this.#out.flush()
-      await Promise.all(unsynced)
-    }
+    if (unsynced.length > 0) await this.#allSynced(unsynced)
     this.#out.send({ type: 'done' })
+  }
+
+  /** Meanwhile, what is on disk is told of: the fsync of one cell can take long. */
+  async #allSynced(unsynced: readonly Promise<void>[]): Promise<void> {
+    const { clock } = this.#context
+    const tell = () => {
+      this.#out.flush()
+      timer = clock.setTimer(tell, TELL_EVERY_MS)
+    }
+    let timer = clock.setTimer(tell, TELL_EVERY_MS)
+    this.#out.flush()
+    await Promise.all(unsynced)
+    timer.cancel()
   }
 
   /** @returns the cell's database, if it could be opened */

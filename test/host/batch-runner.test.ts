@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId } from '../../src/engine/cell-path.ts'
@@ -44,4 +45,23 @@ test('a statement that has ended is not running any more, for the node, when the
     { op: 'kv.put', key: 'a', value: 'b' },
   ])
   expect(heard).toEqual(['results'])
+})
+
+test('a cell whose change is on disk is answered, however long the fsync of its neighbour takes (invariant 13)', async () => {
+  const { host, cellId, written } = openHost()
+  const other = newCellId()
+  host.cells.files.write(other)
+  const ends: (() => void)[] = []
+  const hold = (_descriptor: number, callback: fs.NoParamCallback) => void ends.push(() => callback(null))
+  vi.spyOn(fs, 'fsync').mockImplementation(hold as typeof fs.fsync)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
+  const running = host.run([[{ cellId, operation }], [{ cellId: other, operation }]])
+  const committed = () => written.filter(({ type }) => type === 'committed').length
+  expect([ends.length, committed()]).toEqual([2, 0])
+  ends[0]?.()
+  await expect.poll(committed).toBe(1)
+  ends[1]?.()
+  await running
+  expect([committed(), written.at(-1)?.type]).toEqual([2, 'done'])
 })
