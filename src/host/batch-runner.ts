@@ -108,11 +108,17 @@ export class BatchRunner {
     lookups: readonly [index: number, operation: CellOperation][],
     answers: Answers,
   ): void {
+    let done = 0
     const lookUp = () => {
-      for (const [index, operation] of lookups) this.#read(cell, operation, index, answers)
+      for (const [index, operation] of lookups.slice(done)) {
+        this.#read(cell, operation, index, answers)
+        done++
+        // One that fails can end the transaction: the others go on in another.
+        if (!database.inTransaction) return
+      }
     }
-    if (lookups.length > 1) database.read(lookUp)
-    else lookUp()
+    if (lookups.length === 1) lookUp()
+    while (done < lookups.length) database.read(lookUp)
   }
 
   #read(cell: Cell, operation: CellOperation, index: number, answers: Answers): void {

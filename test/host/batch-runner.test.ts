@@ -5,6 +5,7 @@ import { newCellId } from '../../src/engine/cell-path.ts'
 import { Checkpoints } from '../../src/engine/checkpoints.ts'
 import type { BatchMessage } from '../../src/host/host.ts'
 import type { CellOperation } from '../../src/host/operations.ts'
+import { KvStatements } from '../../src/kv/statements.ts'
 import { tempDirectory } from '../fixtures/temp-directory.ts'
 import { BatchHost } from './support/batch-host.ts'
 
@@ -64,4 +65,22 @@ test('a cell whose change is on disk is answered, however long the fsync of its 
   ends[1]?.()
   await running
   expect([committed(), written.at(-1)?.type]).toEqual([2, 'done'])
+})
+
+test('a look-up that gets no memory, with which SQLite ends the transaction, fails alone (invariant 8)', async () => {
+  const { host, cellId, written, run } = openHost()
+  host.cells.handle(cellId).kv.put('a', 'found')
+  const database = host.cells.pool.open(cellId)
+  const { getEntry } = KvStatements.of(database)
+  const get = getEntry.get.bind(getEntry)
+  vi.spyOn(getEntry, 'get').mockImplementation((key, now) => {
+    if (key !== 'no memory') return get(key, now)
+    database.exec('ROLLBACK')
+    throw Object.assign(new Error('out of memory'), { name: 'SqliteError', code: 'SQLITE_NOMEM' })
+  })
+  await run(['a', 'no memory', 'a', 'a'].map((key) => ({ op: 'kv.get', key })))
+  const outcomes = written.flatMap((message) => (message.type === 'results' ? message.outcomes : []))
+  const told = outcomes.map(([, found, error]) => error?.code ?? (found as { value: string }).value)
+  expect(told).toEqual(['found', 'result_memory_exceeded', 'found', 'found'])
+  expect([database.inTransaction, database.busy]).toEqual([false, false])
 })
