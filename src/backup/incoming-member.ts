@@ -2,12 +2,11 @@ import fs from 'node:fs/promises'
 import { FILE_MODE } from '../engine/durable-files.ts'
 import type { Received } from './archive-reader.ts'
 import type { IncomingTaskRunner } from './incoming-tasks.ts'
+import { giveBack } from './own-memory.ts'
 import { writeAll } from './spool.ts'
 
 /** How much may wait in memory for the disk: the fsync at the end has only the rest to write. */
 const SYNC_EVERY_BYTES = 32 * 1_048_576
-/** Smaller memory may be part of a pool that others use. */
-const OWN_MEMORY_BYTES = 524_288
 
 /** Chunks that are being written at once: the disk's threads always have one to go on with. */
 const WRITES_MAX = 4
@@ -68,12 +67,4 @@ export async function writeMember(
 function begin<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work
-}
-
-/**
- * Frees the memory of a chunk that was written, and which nothing that follows shares. Left to the collector, a large
- * cell's worth of it has the whole heap looked through again and again.
- */
-function giveBack({ buffer }: Buffer): void {
-  if (buffer instanceof ArrayBuffer && buffer.byteLength >= OWN_MEMORY_BYTES) buffer.transfer(0)
 }

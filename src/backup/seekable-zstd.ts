@@ -108,19 +108,31 @@ export class SeekableCompressor {
   }
 }
 
+/**
+ * One frame of all the bytes. Told at once that they are all (`flush`), zstd works on them where they lie, and writes into
+ * memory that is the caller's alone: Node's own `zstdCompress` tells it so afterwards, which has them copied before, and
+ * leaves garbage of twice their size.
+ */
 function compressFrame(plain: Uint8Array): Promise<Buffer> {
   const params = {
     [zlib.constants.ZSTD_c_compressionLevel]: LEVEL,
     [zlib.constants.ZSTD_c_checksumFlag]: 1,
   }
   // Room for all that can come out: each further piece would be a round trip between threads, and a copy.
-  const chunkSize = plain.length + plain.length / 128 + 1_024
+  const chunkSize = Math.ceil(plain.length + plain.length / 128 + 1_024)
+  const flush = zlib.constants.ZSTD_e_end
   return new Promise((resolve, reject) => {
-    zlib.zstdCompress(
-      plain,
-      { params, chunkSize: Math.ceil(chunkSize), pledgedSrcSize: plain.length },
-      (error, bytes) => (error ? reject(error) : resolve(bytes)),
-    )
+    const stream = zlib.createZstdCompress({ params, chunkSize, flush, pledgedSrcSize: plain.length })
+    let frame: Buffer = Buffer.alloc(0)
+    stream.on('error', reject)
+    stream.on('data', (piece: Buffer) => {
+      frame = frame.length === 0 ? piece : Buffer.concat([frame, piece])
+      if (frameEnd(frame) !== frame.length) return
+      resolve(frame)
+      // Else the end of the stream would come as an empty frame.
+      stream.destroy()
+    })
+    stream.end(plain)
   })
 }
 

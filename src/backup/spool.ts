@@ -3,6 +3,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../engine/durable-files.ts'
 import { bufferBody, type ObjectBody } from './object-store.ts'
+import { giveBack } from './own-memory.ts'
 import { PacedHash } from './paced-hash.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
@@ -27,11 +28,13 @@ export class Spool {
     return this.#size
   }
 
+  /** Takes the bytes over, with their memory. */
   async write(bytes: Buffer): Promise<void> {
     await this.#hash.update(bytes)
     this.#size += bytes.length
     if (this.#file !== undefined) {
       await writeAll(this.#file.handle, bytes)
+      giveBack(bytes)
       return
     }
     this.#chunks.push(bytes)
@@ -68,7 +71,10 @@ export class Spool {
     makeDirectory(this.#directory)
     const file = path.join(this.#directory, `${randomUUID()}.tar.zst`)
     this.#file = { path: file, handle: await fs.open(file, 'wx+', FILE_MODE) }
-    for (const chunk of this.#chunks) await writeAll(this.#file.handle, chunk)
+    for (const chunk of this.#chunks) {
+      await writeAll(this.#file.handle, chunk)
+      giveBack(chunk)
+    }
     this.#chunks = []
   }
 }
