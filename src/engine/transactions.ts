@@ -99,9 +99,11 @@ export class Transactions {
     this.#exec('BEGIN')
     this.#depth = 1
     try {
-      return work()
-    } finally {
+      const value = work()
       if (this.inTransaction) this.#exec('COMMIT')
+      return value
+    } finally {
+      if (this.inTransaction) this.#exec('ROLLBACK')
       this.#leave()
     }
   }
