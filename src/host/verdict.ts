@@ -11,9 +11,13 @@ export interface HostLimits {
   memoryMax: number
 }
 
+/** A host is ended before it has all of its memory: until the next look, a statement can take as much as the rest. */
+const MEMORY_SHARE = 7 / 8
+
 export interface VerdictOptions {
   /** Whether the cell of a statement that holds up others can get a host of its own. */
   canSetApart: boolean
+  /** Also while no statement runs. */
   looksAtMemory: boolean
 }
 
@@ -29,7 +33,8 @@ export function verdictOn(
 ): EndReason | undefined {
   const { statement, host } = lane
   if (host === undefined) return undefined
-  if (looksAtMemory && host.residentBytes() > memoryMax) return 'memory'
+  const isLookedAt = looksAtMemory || statement !== undefined
+  if (isLookedAt && host.residentBytes() > memoryMax * MEMORY_SHARE) return 'memory'
   if (statement === undefined) return lane.silentMs(now) > silentMs ? 'silent' : undefined
   const ranMs = lane.ranMs(statement, now)
   const { operation } = statement
