@@ -4,21 +4,18 @@ import type { GroupEvents, GroupWork, Outcome } from '../engine/group-commit.ts'
 import { StatementCache } from '../engine/statement-cache.ts'
 import type { LocalCells } from '../local-cells.ts'
 import { rowsBytes } from './answer-size.ts'
+import { Answers } from './answers.ts'
 import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
 import type { CellOperation } from './operations.ts'
 import type { Outbox } from './outbox.ts'
-import type { BatchCell, WireOutcome } from './protocol.ts'
+import type { BatchCell } from './protocol.ts'
 import { noteTransaction, transactionName } from './transaction-note.ts'
-import { toWireError } from './wire-error.ts'
 
 /** Reads that take little, each by itself. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
 
 /** Operations whose results can be large: they are sent before the next is run. */
 const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
-
-/** Answers that take more do not wait for others: each look-up can find a value of 1 MiB. */
-const WAITING_BYTES = 1_048_576
 
 /** Milliseconds for which a cell's answer waits for the fsyncs of others. */
 const TELL_EVERY_MS = 5
@@ -216,70 +213,6 @@ class Change implements GroupWork {
   }
 }
 
-/** The answers of one cell's operations, on their way out. */
-class Answers {
-  readonly #out: Outbox
-  readonly #given = new Set<number>()
-  #waiting: WireOutcome[] = []
-  #waitingBytes = 0
-  /** Sent already, and counting once their transaction is committed. */
-  #provisional: number[] = []
-  readonly #unsynced: { transaction: string; indexes: number[] }[] = []
-
-  constructor(out: Outbox) {
-    this.#out = out
-  }
-
-  has(index: number): boolean {
-    return this.#given.has(index)
-  }
-
-  add(index: number, outcome: Outcome): void {
-    this.#given.add(index)
-    this.#waiting.push(encode(index, outcome))
-    this.#waitingBytes += textLength(outcome)
-    if (this.#waitingBytes > WAITING_BYTES) this.flush()
-  }
-
-  /** Throws when nobody reads any more: then the transaction must not be committed. */
-  provisional(changes: readonly Change[], outcomes: readonly Outcome[], transaction: string): void {
-    this.flush()
-    this.#provisional = changes.map(({ index }) => index)
-    const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
-    this.#out.send({ type: 'results', outcomes: encoded, transaction })
-  }
-
-  /** @param syncsLater its fsync is still to come */
-  committed(transaction: string, syncsLater: boolean): void {
-    for (const index of this.#provisional) this.#given.add(index)
-    if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
-    else this.#out.post({ type: 'committed', transaction })
-  }
-
-  get hasUnsynced(): boolean {
-    return this.#unsynced.length > 0
-  }
-
-  /** Says of what was committed that it is on disk, once it is; or that it must not count. Never rejects. */
-  async sync(database: CellDatabase): Promise<void> {
-    try {
-      await database.syncLog()
-      for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
-    } catch (error) {
-      for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
-        this.add(index, { ok: false, error })
-      this.flush()
-    }
-  }
-
-  flush(): void {
-    if (this.#waiting.length === 0) return
-    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined })
-    this.#waiting = []
-    this.#waitingBytes = 0
-  }
-}
-
 function outcomeOf(run: () => unknown): Outcome {
   try {
     return { ok: true, value: run() }
@@ -291,15 +224,4 @@ function outcomeOf(run: () => unknown): Outcome {
 /** What a statement's rows take: RETURNING makes changes answer with as much as reads. */
 function resultBytes(outcome: Outcome | undefined): number {
   return outcome?.ok === true ? rowsBytes(outcome.value) : 0
-}
-
-/** Of the entry that a look-up has found. */
-function textLength(outcome: Outcome): number {
-  const { value } = ((outcome.ok ? outcome.value : undefined) as { value?: unknown } | undefined) ?? {}
-  return typeof value === 'string' ? value.length : 0
-}
-
-function encode(index: number, outcome: Outcome): WireOutcome {
-  if (!outcome.ok) return [index, undefined, toWireError(outcome.error)]
-  return outcome.value === undefined ? [index] : [index, outcome.value]
 }
