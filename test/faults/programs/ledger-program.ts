@@ -57,7 +57,8 @@ async function create(): Promise<void> {
   cells.set(cell, { id, deleted: false, versions: [] })
   say({ done: cell, id })
   say({ began: 'schema', cell })
-  prepareLedger(await opened(cell))
+  const handle = await opened(cell)
+  await untilFree(() => prepareLedger(handle))
   say({ done: cell })
 }
 
