@@ -44,8 +44,8 @@ export interface GroupEvents {
 const GROUP_MAX = 512
 
 /**
- * Group commit: work that arrives in one turn of the event loop shares a transaction, and so one fsync. Each piece has a
- * savepoint of its own, so that no request sees another's failure or rollback, and nothing is answered before the
+ * Group commit: work that arrives in one turn of the event loop shares a transaction, and so one fsync. Each piece that
+ * needs one has a savepoint of its own, so that no request sees another's failure or rollback, and nothing is answered before the
  * COMMIT that holds it (invariant 8).
  */
 export class GroupCommit {

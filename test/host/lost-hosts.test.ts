@@ -196,6 +196,17 @@ describe('a host ends by itself', () => {
 })
 
 describe('a host that uses too much memory', () => {
+  test('is ended before it has all of it, and at the next look while a statement runs (invariant 13)', async () => {
+    const node = await ScriptedHosts.started()
+    node.sql(A, 'bomb')
+    await node.settle()
+    const home = node.busy
+    home.say({ type: 'started', index: 0 })
+    home.memory = (MEMORY_MAX * 7) / 8 + 1
+    await node.pass(10)
+    expect(home.isKilled).toBe(true)
+  })
+
   test('is ended, and nobody is blamed where many cells share it; alone in a host of its own the statement is refused', async () => {
     const node = await ScriptedHosts.started()
     const statement = node.sql(A, 'bomb')
