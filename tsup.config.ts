@@ -8,8 +8,8 @@ export default defineConfig({
   entry: {
     index: 'src/index.ts',
     cellstore: 'src/cli/cellstore.ts',
-    host: 'src/host/host-main.ts',
-    'incoming-worker': 'src/backup/incoming-worker-main.ts',
+    worker: 'src/workers/worker/worker-main.ts',
+    'restore-thread': 'src/backup/restore/restore-thread-main.ts',
   },
   format: ['esm'],
   target: 'node22',

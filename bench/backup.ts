@@ -4,8 +4,8 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { BackupResult } from '../src/backup/backup-manager.ts'
-import { CellStore } from '../src/store.ts'
+import type { BackupResult } from '../src/backup/versions/backup-types.ts'
+import { CellStore } from '../src/store/cell-store.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
 /**

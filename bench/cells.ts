@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { CellStore } from '../src/store.ts'
+import { CellStore } from '../src/store/cell-store.ts'
 
 /**
  * Ten thousand cells through one store: created, written once each, and read back. Run it under `ulimit -n 4096`.

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { CellStore } from '../src/store.ts'
+import { CellStore } from '../src/store/cell-store.ts'
 import { HEAD, report, sideBySide } from './side-by-side.ts'
 
 /**

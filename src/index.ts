@@ -5,18 +5,8 @@ export { type AccountRecord, Accounts } from './auth/accounts.ts'
 export { type ApiKeyRecord, ApiKeys, type CreatedApiKey, type VerifiedApiKey } from './auth/api-keys.ts'
 export type { IdempotencyKey } from './auth/idempotency.ts'
 // Backups and where they go
-export {
-  type BackupInfo,
-  type BackupKind,
-  type BackupList,
-  BackupManager,
-  type BackupOptions,
-  type BackupProgressEvent,
-  type BackupResult,
-  type RestoreOptions,
-  type RestoreResult,
-} from './backup/backup-manager.ts'
-export { FileObjectStore } from './backup/file-object-store.ts'
+export { BackupManager } from './backup/backup-manager.ts'
+export { FileObjectStore } from './backup/object-store/file/file-object-store.ts'
 export type {
   CallOptions,
   GetOptions,
@@ -26,16 +16,33 @@ export type {
   ObjectEntry,
   ObjectStore,
   TransferOptions,
-} from './backup/object-store.ts'
-export { S3ObjectStore } from './backup/s3-object-store.ts'
-export { Cell } from './cell.ts'
-export type { Durability, SqlOptions, SqlPolicy } from './engine/cell-database.ts'
-export type { CellListOptions, CellPage, CellRecord } from './engine/cell-registry.ts'
-export type { Clock, Timer } from './engine/clock.ts'
-export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './engine/limits.ts'
-export type { Log } from './engine/log.ts'
+} from './backup/object-store/object-store.ts'
+export { S3ObjectStore } from './backup/object-store/s3/s3-object-store.ts'
+export type { BackupList } from './backup/versions/backup-page.ts'
+export type {
+  BackupKind,
+  BackupOptions,
+  BackupProgressEvent,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from './backup/versions/backup-types.ts'
+export type { BackupInfo } from './backup/versions/version-index.ts'
+export type { Clock, Timer } from './base/clock.ts'
+export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/limits.ts'
+export type { Log } from './base/log.ts'
+export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-registry.ts'
+export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
-export type { SqlParam, SqlParams, SqlReal, SqlResult, SqlRow, SqlValue } from './engine/sql-values.ts'
+export type {
+  SqlParam,
+  SqlParams,
+  SqlReal,
+  SqlResult,
+  SqlRow,
+  SqlValue,
+} from './engine/statements/sql-values.ts'
+export type { SqlOptions } from './engine/statements/statement-runner.ts'
 // Errors, and what can be injected
 export {
   CellError,
@@ -61,5 +68,7 @@ export type {
 } from './kv/entry.ts'
 // Keys and values
 export { Kv } from './kv/kv.ts'
-export type { BackupSettings, StoreOptions } from './settings.ts'
-export { CellStore, type CloseOptions, type CreateCellOptions } from './store.ts'
+export { Cell } from './store/cell.ts'
+export { CellStore, type CloseOptions } from './store/cell-store.ts'
+export type { BackupSettings, StoreOptions } from './store/settings.ts'
+export type { CreateCellOptions } from './store/store-cells.ts'

@@ -23,44 +23,56 @@ describe('the house rules', () => {
 const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
   'a layer imports only the layers before it': {
     bad: [
-      ["src/engine/a.ts: import { b } from '../kv/b.ts'"],
+      ["src/base/a.ts: import { b } from '../engine/b.ts'"],
+      ["src/engine/a.ts: import { b } from '../catalog/b.ts'"],
+      ["src/catalog/a.ts: import { b } from '../kv/b.ts'"],
       ["src/kv/a.ts: import type { B } from '../backup/b.ts'"],
       ["src/auth/a.ts: const b = await import('../kv/b.ts')"],
-      ["src/backup/a.ts: export { b } from '../store.ts'"],
-      ["src/store.ts: import { b } from './host/pool.ts'"],
-      ["src/host/a.ts: import { b } from '../http/b.ts'"],
+      ["src/backup/a.ts: export { b } from '../store/b.ts'"],
+      ["src/store/a.ts: import { b } from '../service/pool.ts'"],
+      ["src/service/a.ts: import type { B } from '../workers/b.ts'"],
+      ["src/workers/a.ts: import { b } from '../http/b.ts'"],
+      ["src/http/a.ts: import type { B } from '../workers/b.ts'"],
       ["src/http/a.ts: import { b } from '../cli/b.ts'"],
       ["src/http/a.ts: import { b } from '../index.ts'"],
       ["src/index.ts: export { main } from './cli/main.ts'"],
-      ["src/kv/a.ts: import type { CellOperation } from '../host/operations.ts'"],
       ["src/engine/a.ts: let b: import('../kv/b.ts').B"],
       ['src/misc/a.ts: export {}'],
-      ["src/engine/a.ts: import { settings } from '../settings.ts'"],
+      ['src/misc.ts: export {}'],
       ["src/kv/a.ts: import { a } from '../../test/a.ts'"],
     ],
     good: [
       "src/kv/a.ts: import { b } from '../engine/b.ts'; import { c } from './c.ts'; import { d } from '../errors.ts'",
-      "src/cell.ts: import type { CellOperation } from './host/operations.ts'",
-      "src/store.ts: import { a } from './cell.ts'; import { b } from './auth/b.ts'",
-      "src/host/operations.ts: import type { A } from '../kv/a.ts'",
-      "src/http/a.ts: import type { CellService } from '../host/cell-service.ts'",
-      "src/cli/a.ts: import { a } from '../http/a.ts'; import { b } from '../store.ts'",
+      "src/store/a.ts: import { a } from './cell.ts'; import { b } from '../auth/b.ts'",
+      "src/service/operations.ts: import type { A } from '../kv/a.ts'",
+      "src/workers/node/a.ts: import type { A } from '../../service/a.ts'",
+      "src/http/a.ts: import type { CellService } from '../service/cell-service.ts'",
+      "src/cli/a.ts: import { a } from '../http/a.ts'; import { b } from '../store/b.ts'",
       "src/index.ts: export { a } from './http/a.ts'",
       "src/cli/b.ts: import packageJson from '../../package.json' with { type: 'json' }",
+    ],
+  },
+  'inside a layer, a folder imports only the folders before it': {
+    bad: [
+      ["src/engine/sql-policy/a.ts: import { b } from '../sqlite.ts'"],
+      ["src/backup/object-store/a.ts: import { b } from '../archive/b.ts'"],
+      ["src/backup/archive/a.ts: import type { B } from '../restore/b.ts'"],
+      ["src/backup/restore/a.ts: import type { B } from '../create/b.ts'"],
+      ["src/backup/versions/a.ts: import type { B } from '../b.ts'"],
+      ['src/backup/misc/a.ts: export {}'],
+      ["src/workers/node/a.ts: import { b } from '../worker/b.ts'"],
+    ],
+    good: [
+      "src/engine/statements/a.ts: import { b } from '../sqlite.ts'",
+      "src/engine/b.ts: import { b } from './statements/a.ts'; import { c } from './sql-policy/c.ts'",
+      "src/backup/restore/a.ts: import { b } from '../object-store/s3/b.ts'; import { c } from './c.ts'",
+      "src/backup/a.ts: import { b } from './create/b.ts'",
+      "src/workers/worker/a.ts: import { b } from '../protocol/b.ts'",
     ],
   },
   'errors.ts imports nothing': {
     bad: [["src/errors.ts: import fs from 'node:fs'"]],
     good: ['src/errors.ts: export const a = 1'],
-  },
-  'the two files that host/ lends to the store layer hold types only': {
-    bad: [
-      ['src/host/operations.ts: export const a = 1'],
-      ["src/host/cell-service.ts: import { a } from '../kv/a.ts'"],
-    ],
-    good: [
-      "src/host/operations.ts: import type { A } from '../kv/a.ts'; export type B = A; export interface C { b: B }",
-    ],
   },
   'no import cycles': {
     bad: [
@@ -81,28 +93,28 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
     bad: [
       ["src/engine/a.ts: import type Database from 'better-sqlite3'"],
       ["src/backup/a.ts: import { S3Client } from '@aws-sdk/client-s3'"],
-      ["src/store.ts: const { Upload } = await import('@aws-sdk/lib-storage')"],
+      ["src/store/cell-store.ts: const { Upload } = await import('@aws-sdk/lib-storage')"],
       ["src/http/a.ts: import { Command } from 'commander'"],
     ],
     good: [
       "src/engine/sqlite.ts: import Database from 'better-sqlite3'",
-      "src/backup/s3-object-store.ts: import { S3Client } from '@aws-sdk/client-s3'",
+      "src/backup/object-store/s3/s3-object-store.ts: import { S3Client } from '@aws-sdk/client-s3'",
       "src/cli/a.ts: import { Command } from 'commander'",
     ],
   },
   'only http/ knows Request and Response': {
     bad: [
-      ['src/store.ts: export const a = (request: Request) => request.url'],
-      ['src/host/a.ts: export const a = () => Response.json({})'],
+      ['src/store/cell-store.ts: export const a = (request: Request) => request.url'],
+      ['src/workers/a.ts: export const a = () => Response.json({})'],
       ['src/cli/a.ts: export const a = new globalThis.Request("x:")'],
     ],
     good: [
       'src/http/a.ts: export const a = (request: Request) => new Response(request.url)',
-      'src/host/a.ts: interface Request { id: number }; export const a = (request: Request) => request.id',
+      'src/workers/a.ts: interface Request { id: number }; export const a = (request: Request) => request.id',
       'src/kv/a.ts: export const a = (b: { Request: number }) => b.Request // a Request',
     ],
   },
-  'only backup/object-keys.ts spells object keys': {
+  'only backup/versions/object-keys.ts spells object keys': {
     bad: [
       ["src/backup/a.ts: export const a = (id: string) => 'snapshots/' + id"],
       [`src/backup/a.ts: export const a = (id: string) => \`snapshots/\${id}\``],
@@ -110,7 +122,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ['src/cli/a.ts: export const a = /^snapshots\\/(.*)$/'],
     ],
     good: [
-      "src/backup/object-keys.ts: export const a = 'snapshots/'",
+      "src/backup/versions/object-keys.ts: export const a = 'snapshots/'",
       "src/http/a.ts: export const a = 'b' // snapshots/",
     ],
   },
@@ -120,10 +132,10 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ['src/kv/a.ts: export const a = new Date()'],
       ['src/kv/a.ts: export const a = Date()'],
       ['src/kv/a.ts: export const a = globalThis.Date.now'],
-      ['src/host/a.ts: setTimeout(() => {}, 1)'],
-      ['src/host/a.ts: globalThis.setInterval(() => {}, 1)'],
-      ['src/host/a.ts: export const a = AbortSignal.timeout(5)'],
-      ['src/host/a.ts: export const a = process.hrtime.bigint()'],
+      ['src/workers/a.ts: setTimeout(() => {}, 1)'],
+      ['src/workers/a.ts: globalThis.setInterval(() => {}, 1)'],
+      ['src/workers/a.ts: export const a = AbortSignal.timeout(5)'],
+      ['src/workers/a.ts: export const a = process.hrtime.bigint()'],
       ['src/auth/a.ts: export const a = Math.random()'],
       ['src/http/a.ts: export const a = performance.now()'],
       ["src/http/a.ts: import { setTimeout } from 'node:timers/promises'"],
@@ -131,7 +143,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/http/a.ts: import * as timers from 'node:timers'"],
     ],
     good: [
-      'src/engine/clock.ts: export const a = Date.now() + performance.now(); setTimeout(() => {}, 1)',
+      'src/base/clock.ts: export const a = Date.now() + performance.now(); setTimeout(() => {}, 1)',
       'src/cli/a.ts: export const a = Date.now()',
       'src/kv/a.ts: export const a = (ms: number, b: Date): string => new Date(ms).toISOString() // Date.now()',
       'src/kv/b.ts: export const a = (clock: { now(): number }) => clock.now()',
@@ -139,7 +151,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
     ],
   },
   'only the command writes to the console': {
-    bad: [['src/http/a.ts: console.log(1)'], ['src/store.ts: export const a = console']],
+    bad: [['src/http/a.ts: console.log(1)'], ['src/store/cell-store.ts: export const a = console']],
     good: ['src/cli/a.ts: console.log(1)'],
   },
   'no named import that would break linking on an old Node': {

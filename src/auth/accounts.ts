@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import type { Catalog } from '../engine/catalog.ts'
-import type { Clock } from '../engine/clock.ts'
-import { checkDisplayName } from '../engine/display-name.ts'
+import type { Clock } from '../base/clock.ts'
+import { checkDisplayName } from '../base/display-name.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
 
 export interface AccountRecord {

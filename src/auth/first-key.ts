@@ -1,4 +1,4 @@
-import type { Catalog } from '../engine/catalog.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import { CellError } from '../errors.ts'
 import type { Accounts } from './accounts.ts'
 import type { ApiKeys, CreatedApiKey } from './api-keys.ts'

@@ -1,5 +1,5 @@
-import type { Catalog } from '../engine/catalog.ts'
-import type { Clock } from '../engine/clock.ts'
+import type { Clock } from '../base/clock.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 

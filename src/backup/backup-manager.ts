@@ -1,24 +1,25 @@
-import { isCellId } from '../engine/cell-path.ts'
-import { cellNotFound } from '../engine/cell-registry.ts'
+import { CellQueues } from '../base/keyed-queue.ts'
+import { isCellId } from '../base/store-paths.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
-import type { BackupComponents } from './backup-components.ts'
-import { toBackupError } from './backup-errors.ts'
-import { BackupCatalogue, type BackupInfo, listingOf } from './backup-list.ts'
-import { type BackupList, type BackupListOptions, BackupPage } from './backup-page.ts'
-import { BackupRunner } from './backup-runner.ts'
-import type { BackupKind, BackupOptions, BackupResult } from './cell-backup.ts'
-import { type CellIdentity, identityOfCatalog, identityOfCell } from './cell-identity.ts'
-import { CellQueues } from './cell-queues.ts'
-import { CellRestorer, type RestoreOptions, type RestoreResult } from './cell-restorer.ts'
-import type { ChangeTracker } from './change-tracker.ts'
-import { ChangeTrackers } from './change-trackers.ts'
-import { checkVersion } from './object-keys.ts'
-import type { BackupProgress } from './progress-table.ts'
-
-export type { BackupInfo } from './backup-list.ts'
-export type { BackupList, BackupListOptions } from './backup-page.ts'
-export type { BackupKind, BackupOptions, BackupProgressEvent, BackupResult } from './cell-backup.ts'
-export type { RestoreOptions, RestoreResult } from './cell-restorer.ts'
+import { toBackupError } from './archive/backup-errors.ts'
+import { type CellIdentity, identityOfCatalog, identityOfCell } from './archive/cell-identity.ts'
+import type { ChangeTracker } from './changes/change-tracker.ts'
+import { ChangeTrackers } from './changes/change-trackers.ts'
+import type { BackupProgress } from './changes/progress-table.ts'
+import { BackupRunner } from './create/backup-runner.ts'
+import { CellRestorer } from './restore/cell-restorer.ts'
+import type { BackupComponents } from './versions/backup-components.ts'
+import { type BackupList, type BackupListOptions, BackupPage } from './versions/backup-page.ts'
+import type {
+  BackupKind,
+  BackupOptions,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from './versions/backup-types.ts'
+import { checkVersion } from './versions/object-keys.ts'
+import { BackupCatalogue, type BackupInfo, listingOf } from './versions/version-index.ts'
 
 /** Of the catalog's own backups only the newest are kept, and what those rest on. */
 const CATALOG_KEEP = 3

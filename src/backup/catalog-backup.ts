@@ -1,7 +1,7 @@
-import type { Catalog } from '../engine/catalog.ts'
-import type { Clock, Timer } from '../engine/clock.ts'
-import type { LocalState } from '../engine/local-state.ts'
-import type { Log } from '../engine/log.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import type { LocalState } from '../catalog/local-state.ts'
 
 /** A change is in the object store within a second; those that come together share a backup. */
 const GATHER_MS = 200

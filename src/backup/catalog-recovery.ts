@@ -1,13 +1,13 @@
-import type { CellPaths } from '../engine/cell-path.ts'
-import { systemClock } from '../engine/clock.ts'
+import { systemClock } from '../base/clock.ts'
+import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
-import { toBackupError } from './backup-errors.ts'
-import { BackupCatalogue, listingOf } from './backup-list.ts'
-import { IncomingThreads } from './incoming-threads.ts'
-import { BACKUPS_PREFIX } from './object-keys.ts'
-import type { CallOptions, ObjectStore } from './object-store.ts'
-import { buildIncoming } from './restore-build.ts'
-import { finishRestore, installRestored } from './restore-install.ts'
+import { toBackupError } from './archive/backup-errors.ts'
+import type { CallOptions, ObjectStore } from './object-store/object-store.ts'
+import { buildIncoming } from './restore/restore-build.ts'
+import { finishRestore, installRestored } from './restore/restore-install.ts'
+import { IncomingThreads } from './restore/restore-threads.ts'
+import { BACKUPS_PREFIX } from './versions/object-keys.ts'
+import { BackupCatalogue, listingOf } from './versions/version-index.ts'
 
 /**
  * Brings a lost catalog back from its newest backup: never an older one, which might know a key that was revoked since

@@ -1,4 +1,4 @@
-import type { BackupKind } from './cell-backup.ts'
+import type { BackupKind } from './versions/backup-types.ts'
 
 /** A cell's next backup. */
 export interface Due {

@@ -1,9 +1,9 @@
-import type { Clock, Timer } from '../engine/clock.ts'
-import type { Log } from '../engine/log.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
 import type { BackupManager } from './backup-manager.ts'
-import type { BackupOptions, BackupResult } from './cell-backup.ts'
+import type { BackupProgress } from './changes/progress-table.ts'
 import { type Due, DueList } from './due-list.ts'
-import type { BackupProgress } from './progress-table.ts'
+import type { BackupOptions, BackupResult } from './versions/backup-types.ts'
 
 export interface ScheduleSettings {
   /** Milliseconds; undefined: none. */

@@ -1,4 +1,4 @@
-import { systemClock } from '../engine/clock.ts'
+import { systemClock } from '../base/clock.ts'
 import type { AdminService } from './admin/admin-service.ts'
 import { unknownVariables } from './environment.ts'
 import type { StoreFlags } from './flags.ts'

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
 // The command's first file. It must parse and run on an old Node, so it imports nothing that needs a new one until the
 // version is known: the rest of the command is a chunk of its own, loaded after the question.
-import { isSupportedNode } from '../engine/runtime.ts'
+import { isSupportedNode } from '../base/runtime.ts'
 
 const EXIT_MS_MAX = 2_000
 

@@ -1,4 +1,4 @@
-import type { Clock } from '../engine/clock.ts'
+import type { Clock } from '../base/clock.ts'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
 /** A signal that reaches the whole process group comes twice where npm hands it on: that is one wish, not two. */

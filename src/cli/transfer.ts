@@ -1,6 +1,6 @@
 import cliProgress from 'cli-progress'
-import type { BackupProgressEvent } from '../backup/backup-manager.ts'
-import { systemClock } from '../engine/clock.ts'
+import type { BackupProgressEvent } from '../backup/versions/backup-types.ts'
+import { systemClock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 import type { Transfer } from './admin/admin-service.ts'
 import { formatBytes } from './byte-size.ts'

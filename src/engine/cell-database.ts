@@ -2,19 +2,15 @@ import { CellError } from '../errors.ts'
 import { configure } from './cell-pragmas.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
-import { closeAsItIs } from './close-as-it-is.ts'
+import { closeAsItIs } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
+import { HeadRoom } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
-import { HeadRoom } from './head-room.ts'
-import type { SqlParams, SqlResult, SqlRow } from './sql-values.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
-import { type SqlOptions, StatementRunner } from './statement-runner.ts'
+import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
+import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
 import { Transactions, transactionEnded } from './transactions.ts'
-
-export type { CellDatabaseSettings, Durability, SqlPolicy } from './cell-settings.ts'
-export type { CheckpointHold, WalState } from './checkpoints.ts'
-export type { SqlOptions } from './statement-runner.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
 export interface CellHooks {

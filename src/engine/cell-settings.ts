@@ -1,4 +1,4 @@
-import type { Limits } from './limits.ts'
+import type { Limits } from '../base/limits.ts'
 
 /** `full`: a commit is fsynced before it is answered. `relaxed`: a power loss may drop the newest commits, never tear one. */
 export type Durability = 'full' | 'relaxed'

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
-import { LogSync } from './log-sync.ts'
 import type { Connection } from './sqlite.ts'
+import { LogSync } from './wal-sync.ts'
 
 /**
  * How the commits of one cell get to the disk: each by an fsync of SQLite's own, in its COMMIT, or several by one that is

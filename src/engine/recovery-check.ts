@@ -1,8 +1,8 @@
+import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
-import type { CellPaths } from './cell-path.ts'
-import { storeLogAnew } from './log-file.ts'
 import { assertReadable, findDamage } from './quick-check.ts'
 import { openConnection } from './sqlite.ts'
+import { storeLogAnew } from './wal-repair.ts'
 
 /** What is known of a cell that the disk has failed under, and that is closed. */
 export interface ClosedCell {

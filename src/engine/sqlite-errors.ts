@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import type { Limits } from '../base/limits.ts'
 import { CellError, type CellErrorDetails } from '../errors.ts'
-import type { Limits } from './limits.ts'
 
 interface SqliteErrorShape {
   code: string

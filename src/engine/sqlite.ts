@@ -1,6 +1,6 @@
 import Database from 'better-sqlite3'
+import { assertSupportedRuntime } from '../base/runtime.ts'
 import { CellError } from '../errors.ts'
-import { assertSupportedRuntime } from './runtime.ts'
 
 /** The only file that imports the driver; the rest of the engine sees these types. */
 export type Connection = Database.Database

@@ -1,7 +1,7 @@
-import { silentLog } from '../engine/log.ts'
+import { silentLog } from '../base/log.ts'
 import { CellError, isCellError } from '../errors.ts'
-import { InProcessService } from '../host/in-process-service.ts'
-import type { CellStore } from '../store.ts'
+import { InProcessService } from '../service/in-process-service.ts'
+import type { CellStore } from '../store/cell-store.ts'
 import type { Answer, HttpContext } from './action.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { BackupResult } from '../backup/backup-manager.ts'
-import { cellNotFound } from '../engine/cell-registry.ts'
+import type { BackupResult } from '../backup/versions/backup-types.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
 import { anyBody, archiveAction, archiveActionWith, cellActionWith, ok } from './action.ts'
 import { text } from './fields.ts'

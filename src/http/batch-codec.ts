@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { ResultLimits } from '../engine/limits.ts'
+import type { ResultLimits } from '../base/limits.ts'
 import { CellError } from '../errors.ts'
-import type { BatchableOperation, OperationResults } from '../host/operations.ts'
+import type { BatchableOperation, OperationResults } from '../service/operations.ts'
 import { parseFields, text } from './fields.ts'
 import {
   decodeExpire,

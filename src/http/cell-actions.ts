@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { CellRecord } from '../engine/cell-registry.ts'
+import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { isCellError } from '../errors.ts'
 import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'

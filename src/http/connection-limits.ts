@@ -1,4 +1,4 @@
-import { connectionsFor } from '../engine/descriptor-limit.ts'
+import { connectionsFor } from '../base/descriptor-limit.ts'
 
 /** Bounds on what a connection may cost. All times in milliseconds. */
 export interface ConnectionLimits {

@@ -1,8 +1,8 @@
 import { inspect } from 'node:util'
-import type { SqlPolicy } from '../engine/cell-database.ts'
-import type { ResultLimits } from '../engine/limits.ts'
-import type { Log } from '../engine/log.ts'
-import type { CellService } from '../host/cell-service.ts'
+import type { ResultLimits } from '../base/limits.ts'
+import type { Log } from '../base/log.ts'
+import type { SqlPolicy } from '../engine/cell-settings.ts'
+import type { CellService } from '../service/cell-service.ts'
 import type { RateLimit } from './rate-limiter.ts'
 
 /** Told `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger is one. */

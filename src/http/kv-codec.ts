@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { BatchableOperation, OperationResults } from '../host/operations.ts'
 import type { KvEntry } from '../kv/entry.ts'
+import type { BatchableOperation, OperationResults } from '../service/operations.ts'
 import { flag, integer, listOf, text } from './fields.ts'
 import { decodeInteger } from './sql-codec.ts'
 import { timeOf } from './time.ts'

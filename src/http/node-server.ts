@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
-import type { CellStore } from '../store.ts'
+import type { CellStore } from '../store/cell-store.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { answer, createListener } from './node-listener.ts'

@@ -1,4 +1,4 @@
-import type { Clock } from '../engine/clock.ts'
+import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 
 export interface RateLimit {

@@ -1,7 +1,7 @@
 import { z } from 'zod'
-import type { SqlParam, SqlParams, SqlRow, SqlValue } from '../engine/sql-values.ts'
+import type { SqlParam, SqlParams, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import { CellError } from '../errors.ts'
-import type { OperationResults } from '../host/operations.ts'
+import type { OperationResults } from '../service/operations.ts'
 import { integer, text } from './fields.ts'
 
 /** Parameters are decoded by hand: their values differ in kind, and there can be 32,766 of them. */

@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import type { Clock } from '../base/clock.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
-import type { Clock } from '../engine/clock.ts'
 import { DELETE_EXPIRED, NEXT_EXPIRY } from './queries.ts'
 
 /** A batch that takes longer is followed by a smaller one. */

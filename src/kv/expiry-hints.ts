@@ -1,4 +1,4 @@
-import type { LocalState } from '../engine/local-state.ts'
+import type { LocalState } from '../catalog/local-state.ts'
 import type { Statement } from '../engine/sqlite.ts'
 
 const SCHEMA = `

@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import type { Clock, Timer } from '../engine/clock.ts'
-import type { Log } from '../engine/log.ts'
+import type { Clock, Timer } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
 import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from './expiry-hints.ts'
 

@@ -1,7 +1,7 @@
+import type { Clock } from '../base/clock.ts'
+import type { Limits } from '../base/limits.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
-import type { Clock } from '../engine/clock.ts'
-import type { Limits } from '../engine/limits.ts'
-import { decodeInteger } from '../engine/rows.ts'
+import { decodeInteger } from '../engine/statements/rows.ts'
 import { CellError } from '../errors.ts'
 import { addTo, checkDelta } from './counter.ts'
 import type {

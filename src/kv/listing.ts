@@ -1,4 +1,4 @@
-import type { Limits } from '../engine/limits.ts'
+import type { Limits } from '../base/limits.ts'
 import { CellError } from '../errors.ts'
 import type { KvListOptions, KvPage } from './entry.ts'
 import { checkKey, decodeCursor, encodeCursor, prefixEnd } from './key.ts'

@@ -8,43 +8,49 @@ export interface Rule {
 }
 
 /**
- * The layers, each importing only those before it, by `import type` too. The three in one step never import each other.
- * src/index.ts, the library's face, comes last: it may export from all but the command.
+ * The layers, each importing only those before it, by `import type` too. Those in one step never import each other.
+ * src/index.ts, the public API, comes last: it may export from all but the command.
  */
 const LAYERS: readonly (readonly string[])[] = [
   ['errors'],
+  ['base'],
+  ['commit-log'],
   ['engine'],
+  ['catalog'],
   ['kv', 'backup', 'auth'],
   ['store'],
-  ['host'],
-  ['http'],
+  ['service'],
+  ['workers', 'http'],
   ['cli'],
   ['index'],
 ]
 
-/** Files whose layer is not the one of their folder. */
-const LAYER_OF_FILE: Readonly<Record<string, string>> = {
-  'src/errors.ts': 'errors',
-  'src/index.ts': 'index',
-  // Types only (a rule of its own sees to that): what can be asked of a cell, whoever answers, in this process or in a host.
-  'src/host/operations.ts': 'store',
-  'src/host/cell-service.ts': 'store',
+/** The same inside a layer. `.` stands for the files that lie directly in its folder. */
+const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
+  'src/engine': [['sql-policy'], ['.', 'statements']],
+  'src/backup': [
+    ['object-store'],
+    ['archive'],
+    ['changes'],
+    ['versions'],
+    ['create', 'restore', 'shipping'],
+    ['.'],
+  ],
+  'src/workers': [['protocol'], ['node', 'worker']],
 }
 
 /** Any layer may read the version from it. */
 const PACKAGE_JSON = 'package.json'
 
-const TYPES_ONLY = ['src/host/operations.ts', 'src/host/cell-service.ts']
-
 /** Packages that one file or folder has to itself. */
 const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^better-sqlite3(\/|$)/, home: 'src/engine/sqlite.ts' },
-  { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/s3-object-store.ts' },
+  { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/object-store/s3/' },
   { packages: /^(commander|cli-progress)(\/|$)/, home: 'src/cli/' },
 ]
 
 /** Time and chance come from the injected clock and from node:crypto. The command alone sits outside, at the terminal. */
-const TIME_HOMES = ['src/engine/clock.ts', 'src/cli/']
+const TIME_HOMES = ['src/base/clock.ts', 'src/cli/']
 const TIME_GLOBALS = [
   'Date.now',
   'setTimeout',
@@ -115,15 +121,22 @@ export const RULES: readonly Rule[] = [
         ),
   },
   {
-    name: 'the two files that host/ lends to the store layer hold types only',
+    name: 'inside a layer, a folder imports only the folders before it',
     check: (sources) =>
-      sources
-        .filter((source) => TYPES_ONLY.includes(source.path))
-        .flatMap(({ path: file, ast }) =>
-          ast.statements
-            .filter((statement) => !isTypeStatement(statement))
-            .map((statement) => `${file}:${lineOf(ast, statement)} is more than a type`),
-        ),
+      inSrc(sources).flatMap((source) =>
+        Object.entries(INNER_LAYERS).flatMap(([folder, steps]) => {
+          const own = innerStepOf(source.path, folder, steps)
+          if (own === undefined) return []
+          if (own.step < 0) return [`${source.path} belongs to no layer of ${folder}`]
+          return source.imports.flatMap(({ target, line }) => {
+            const other = target === undefined ? undefined : innerStepOf(target, folder, steps)
+            if (other === undefined || other.folder === own.folder) return []
+            const isSibling = other.step === own.step && !steps[own.step]?.includes('.')
+            if (other.step < own.step || (other.step === own.step && !isSibling)) return []
+            return [`${source.path}:${line} (${own.folder}) imports ${target} (${other.folder})`]
+          })
+        }),
+      ),
   },
   {
     name: 'no import cycles',
@@ -163,10 +176,10 @@ export const RULES: readonly Rule[] = [
         ),
   },
   {
-    name: 'only backup/object-keys.ts spells object keys',
+    name: 'only backup/versions/object-keys.ts spells object keys',
     check: (sources) =>
       inSrc(sources)
-        .filter((source) => !isIn(source, ['src/backup/object-keys.ts']))
+        .filter((source) => !isIn(source, ['src/backup/versions/object-keys.ts']))
         .flatMap((source) =>
           literals(source)
             .filter(({ text }) => /snapshots\\?\//.test(text))
@@ -288,24 +301,22 @@ function lineCount(source: Source): number {
   return source.text.trimEnd().split('\n').length
 }
 
-/** A folder is a layer; files beside the folders are the store, which wires them. */
+/** A folder is a layer; the files next to the folders are layers of their own. */
 function layerOf(file: string): string | undefined {
-  const own = LAYER_OF_FILE[file]
-  if (own !== undefined) return own
-  const [inSource, folder = 'store'] = /^src\/(?:([^/]+)\/)?/.exec(file) ?? []
-  return inSource !== undefined && stepOf(folder) >= 0 ? folder : undefined
+  const name = /^src\/([^/]+?)(?:\.ts)?(?:\/|$)/.exec(file)?.[1]
+  return name !== undefined && stepOf(name) >= 0 ? name : undefined
+}
+
+/** @returns undefined for a file outside the folder; step -1 for a subfolder that has none */
+function innerStepOf(file: string, folder: string, steps: readonly (readonly string[])[]) {
+  if (!file.startsWith(`${folder}/`)) return undefined
+  const [first = '', ...rest] = file.slice(folder.length + 1).split('/')
+  const inner = rest.length === 0 ? '.' : first
+  return { folder: inner, step: steps.findIndex((step) => step.includes(inner)) }
 }
 
 function stepOf(layer: string): number {
   return LAYERS.findIndex((step) => step.includes(layer))
-}
-
-function isTypeStatement(statement: ts.Statement): boolean {
-  if (ts.isInterfaceDeclaration(statement) || ts.isTypeAliasDeclaration(statement)) return true
-  if (ts.isImportDeclaration(statement)) {
-    return statement.importClause?.phaseModifier === ts.SyntaxKind.TypeKeyword
-  }
-  return ts.isExportDeclaration(statement) && statement.isTypeOnly
 }
 
 /** `new Date()` and `Date()` read the time; `new Date(ms)` only shows one. */

@@ -4,7 +4,7 @@ import ts from 'typescript'
 
 /** A source file as the rules see it; made from disk, or from text where a test plants a violation. */
 export interface Source {
-  /** Relative to the project, with forward slashes: `src/engine/clock.ts`. */
+  /** Relative to the project, with forward slashes: `src/base/clock.ts`. */
   path: string
   text: string
   ast: ts.SourceFile

@@ -4,11 +4,11 @@ import path from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { hashApiKey, makeApiKey } from '../../src/auth/api-key.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { TEST_EPOCH_MS } from '../fixtures/fake-clock.ts'
-import { openTestStore } from '../fixtures/open-test-store.ts'
-import { filesBelow } from '../fixtures/temp-directory.ts'
-import { codeOf, thrownBy } from '../fixtures/thrown.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { TEST_EPOCH_MS } from '../support/fake-clock.ts'
+import { openTestStore } from '../support/open-test-store.ts'
+import { filesBelow } from '../support/temp-directory.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 async function openKeys() {
   const test = await openTestStore()

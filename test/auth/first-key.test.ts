@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { CellStore } from '../../src/store.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+import { codeOf } from '../support/thrown.ts'
 
 /** Opens a store as a served one is opened, again and again in the same directory. */
 function servedStore() {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { IdempotencyKey } from '../../src/auth/idempotency.ts'
-import { openTestStore } from '../fixtures/open-test-store.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { openTestStore } from '../support/open-test-store.ts'
+import { codeOf } from '../support/thrown.ts'
 
 const DAY_MS = 24 * 3_600_000
 

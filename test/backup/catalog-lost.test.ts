@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { CellStore } from '../../src/store.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
 
 test('A backup answers only once the catalog is in the object store, also if what was there is gone (invariant 14)', async () => {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-catalog-lost-'))

@@ -3,10 +3,10 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { parseApiKey } from '../../src/auth/api-key.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { DirectoryLock } from '../../src/engine/directory-lock.ts'
-import { shellEnv } from '../package/run.ts'
-import { ENTRY, until, Workplace } from './support/workplace.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { DirectoryLock } from '../../src/catalog/directory-lock.ts'
+import { ENTRY, until, Workplace } from '../support/cli/workplace.ts'
+import { shellEnv } from '../support/package/run.ts'
 
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseDuration } from '../../src/cli/duration.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { codeOf } from '../support/thrown.ts'
 
 describe('a duration', () => {
   test.each([

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { describe, expect, test, vi } from 'vitest'
-import { startS3rver } from '../support/s3rver.ts'
-import { type ServedNode, Workplace } from './support/workplace.ts'
+import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
+import { startS3rver } from '../support/s3/s3rver.ts'
 
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })

@@ -5,10 +5,10 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { CellStore } from '../../src/store.ts'
-import { filesBelow } from '../fixtures/temp-directory.ts'
-import { SlowRequest } from './support/slow-request.ts'
-import { until, Workplace } from './support/workplace.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { SlowRequest } from '../support/cli/slow-request.ts'
+import { until, Workplace } from '../support/cli/workplace.ts'
+import { filesBelow } from '../support/temp-directory.ts'
 
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })

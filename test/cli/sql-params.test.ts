@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { parseJsonParams, typedParam } from '../../src/cli/sql-params.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { codeOf } from '../support/thrown.ts'
 
 describe('a parameter on the command line', () => {
   test.each([

@@ -1,12 +1,12 @@
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import type { Cell } from '../../src/cell.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { seededRandom } from '../fixtures/seed.ts'
-import { codeOf, thrownBy } from '../fixtures/thrown.ts'
-import { turnsUntil } from '../fixtures/turns.ts'
-import type { Random } from './fuzz.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import type { Cell } from '../../src/store/cell.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { seededRandom } from '../support/seed.ts'
+import type { Random } from '../support/sql/fuzz.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
+import { turnsUntil } from '../support/turns.ts'
 
 const LIMIT = 262_144
 

@@ -1,9 +1,10 @@
 import fs from 'node:fs'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import type { CellDatabase, WalState } from '../../src/engine/cell-database.ts'
-import { openTestDatabase } from '../fixtures/open-test-database.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import type { CellDatabase } from '../../src/engine/cell-database.ts'
+import type { WalState } from '../../src/engine/checkpoints.ts'
+import { openTestDatabase } from '../support/open-test-database.ts'
+import { codeOf } from '../support/thrown.ts'
 
 const FRAME_BYTES = 4_096 + 24
 const CHECKPOINT_BYTES = 100 * FRAME_BYTES

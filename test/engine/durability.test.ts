@@ -1,10 +1,10 @@
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import type { Cell } from '../../src/cell.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
 import type { CellDatabase } from '../../src/engine/cell-database.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { openTestDatabase } from '../fixtures/open-test-database.ts'
-import { openTestStore } from '../fixtures/open-test-store.ts'
+import type { Cell } from '../../src/store/cell.ts'
+import { openTestDatabase } from '../support/open-test-database.ts'
+import { openTestStore } from '../support/open-test-store.ts'
 
 /** What a setting is, asked past the policy. */
 function pragma(database: CellDatabase, name: string): unknown {

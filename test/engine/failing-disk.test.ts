@@ -1,11 +1,11 @@
 import { execFileSync } from 'node:child_process'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { noStrace } from '../faults/support/strace.ts'
-import { checkIntegrity } from '../fixtures/integrity.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { noStrace } from '../support/faults/strace.ts'
+import { checkIntegrity } from '../support/integrity.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
-const PROGRAM = path.join(import.meta.dirname, '../fixtures/failing-disk-program.ts')
+const PROGRAM = path.join(import.meta.dirname, '../support/failing-disk-program.ts')
 
 interface Seen {
   acknowledged: number[]

@@ -1,9 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import type { Cell } from '../../src/cell.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf, rejectedBy } from '../fixtures/thrown.ts'
-import { commitsIn } from '../fixtures/wal-commits.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import type { Cell } from '../../src/store/cell.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf, rejectedBy } from '../support/thrown.ts'
+import { commitsIn } from '../support/wal-commits.ts'
 
 async function cellWithTable(): Promise<Cell> {
   const { cell } = await openTestCell()

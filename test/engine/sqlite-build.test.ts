@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 /**
  * The SQL policy was made for what is in this build of SQLite. When a new better-sqlite3 brings a function, a module or a
  * PRAGMA, one of these tests fails: look at what the newcomer can reach (other files, the connection's settings, other
- * tables named by a text), refuse it in src/engine/sql-names.ts if need be, and add it here.
+ * tables named by a text), refuse it in src/engine/sql-policy/sql-names.ts if need be, and add it here.
  */
 const MODULES = words(`
   dbstat fts3 fts3tokenize fts4 fts4aux fts5 fts5vocab geopoly rtree rtree_i32`)

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { openTestDatabase } from '../fixtures/open-test-database.ts'
+import { openTestDatabase } from '../support/open-test-database.ts'
 
 /** Files that this process has open and that have no name any more, as SQLite's temporary ones. */
 function namelessFiles(): number {

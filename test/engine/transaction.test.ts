@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import type { Cell } from '../../src/cell.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf, thrownBy } from '../fixtures/thrown.ts'
+import type { Cell } from '../../src/store/cell.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 function rows(cell: Cell): unknown[] {
   return cell.sql('SELECT a FROM t ORDER BY a', [], { rowMode: 'array' }).rows.flat()

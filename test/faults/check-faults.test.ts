@@ -1,8 +1,8 @@
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { expect, test, vi } from 'vitest'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { noStrace, ProgramUnderStrace } from './support/strace.ts'
+import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
 vi.setConfig({ testTimeout: 60_000 })
 

@@ -1,6 +1,6 @@
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { ScratchPlace } from '../backup/fixtures/scratch-store.ts'
-import { seededRandom } from '../fixtures/seed.ts'
+import { ScratchPlace } from '../support/backup/scratch-store.ts'
+import { seededRandom } from '../support/seed.ts'
 
 /** `CELLSTORE_CLOCK_STEPS` raises it: a thousand take half a minute. */
 const STEPS = Number(process.env['CELLSTORE_CLOCK_STEPS'] ?? 60)

@@ -1,12 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { CellStore } from '../../src/store.ts'
-import { checkIntegrity } from '../fixtures/integrity.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { creationOf } from './support/creation.ts'
-import { type Injection, noStrace, ProgramUnderStrace } from './support/strace.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { creationOf } from '../support/faults/creation.ts'
+import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
+import { checkIntegrity } from '../support/integrity.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
 

@@ -2,15 +2,15 @@ import { type ChildProcessWithoutNullStreams, execFileSync, spawn } from 'node:c
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { until } from '../cli/support/workplace.ts'
-import { Random } from '../engine/fuzz.ts'
-import { ended } from '../fixtures/child.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { seededRandom } from '../fixtures/seed.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { Acknowledgements, type Event } from './support/acknowledgements.ts'
-import { checkAfterPowerLoss } from './support/after-power-loss.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { ended } from '../support/child.ts'
+import { until } from '../support/cli/workplace.ts'
+import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
+import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { seededRandom } from '../support/seed.ts'
+import { Random } from '../support/sql/fuzz.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
 /** `CELLSTORE_FOREIGN_RUNS` raises it: ten take half a minute. */
 const RUNS = Number(process.env['CELLSTORE_FOREIGN_RUNS'] ?? 3)
@@ -90,7 +90,7 @@ interface Started {
 }
 
 function start(program: string, ...args: string[]): Started {
-  const file = path.join(import.meta.dirname, 'programs', program)
+  const file = path.join(import.meta.dirname, '../support/faults/programs', program)
   const child = spawn(process.execPath, ['--no-warnings', file, ...args])
   child.stderr.pipe(process.stderr)
   onTestFinished(() => void child.kill('SIGKILL'))

@@ -1,9 +1,9 @@
 import { expect, test, vi } from 'vitest'
-import { type ServedNode, until, Workplace } from '../cli/support/workplace.ts'
-import { checkIntegrity } from '../fixtures/integrity.ts'
-import { childrenOf, isAlive } from '../fixtures/processes.ts'
-import { seededRandom } from '../fixtures/seed.ts'
-import { HttpWriters } from './support/http-writers.ts'
+import { type ServedNode, until, Workplace } from '../support/cli/workplace.ts'
+import { HttpWriters } from '../support/faults/http-writers.ts'
+import { checkIntegrity } from '../support/integrity.ts'
+import { childrenOf, isAlive } from '../support/processes.ts'
+import { seededRandom } from '../support/seed.ts'
 
 /** `CELLSTORE_NODE_KILLS` raises it: a hundred take some two minutes. */
 const KILLS = Number(process.env['CELLSTORE_NODE_KILLS'] ?? 5)

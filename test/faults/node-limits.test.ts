@@ -1,8 +1,8 @@
 import { expect, test, vi } from 'vitest'
-import { type ServedNode, Workplace } from '../cli/support/workplace.ts'
-import { checkIntegrity } from '../fixtures/integrity.ts'
-import { seededRandom } from '../fixtures/seed.ts'
-import { HttpWriters } from './support/http-writers.ts'
+import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
+import { HttpWriters } from '../support/faults/http-writers.ts'
+import { checkIntegrity } from '../support/integrity.ts'
+import { seededRandom } from '../support/seed.ts'
 
 /** `CELLSTORE_DESCRIPTOR_CELLS` raises it: 2,000 take about a minute. */
 const CELLS = Number(process.env['CELLSTORE_DESCRIPTOR_CELLS'] ?? 150)

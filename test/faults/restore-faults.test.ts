@@ -1,11 +1,11 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { seededRandom } from '../fixtures/seed.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { RestorePlace } from './support/restore-place.ts'
-import { type Injection, noStrace, ProgramUnderStrace, type TraceOptions } from './support/strace.ts'
-import { callsByName, faultsOf, sampleFaults } from './support/sweep.ts'
+import { RestorePlace } from '../support/faults/restore-place.ts'
+import { type Injection, noStrace, ProgramUnderStrace, type TraceOptions } from '../support/faults/strace.ts'
+import { callsByName, faultsOf, sampleFaults } from '../support/faults/sweep.ts'
+import { seededRandom } from '../support/seed.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
 /** How many faults are tried, of all that there are; `CELLSTORE_RESTORE_FAULTS=all` takes half an hour. */
 const { CELLSTORE_RESTORE_FAULTS = '14' } = process.env

@@ -2,16 +2,16 @@ import { spawn } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { until } from '../cli/support/workplace.ts'
-import type { Random } from '../engine/fuzz.ts'
-import { ended } from '../fixtures/child.ts'
-import { seededRandom } from '../fixtures/seed.ts'
-import { filesBelow, tempDirectory } from '../fixtures/temp-directory.ts'
-import { Acknowledgements, type Event } from './support/acknowledgements.ts'
-import { checkAfterPowerLoss } from './support/after-power-loss.ts'
-import { RestorePlace } from './support/restore-place.ts'
-import { type Injection, noStrace, ProgramUnderStrace, type TraceOptions } from './support/strace.ts'
-import { callsByName, faultsOf, sampleFaults } from './support/sweep.ts'
+import { ended } from '../support/child.ts'
+import { until } from '../support/cli/workplace.ts'
+import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
+import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
+import { RestorePlace } from '../support/faults/restore-place.ts'
+import { type Injection, noStrace, ProgramUnderStrace, type TraceOptions } from '../support/faults/strace.ts'
+import { callsByName, faultsOf, sampleFaults } from '../support/faults/sweep.ts'
+import { seededRandom } from '../support/seed.ts'
+import type { Random } from '../support/sql/fuzz.ts'
+import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
 
 /** How many faults are tried, of all that there are; `CELLSTORE_START_FAULTS=all` takes an hour. */
 const { CELLSTORE_START_FAULTS = '6' } = process.env
@@ -91,7 +91,7 @@ function pathsIn(copy: string): string[] {
 
 async function crashUnderWrites(root: string, random: Random): Promise<Crash> {
   fs.mkdirSync(root)
-  const file = path.join(import.meta.dirname, 'programs', 'ledger-program.ts')
+  const file = path.join(import.meta.dirname, '../support/faults/programs', 'ledger-program.ts')
   const child = spawn(process.execPath, [
     '--no-warnings',
     file,

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
-import { CellStore } from '../../src/store.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
 
 test('A store that was closed under its handler answers shutting_down, with Retry-After, and is no internal error', async () => {
   const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-closed-'))

@@ -1,13 +1,13 @@
 import { once } from 'node:events'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { connectionsFor } from '../../src/engine/descriptor-limit.ts'
-import type { CellService } from '../../src/host/cell-service.ts'
+import { connectionsFor } from '../../src/base/descriptor-limit.ts'
 import { NodeServer, type NodeServerOptions } from '../../src/http/node-server.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { answersIn, exchange, type WireAnswer } from '../support/http/wire.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
-import { Bench } from './support/bench.ts'
-import { viaFetch } from './support/transports.ts'
-import { answersIn, exchange, type WireAnswer } from './support/wire.ts'
 
 /** Nothing waits for ever (invariant 13): what a connection may take, and what it is told when it takes more. */
 

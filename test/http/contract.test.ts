@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
+import { type Ask, Bench } from '../support/http/bench.ts'
+import { TRANSPORTS, type TransportFactory } from '../support/http/transports.ts'
 import { AREAS } from './rows/areas.ts'
 import { checkEveryReply, checkReply, type Row } from './rows/row.ts'
-import { type Ask, Bench } from './support/bench.ts'
-import { TRANSPORTS, type TransportFactory } from './support/transports.ts'
 
 describe.each(TRANSPORTS)('the contract, through %s', (_name, transport) => {
   let shared: Bench

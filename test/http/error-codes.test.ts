@@ -1,11 +1,11 @@
 import { describe, expect, test, vi } from 'vitest'
 import { CellError, type CellErrorCode, ERROR_KINDS } from '../../src/errors.ts'
-import type { CellService } from '../../src/host/cell-service.ts'
 import { problemResponse, STATUS_OF_CODE } from '../../src/http/problem.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import { Bench } from '../support/http/bench.ts'
+import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
 import { AREAS } from './rows/areas.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
-import { Bench } from './support/bench.ts'
-import { TRANSPORTS, viaFetch } from './support/transports.ts'
 
 const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 

@@ -1,10 +1,10 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Timer } from '../../src/engine/clock.ts'
-import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from '../../src/http/discard.ts'
+import type { Timer } from '../../src/base/clock.ts'
+import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from '../../src/http/drain-body.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
-import { Bench } from './support/bench.ts'
-import { SteppedClock } from './support/stepped-clock.ts'
-import { viaFetch } from './support/transports.ts'
+import { Bench } from '../support/http/bench.ts'
+import { SteppedClock } from '../support/http/stepped-clock.ts'
+import { viaFetch } from '../support/http/transports.ts'
 
 /** What only a Fetch body shows: it is a stream, which can stall, fail, or be read by someone else. */
 

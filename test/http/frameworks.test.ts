@@ -6,9 +6,9 @@ import { Hono } from 'hono'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { createListener } from '../../src/http/node-listener.ts'
-import type { CellStore } from '../../src/store.ts'
-import { Bench } from './support/bench.ts'
-import { viaFetch } from './support/transports.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
 
 interface Hosted {
   /** Where `/v1` is. */

@@ -1,9 +1,9 @@
 import fc from 'fast-check'
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
+import { type Ask, Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
 import { checkEveryReply } from './rows/row.ts'
-import { type Ask, Bench } from './support/bench.ts'
-import { viaFetch } from './support/transports.ts'
 
 /** Whatever is sent, the answer is one of the contract's, and none of it is a bug of ours. */
 

@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
-import { CellStore } from '../../src/store.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
 
 async function served(
   work: (ask: () => Promise<unknown>, store: CellStore, id: string, objects: string) => Promise<void>,

@@ -2,12 +2,12 @@ import http from 'node:http'
 import http2 from 'node:http2'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Timer } from '../../src/engine/clock.ts'
-import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from '../../src/http/discard.ts'
+import type { Timer } from '../../src/base/clock.ts'
+import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from '../../src/http/drain-body.ts'
 import { createListener } from '../../src/http/node-listener.ts'
-import { Bench } from './support/bench.ts'
-import { SteppedClock } from './support/stepped-clock.ts'
-import { sendOverSocket, viaFetch } from './support/transports.ts'
+import { Bench } from '../support/http/bench.ts'
+import { SteppedClock } from '../support/http/stepped-clock.ts'
+import { sendOverSocket, viaFetch } from '../support/http/transports.ts'
 
 /** What only sockets show: when answers leave, when connections end, what a path is before a URL parser sees it. */
 

@@ -3,9 +3,9 @@ import path from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { NodeServer, type NodeServerOptions } from '../../src/http/node-server.ts'
-import { Bench } from './support/bench.ts'
-import { viaFetch } from './support/transports.ts'
-import { exchange } from './support/wire.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { exchange } from '../support/http/wire.ts'
 
 let bench: Bench
 const servers: NodeServer[] = []

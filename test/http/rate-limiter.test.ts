@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
 import { isCellError } from '../../src/errors.ts'
 import { type RateLimit, RateLimiter } from '../../src/http/rate-limiter.ts'
-import { FakeClock } from '../fixtures/fake-clock.ts'
-import { seededRandom } from '../fixtures/seed.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { Bench } from '../support/http/bench.ts'
+import { TRANSPORTS } from '../support/http/transports.ts'
+import { seededRandom } from '../support/seed.ts'
 import { checkProblem } from './rows/row.ts'
-import { Bench } from './support/bench.ts'
-import { TRANSPORTS } from './support/transports.ts'
 
 function limiter(limit: RateLimit, accountsMax?: number) {
   const clock = new FakeClock()

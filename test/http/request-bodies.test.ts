@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
+import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
+import { TRANSPORTS } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
-import { type Ask, Bench, type Reply } from './support/bench.ts'
-import { TRANSPORTS } from './support/transports.ts'
 
 const BODY_BYTES_MAX = 2_097_152
 

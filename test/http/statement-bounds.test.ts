@@ -1,13 +1,13 @@
 import http from 'node:http'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, describe, expect, onTestFinished, test } from 'vitest'
-import type { CellService, ExecuteOptions } from '../../src/host/cell-service.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { RequestAborted } from '../../src/http/http-message.ts'
 import { createListener } from '../../src/http/node-listener.ts'
+import type { CellService, ExecuteOptions } from '../../src/service/cell-service.ts'
+import { Bench } from '../support/http/bench.ts'
+import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
 import { checkProblem } from './rows/row.ts'
-import { Bench } from './support/bench.ts'
-import { TRANSPORTS, viaFetch } from './support/transports.ts'
 
 /** A service that notes how operations are bounded, and answers none until it is told that nobody waits. */
 class WaitingService {

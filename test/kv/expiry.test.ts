@@ -1,11 +1,11 @@
 import fs from 'node:fs'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import type { Cell } from '../../src/cell.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { FakeClock } from '../fixtures/fake-clock.ts'
-import { openTestCell, openTestStore, type TestStore } from '../fixtures/open-test-store.ts'
-import { turnsUntil } from '../fixtures/turns.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import type { Cell } from '../../src/store/cell.ts'
+import { FakeClock } from '../support/fake-clock.ts'
+import { openTestCell, openTestStore, type TestStore } from '../support/open-test-store.ts'
+import { turnsUntil } from '../support/turns.ts'
 
 /** Rows that are stored, live or not. */
 function stored(cell: Cell): number {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf, thrownBy } from '../fixtures/thrown.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 const INT64_MIN = -(2n ** 63n)
 const INT64_MAX = 2n ** 63n - 1n

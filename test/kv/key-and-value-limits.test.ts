@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Kv } from '../../src/kv/kv.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf, thrownBy } from '../fixtures/thrown.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 /** Every way in which a key comes into the KV part. */
 const KEY_USES: Record<string, (kv: Kv, key: string) => unknown> = {

@@ -3,9 +3,9 @@ import type { KvListOptions } from '../../src/kv/entry.ts'
 import { prefixEnd } from '../../src/kv/key.ts'
 import type { Kv } from '../../src/kv/kv.ts'
 import { listQuery } from '../../src/kv/queries.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { seededRandom } from '../fixtures/seed.ts'
-import { thrownBy } from '../fixtures/thrown.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { seededRandom } from '../support/seed.ts'
+import { thrownBy } from '../support/thrown.ts'
 
 function keys(kv: Kv, options: KvListOptions = {}): string[] {
   return kv.list(options).entries.map(({ key }) => key)

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf } from '../support/thrown.ts'
 
 describe('mget', () => {
   test('answers in the order it was asked, with duplicates and gaps', async () => {

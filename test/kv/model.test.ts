@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
 import { isCellError } from '../../src/errors.ts'
 import type { Kv } from '../../src/kv/kv.ts'
-import type { Random } from '../engine/fuzz.ts'
-import { openTestCell, type TestStore } from '../fixtures/open-test-store.ts'
-import { seededRandom } from '../fixtures/seed.ts'
+import { openTestCell, type TestStore } from '../support/open-test-store.ts'
+import { seededRandom } from '../support/seed.ts'
+import type { Random } from '../support/sql/fuzz.ts'
 
 /** What KV is meant to be, without a database: the rules in a few lines. */
 class Model {

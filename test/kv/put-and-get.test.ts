@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { TEST_EPOCH_MS } from '../fixtures/fake-clock.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { TEST_EPOCH_MS } from '../support/fake-clock.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf } from '../support/thrown.ts'
 
 describe('put and get', () => {
   test('a value comes back as it went in, and a key that is not there is undefined', async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf } from '../support/thrown.ts'
 
 const ALL = 'SELECT key, value, expires_at FROM cell_kv ORDER BY key'
 

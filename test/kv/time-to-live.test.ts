@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Kv } from '../../src/kv/kv.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { codeOf, thrownBy } from '../fixtures/thrown.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf, thrownBy } from '../support/thrown.ts'
 
 const YEAR_MS = 365 * 24 * 3_600_000
 

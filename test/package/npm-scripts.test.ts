@@ -6,7 +6,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
-import { PROJECT, run, shellEnv } from './run.ts'
+import { PROJECT, run, shellEnv } from '../support/package/run.ts'
 
 const BUILD_TIMEOUT_MS = 180_000
 

@@ -3,9 +3,9 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
-import { isSupportedNode } from '../../src/engine/runtime.ts'
-import { EmptyProject } from './empty-project.ts'
-import { PROJECT, run } from './run.ts'
+import { isSupportedNode } from '../../src/base/runtime.ts'
+import { EmptyProject } from '../support/package/empty-project.ts'
+import { PROJECT, run } from '../support/package/run.ts'
 
 /** The frameworks that the examples wrap the handler in, and the types that a TypeScript user of them has. */
 const FRAMEWORKS = ['hono', '@hono/node-server', 'express', '@types/express', '@types/node'] as const

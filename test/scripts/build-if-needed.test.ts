@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { PROJECT, run } from '../package/run.ts'
+import { PROJECT, run } from '../support/package/run.ts'
 
 // Several builds a test, beside whatever else the machine does.
 vi.setConfig({ testTimeout: 120_000 })

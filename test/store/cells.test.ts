@@ -1,11 +1,11 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { TEST_EPOCH_MS } from '../fixtures/fake-clock.ts'
-import { openTestCell, openTestStore } from '../fixtures/open-test-store.ts'
-import { filesBelow } from '../fixtures/temp-directory.ts'
-import { codeOf, rejectedBy, thrownBy } from '../fixtures/thrown.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { TEST_EPOCH_MS } from '../support/fake-clock.ts'
+import { openTestCell, openTestStore } from '../support/open-test-store.ts'
+import { filesBelow } from '../support/temp-directory.ts'
+import { codeOf, rejectedBy, thrownBy } from '../support/thrown.ts'
 
 const NONE = '00000000-0000-4000-8000-000000000000'
 const NO_IDS = [

@@ -1,11 +1,11 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { openTestStore } from '../fixtures/open-test-store.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { codeOf, rejectedBy, thrownBy } from '../fixtures/thrown.ts'
-import { turnsUntil } from '../fixtures/turns.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { openTestStore } from '../support/open-test-store.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+import { codeOf, rejectedBy, thrownBy } from '../support/thrown.ts'
+import { turnsUntil } from '../support/turns.ts'
 
 /** A store with two cells, the first of which has garbage where a table was. */
 async function openDamaged(openCellsMax = 4) {

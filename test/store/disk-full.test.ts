@@ -2,11 +2,11 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, onTestFinished, test } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { CellStore } from '../../src/store.ts'
-import { checkIntegrity } from '../fixtures/integrity.ts'
-import { filesBelow, tempDirectory } from '../fixtures/temp-directory.ts'
-import { codeOf, rejectedBy } from '../fixtures/thrown.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { checkIntegrity } from '../support/integrity.ts'
+import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
+import { codeOf, rejectedBy } from '../support/thrown.ts'
 
 const DISK_BYTES = 8 * 1_048_576
 

@@ -2,10 +2,10 @@ import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { locksOn } from '../fixtures/open-files.ts'
-import { openTestCell, type TestStore } from '../fixtures/open-test-store.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { locksOn } from '../support/open-files.ts'
+import { openTestCell, type TestStore } from '../support/open-test-store.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
 async function openWithBackups() {
   const test = await openTestCell({ objectStore: `file://${path.join(tempDirectory(), 'objects')}` })
@@ -51,7 +51,9 @@ describe('SQLite keeps its locks (invariant 4)', () => {
       return store.catalogStored()
     },
     'another store wants the directory': ({ store, directory }) =>
-      (store.constructor as typeof import('../../src/store.ts').CellStore).open(directory).catch(() => {}),
+      (store.constructor as typeof import('../../src/store/cell-store.ts').CellStore)
+        .open(directory)
+        .catch(() => {}),
     'a neighbour is made and deleted': ({ store }) => store.deleteCell(store.createCell().id),
     'its local data is asked for': ({ store }, id) => store.ensureLocal(id),
     'it is checkpointed': ({ store }, id) => {

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
-import { ended, startChild } from '../fixtures/child.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { seededRandom } from '../fixtures/seed.ts'
+import { ended, startChild } from '../support/child.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { seededRandom } from '../support/seed.ts'
 
 /** `CELLSTORE_KILLS` raises it: a thousand take some minutes. */
 const KILLS = Number(process.env['CELLSTORE_KILLS'] ?? 6)

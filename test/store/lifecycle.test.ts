@@ -2,11 +2,11 @@ import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { CellStore } from '../../src/store.ts'
-import { openTestCell, openTestStore } from '../fixtures/open-test-store.ts'
-import { filesBelow, tempDirectory } from '../fixtures/temp-directory.ts'
-import { codeOf, rejectedBy } from '../fixtures/thrown.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { openTestCell, openTestStore } from '../support/open-test-store.ts'
+import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
+import { codeOf, rejectedBy } from '../support/thrown.ts'
 
 describe('create', () => {
   test('makes a store in a directory that is not there, and in one that is there and empty', async () => {

@@ -1,12 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test } from 'vitest'
-import { finishRestore } from '../../src/backup/restore-install.ts'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { CellStore } from '../../src/store.ts'
-import { openTestCell } from '../fixtures/open-test-store.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { codeOf } from '../fixtures/thrown.ts'
+import { finishRestore } from '../../src/backup/restore/restore-install.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+import { codeOf } from '../support/thrown.ts'
 
 /** Puts a file where nobody can look at it until the returned function is called: behind a link that leads to itself. */
 function outOfReach(file: string): () => void {

@@ -1,13 +1,13 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
-import { StorePaths } from '../../src/engine/cell-path.ts'
-import { readOwner } from '../../src/engine/directory-lock.ts'
-import { CellStore } from '../../src/store.ts'
-import { ended, firstLine, startChild } from '../fixtures/child.ts'
-import { openTestStore } from '../fixtures/open-test-store.ts'
-import { tempDirectory } from '../fixtures/temp-directory.ts'
-import { rejectedBy } from '../fixtures/thrown.ts'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { readOwner } from '../../src/catalog/directory-lock.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { ended, firstLine, startChild } from '../support/child.ts'
+import { openTestStore } from '../support/open-test-store.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+import { rejectedBy } from '../support/thrown.ts'
 
 describe('one owner a directory (invariant 2)', () => {
   test('another process is refused, with the owner’s pid, and may have it once the owner has ended', async () => {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
-import { DEFAULT_LIMITS } from '../../src/engine/limits.ts'
-import { resolveSettings, type StoreOptions } from '../../src/settings.ts'
-import { thrownBy } from '../fixtures/thrown.ts'
+import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
+import { resolveSettings, type StoreOptions } from '../../src/store/settings.ts'
+import { thrownBy } from '../support/thrown.ts'
 
 describe('defaults', () => {
   test('fill in what was not given', () => {

@@ -1,34 +1,21 @@
 import { assertType, describe, expectTypeOf, test } from 'vitest'
-import {
-  BackupManager,
-  type BackupResult,
-  Cell,
-  CellError,
-  type CellErrorCode,
-  type CellErrorKind,
-  type CellPage,
-  type CellRecord,
-  CellStore,
-  type Clock,
-  createHandler,
-  createListener,
-  DEFAULT_LIMITS,
-  type FileObjectStore,
-  isCellError,
-  type Kv,
-  type KvEntry,
-  type KvPage,
-  type KvPutResult,
-  type Limits,
-  type ObjectStore,
-  type RestoreResult,
-  type S3ObjectStore,
-  type SqlParams,
-  type SqlResult,
-  type SqlRow,
-  type SqlValue,
-  type StoreOptions,
-} from '../../src/index.ts'
+import { BackupManager } from '../../src/backup/backup-manager.ts'
+import type { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
+import type { ObjectStore } from '../../src/backup/object-store/object-store.ts'
+import type { S3ObjectStore } from '../../src/backup/object-store/s3/s3-object-store.ts'
+import type { BackupResult, RestoreResult } from '../../src/backup/versions/backup-types.ts'
+import type { Clock } from '../../src/base/clock.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
+import type { CellPage, CellRecord } from '../../src/catalog/cell-registry.ts'
+import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../../src/engine/statements/sql-values.ts'
+import { CellError, type CellErrorCode, type CellErrorKind, isCellError } from '../../src/errors.ts'
+import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createListener } from '../../src/http/node-listener.ts'
+import type { KvEntry, KvPage, KvPutResult } from '../../src/kv/entry.ts'
+import type { Kv } from '../../src/kv/kv.ts'
+import { Cell } from '../../src/store/cell.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import type { StoreOptions } from '../../src/store/settings.ts'
 
 /** What a program that uses the library can rely on at compile time: the examples of the design, and what must not pass. */
 declare const store: CellStore

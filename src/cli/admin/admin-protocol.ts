@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import type { BackupProgressEvent } from '../../backup/backup-manager.ts'
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import { CellError, type CellErrorCode, type CellErrorDetails, ERROR_KINDS } from '../../errors.ts'
 import type { AdminService, Transfer } from './admin-service.ts'
 

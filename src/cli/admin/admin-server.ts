@@ -1,8 +1,8 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import packageJson from '../../../package.json' with { type: 'json' }
-import type { BackupProgressEvent } from '../../backup/backup-manager.ts'
-import type { Clock, Timer } from '../../engine/clock.ts'
-import type { Log } from '../../engine/log.ts'
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import {
   type AnswerLine,

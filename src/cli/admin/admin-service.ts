@@ -1,4 +1,4 @@
-import type { BackupProgressEvent } from '../../backup/backup-manager.ts'
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type {
   BackupDocument,
   BackupPageDocument,

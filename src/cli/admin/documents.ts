@@ -1,6 +1,7 @@
 import type { ApiKeyRecord, CreatedApiKey } from '../../auth/api-keys.ts'
-import type { BackupInfo, BackupResult, RestoreResult } from '../../backup/backup-manager.ts'
-import type { CellRecord } from '../../engine/cell-registry.ts'
+import type { BackupResult, RestoreResult } from '../../backup/versions/backup-types.ts'
+import type { BackupInfo } from '../../backup/versions/version-index.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { timeOf } from '../../http/time.ts'
 
 /**

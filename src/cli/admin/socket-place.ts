@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import type { StorePaths } from '../../engine/cell-path.ts'
-import { readOwner } from '../../engine/directory-lock.ts'
+import type { StorePaths } from '../../base/store-paths.ts'
+import { readOwner } from '../../catalog/directory-lock.ts'
 
 /** The shortest bound on a Unix socket's path among the systems that Node runs on (macOS), without the final NUL. */
 const PATH_BYTES_MAX = 103

@@ -1,12 +1,12 @@
 import { z } from 'zod'
-import type { CellRecord } from '../../engine/cell-registry.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import type { CellService } from '../../host/cell-service.ts'
 import { name, parseFields } from '../../http/fields.ts'
 import { DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { decodeParams, encodeSqlResult } from '../../http/sql-codec.ts'
 import { timeOf } from '../../http/time.ts'
-import type { CellStore } from '../../store.ts'
+import type { CellService } from '../../service/cell-service.ts'
+import type { CellStore } from '../../store/cell-store.ts'
 import type { AdminService, BackupInput, CreateCellInput, CreateKeyInput, Transfer } from './admin-service.ts'
 import {
   backupDocument,

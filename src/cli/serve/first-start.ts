@@ -1,9 +1,9 @@
 import { parseApiKey } from '../../auth/api-key.ts'
 import type { CreatedApiKey } from '../../auth/api-keys.ts'
-import type { Clock } from '../../engine/clock.ts'
-import type { Log } from '../../engine/log.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import type { CellStore } from '../../store.ts'
+import type { CellStore } from '../../store/cell-store.ts'
 
 /** A key that nobody has seen yet, save for one that the operator chose. */
 export interface FirstKeyIssued {

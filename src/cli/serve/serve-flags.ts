@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
-import type { Durability } from '../../engine/cell-database.ts'
-import { DEFAULT_HOST_LIMITS } from '../../host/hosted-service.ts'
+import type { Durability } from '../../engine/cell-settings.ts'
+import { DEFAULT_HOST_LIMITS } from '../../workers/node/worker-service.ts'
 import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
 
 /** What a node can be told. Durations are in milliseconds. */

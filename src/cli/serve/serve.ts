@@ -1,4 +1,4 @@
-import { systemClock } from '../../engine/clock.ts'
+import { systemClock } from '../../base/clock.ts'
 import { unknownVariables } from '../environment.ts'
 import { EXIT_FAILED, EXIT_OK } from '../exit-code.ts'
 import { createLog } from '../log.ts'

@@ -1,7 +1,7 @@
 import type net from 'node:net'
 import { expect, test } from 'vitest'
-import { answersIn, exchange } from '../support/wire.ts'
-import { openIdle, Victim } from './victim.ts'
+import { openIdle, Victim } from '../../support/http/victim.ts'
+import { answersIn, exchange } from '../../support/http/wire.ts'
 
 const IDLE = Number(process.env['CELLSTORE_TEST_IDLE_SOCKETS'] ?? 200)
 const SLOW = Number(process.env['CELLSTORE_TEST_SLOW_SOCKETS'] ?? 50)

@@ -1,8 +1,8 @@
 import net from 'node:net'
 import { expect, test } from 'vitest'
-import { seededRandom } from '../../fixtures/seed.ts'
-import { Mutator } from './mutator.ts'
-import { Victim } from './victim.ts'
+import { Mutator } from '../../support/http/mutator.ts'
+import { Victim } from '../../support/http/victim.ts'
+import { seededRandom } from '../../support/seed.ts'
 
 const COUNT = Number(process.env['CELLSTORE_TEST_HTTP_FUZZ'] ?? 2_000)
 const AT_ONCE = 32

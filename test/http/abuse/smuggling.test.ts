@@ -1,9 +1,9 @@
 import type { AddressInfo } from 'node:net'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { NodeServer } from '../../../src/http/node-server.ts'
-import { Bench } from '../support/bench.ts'
-import { viaFetch } from '../support/transports.ts'
-import { answersIn, exchange, type WireAnswer } from '../support/wire.ts'
+import { Bench } from '../../support/http/bench.ts'
+import { viaFetch } from '../../support/http/transports.ts'
+import { answersIn, exchange, type WireAnswer } from '../../support/http/wire.ts'
 
 /**
  * Shapes of requests that one program in front takes for one request and another behind for two. Each is refused with its

@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect } from 'vitest'
 import type { CellErrorCode } from '../../../src/errors.ts'
-import type { Ask, Bench } from '../support/bench.ts'
+import type { Ask, Bench } from '../../support/http/bench.ts'
 import { badPages, COUNT, type Row, SHA256, TIME, UNKNOWN_ID, UUID, VERSION } from './row.ts'
 
 const cell = '/v1/databases/{cell}'

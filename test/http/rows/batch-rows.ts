@@ -1,5 +1,5 @@
 import { expect } from 'vitest'
-import type { Ask } from '../support/bench.ts'
+import type { Ask } from '../../support/http/bench.ts'
 import { COUNT, type Row } from './row.ts'
 
 const path = '/v1/databases/{cell}/batch'

@@ -1,6 +1,6 @@
 import { expect } from 'vitest'
 import type { CellErrorCode } from '../../../src/errors.ts'
-import type { Ask, Bench, BenchOptions, Reply } from '../support/bench.ts'
+import type { Ask, Bench, BenchOptions, Reply } from '../../support/http/bench.ts'
 
 /** One line of the contract: what is asked, and the whole answer. */
 export interface Row {

@@ -1,7 +1,7 @@
 import { expect } from 'vitest'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
-import type { StoreOptions } from '../../../src/settings.ts'
-import type { Ask } from '../support/bench.ts'
+import type { StoreOptions } from '../../../src/store/settings.ts'
+import type { Ask } from '../../support/http/bench.ts'
 import { CURSOR, type Row } from './row.ts'
 
 const cell = '/v1/databases/{cell}'

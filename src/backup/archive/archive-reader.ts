@@ -1,0 +1,162 @@
+import { createHash } from 'node:crypto'
+import { type Extract, extract as openExtract } from 'tar-stream'
+import { CellError } from '../../errors.ts'
+import { corrupt } from './backup-errors.ts'
+import {
+  CHECKSUMS_MEMBER,
+  type Checksums,
+  decodeChecksums,
+  decodeManifest,
+  MANIFEST_MEMBER,
+  type Manifest,
+} from './manifest.ts'
+import { decompressFirstFrame, decompressSeekable } from './seekable-zstd.ts'
+
+/** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */
+export interface ArchiveSink {
+  /** The first call; may refuse the archive. */
+  manifest(manifest: Manifest): void
+  /**
+   * Each member but the manifest and the checksums. Must read all of `bytes`.
+   *
+   * @returns what was made of it
+   */
+  member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received>
+}
+
+/** What a member's bytes have become: to be what the checksums say. */
+export interface Received {
+  size: number
+  /** In hexadecimal. */
+  sha256: string
+}
+
+/** JSON members are small; a larger one is no backup of ours. */
+const JSON_BYTES_MAX = 4 * 1_048_576
+/** The manifest is a frame of its own at the very front, in no more bytes than these. */
+export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
+
+/**
+ * Reads an archive as a stream. Resolves only if every byte was proven: the frames, the seek table, and each member's
+ * length and SHA-256 (invariant 10).
+ *
+ * @throws `backup_corrupt`, naming the member; what `source` and `sink` throw
+ */
+export async function readArchive(source: AsyncIterable<Uint8Array>, sink: ArchiveSink): Promise<void> {
+  const extract = openExtract()
+  // The first thing that went wrong is the one to report: whatever follows is its consequence.
+  let cause: unknown
+  const fail = (error: unknown) => {
+    cause ??= error
+    extract.destroy(cause as Error)
+  }
+  const feeding = feed(source, extract).catch(fail)
+  const checks = readMembers(extract, sink).catch((error) => {
+    fail(isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error)
+    return undefined
+  })
+  await Promise.all([feeding, checks])
+  if (cause !== undefined) throw cause
+  const { seen, checksums } = (await checks) as Members
+  if (checksums === undefined) throw corrupt(CHECKSUMS_MEMBER, 'it is missing')
+  compareChecksums(seen, checksums.members)
+}
+
+/**
+ * The manifest alone, from the first bytes of an archive.
+ *
+ * @param isAll there are no more bytes
+ * @returns undefined if it takes more bytes
+ * @throws `backup_corrupt`
+ */
+export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
+  const plain = await decompressFirstFrame(head)
+  if (plain === undefined) {
+    if (isAll) throw corrupt('archive', 'it ends within its first frame')
+    return undefined
+  }
+  const extract = openExtract()
+  extract.end(plain)
+  try {
+    for await (const entry of extract) {
+      if (entry.header.name !== MANIFEST_MEMBER) break
+      return decodeManifest(await collect(MANIFEST_MEMBER, entry as AsyncIterable<Buffer>))
+    }
+  } catch (error) {
+    throw isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error
+  }
+  throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
+}
+
+interface Members {
+  seen: Checksums['members']
+  checksums: Checksums | undefined
+}
+
+async function readMembers(extract: Extract, sink: ArchiveSink): Promise<Members> {
+  const seen: Checksums['members'] = []
+  let manifest: Manifest | undefined
+  let checksums: Checksums | undefined
+  for await (const entry of extract) {
+    const { name, size = 0 } = entry.header
+    if (checksums !== undefined) throw corrupt(name, 'it follows the checksums')
+    const bytes = entry as AsyncIterable<Buffer>
+    if (name === CHECKSUMS_MEMBER) checksums = decodeChecksums(await collect(name, bytes))
+    else if (manifest === undefined) {
+      if (name !== MANIFEST_MEMBER) throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
+      const json = await collect(name, bytes)
+      manifest = decodeManifest(json)
+      sink.manifest(manifest)
+      seen.push({ name, size: json.length, sha256: createHash('sha256').update(json).digest('hex') })
+    } else seen.push({ name, ...(await sink.member(name, size, bytes)) })
+  }
+  return { seen, checksums }
+}
+
+async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promise<void> {
+  for await (const plain of decompressSeekable(source)) {
+    if (extract.destroyed) return
+    if (!extract.write(plain)) {
+      await new Promise<void>((resolve) => {
+        // Both go with either: a large archive waits thousands of times.
+        const done = () => {
+          extract.off('drain', done).off('close', done)
+          resolve()
+        }
+        extract.on('drain', done).on('close', done)
+      })
+    }
+  }
+  extract.end(undefined)
+}
+
+/** The tar reader's own errors are plain ones; those of a disk or of a caller are not the archive's fault. */
+function isDamage(error: unknown): boolean {
+  return (
+    !(error instanceof CellError) &&
+    error instanceof Error &&
+    error.constructor === Error &&
+    !('code' in error)
+  )
+}
+
+function compareChecksums(seen: Checksums['members'], expected: Checksums['members']): void {
+  for (const { name, size, sha256 } of expected) {
+    const member = seen.find((each) => each.name === name)
+    if (member === undefined) throw corrupt(name, 'it is missing')
+    if (member.size !== size) throw corrupt(name, `it has ${member.size} bytes in place of ${size}`)
+    if (member.sha256 !== sha256) throw corrupt(name, 'its SHA-256 does not match')
+  }
+  if (seen.length !== expected.length) throw corrupt(CHECKSUMS_MEMBER, 'a member is not listed')
+}
+
+async function collect(name: string, bytes: AsyncIterable<Buffer>): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  for await (const chunk of bytes) {
+    size += chunk.length
+    if (size > JSON_BYTES_MAX) throw corrupt(name, 'it is larger than any this version writes')
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}

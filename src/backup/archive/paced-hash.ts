@@ -1,0 +1,37 @@
+import { createHash } from 'node:crypto'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { systemClock } from '../../base/clock.ts'
+
+/** Hashed at a time: a twenty-fifth of a millisecond's work. */
+const SLICE_BYTES = 65_536
+/** The part of what everything else on the event loop takes in a turn that hashing may take in one, and its bound. */
+const SHARE = 1 / 8
+const TURN_MS_MAX = 2
+
+/**
+ * SHA-256 over a long stream that lets everything else on the event loop have its turn. What is done beside it hardly
+ * gets slower, and a busy loop, whose turns are long, does not hold it up for ever.
+ */
+export class PacedHash {
+  readonly #hash = createHash('sha256')
+
+  async update(bytes: Uint8Array): Promise<void> {
+    let allowedMs = 0
+    for (let at = 0; at < bytes.length; ) {
+      const began = systemClock.monotonic()
+      do {
+        this.#hash.update(bytes.subarray(at, at + SLICE_BYTES))
+        at += SLICE_BYTES
+      } while (at < bytes.length && systemClock.monotonic() - began < allowedMs)
+      if (bytes.length <= SLICE_BYTES) return
+      const ended = systemClock.monotonic()
+      await turnOfTheLoop()
+      allowedMs = Math.min((systemClock.monotonic() - ended) * SHARE, TURN_MS_MAX)
+    }
+  }
+
+  /** In hexadecimal. */
+  digest(): string {
+    return this.#hash.digest('hex')
+  }
+}

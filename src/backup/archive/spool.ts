@@ -1,0 +1,98 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
+import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
+import { giveBack } from './own-memory.ts'
+import { PacedHash } from './paced-hash.ts'
+
+/** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
+const MEMORY_BYTES_MAX = 1_048_576
+
+/**
+ * An object being made, before it is stored: in memory while small, then in a file beside the data. So a slow uplink
+ * pins nothing of the cell, the length is known before the upload, and an attempt can be repeated.
+ */
+export class Spool {
+  readonly #directory: string
+  readonly #hash = new PacedHash()
+  #chunks: Buffer[] = []
+  #size = 0
+  #file: { path: string; handle: fs.FileHandle } | undefined
+
+  constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  get size(): number {
+    return this.#size
+  }
+
+  /** Takes the bytes over, with their memory. */
+  async write(bytes: Buffer): Promise<void> {
+    await this.#hash.update(bytes)
+    this.#size += bytes.length
+    if (this.#file !== undefined) {
+      await writeAll(this.#file.handle, bytes)
+      giveBack(bytes)
+      return
+    }
+    this.#chunks.push(bytes)
+    if (this.#size > MEMORY_BYTES_MAX) await this.#spill()
+  }
+
+  /** @returns the finished body, fsynced if it is a file, and its SHA-256 in hexadecimal */
+  async finish(): Promise<{ body: ObjectBody; sha256: string }> {
+    const sha256 = this.#hash.digest()
+    if (this.#file === undefined) return { body: bufferBody(Buffer.concat(this.#chunks, this.#size)), sha256 }
+    const { handle, path: file } = this.#file
+    await handle.sync()
+    const read = async (offset: number, length: number) => {
+      const bytes = Buffer.allocUnsafe(length)
+      await readAll(handle, bytes, offset)
+      return bytes
+    }
+    return { body: { size: this.#size, path: file, read }, sha256 }
+  }
+
+  /** Removes the file; call it when the body is no longer needed, whatever happened. */
+  async dispose(): Promise<void> {
+    const file = this.#file
+    this.#file = undefined
+    this.#chunks = []
+    try {
+      await file?.handle.close()
+    } finally {
+      if (file !== undefined) await fs.rm(file.path, { force: true })
+    }
+  }
+
+  async #spill(): Promise<void> {
+    makeDirectory(this.#directory)
+    const file = path.join(this.#directory, `${randomUUID()}.tar.zst`)
+    this.#file = { path: file, handle: await fs.open(file, 'wx+', FILE_MODE) }
+    for (const chunk of this.#chunks) {
+      await writeAll(this.#file.handle, chunk)
+      giveBack(chunk)
+    }
+    this.#chunks = []
+  }
+}
+
+/** Writes all of `bytes` from `position` on, or where the file's own position stands. */
+export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, position?: number): Promise<void> {
+  for (let at = 0; at < bytes.length; ) {
+    const target = position === undefined ? null : position + at
+    at += (await handle.write(bytes, at, bytes.length - at, target)).bytesWritten
+  }
+}
+
+/** Fills `bytes` from `offset` on, or rejects: a file that is shorter was changed under us. */
+export async function readAll(handle: fs.FileHandle, bytes: Buffer, offset: number): Promise<void> {
+  let at = 0
+  while (at < bytes.length) {
+    const { bytesRead } = await handle.read(bytes, at, bytes.length - at, offset + at)
+    if (bytesRead === 0) throw new Error('The file ended early.')
+    at += bytesRead
+  }
+}

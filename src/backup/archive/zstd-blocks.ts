@@ -1,0 +1,129 @@
+import { CellError } from '../../errors.ts'
+import type { FrameMemory } from './buffer-pool.ts'
+
+/** The frames of a zstd stream: RFC 8878, 3.1. */
+
+export const FRAME_MAGIC = 0xfd2fb528
+const SKIPPABLE_MAGIC = 0x184d2a50
+/** Magic number and descriptor of a frame; magic number and length of a skippable one; a block's. */
+const FRAME_BEGINNING_BYTES = 5
+const SKIPPABLE_HEADER_BYTES = 8
+const BLOCK_HEADER_BYTES = 3
+
+/**
+ * Cuts a byte stream into whole frames, each in memory of `memory`: give it back once the frame is no longer needed.
+ *
+ * @param bytesMax the longest frame that is waited for
+ * @throws `backup_corrupt`
+ */
+export async function* splitFrames(
+  source: AsyncIterable<Uint8Array>,
+  bytesMax: number,
+  memory: FrameMemory,
+): AsyncGenerator<Buffer> {
+  let walk = new FrameWalk()
+  let frame = memory.take()
+  let length = 0
+  for await (const chunk of source) {
+    let bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
+    while (bytes.length > 0) {
+      const end = walk.endIn(bytes)
+      const piece = bytes.subarray(0, end)
+      if (length + piece.length > bytesMax)
+        throw damagedArchive('a frame is larger than any this version writes')
+      frame = memory.enlarge(frame, length, length + piece.length)
+      // A copy: the source may use the chunk's memory again, and a frame may come in many chunks.
+      length += piece.copy(frame, length)
+      if (end === undefined) break
+      yield frame.subarray(0, length)
+      walk = new FrameWalk()
+      frame = memory.take()
+      length = 0
+      bytes = bytes.subarray(end)
+    }
+  }
+  if (length > 0) throw damagedArchive('it ends within a frame')
+}
+
+/** Where the frame ends that `bytes` begin with; undefined if it goes on behind them. @throws `backup_corrupt` */
+export function frameEnd(bytes: Buffer): number | undefined {
+  return new FrameWalk().endIn(bytes)
+}
+
+/** Finds the end of one frame in whatever pieces its bytes come: from block to block, each of which says its length. */
+class FrameWalk {
+  /** What has come of the header that is next: the frame's beginning, then each block's. */
+  readonly #header = Buffer.alloc(SKIPPABLE_HEADER_BYTES)
+  #have = 0
+  #want = FRAME_BEGINNING_BYTES
+  #isBeginning = true
+  #hasChecksum = false
+  /** Bytes before the next header, or before the end. */
+  #skip = 0
+  #isLast = false
+
+  /**
+   * Goes on through the frame's next bytes.
+   *
+   * @returns where in them the frame ends; undefined if it goes on behind them
+   * @throws `backup_corrupt` if they are not those of a frame
+   */
+  endIn(bytes: Buffer): number | undefined {
+    let at = 0
+    for (;;) {
+      const skipped = Math.min(this.#skip, bytes.length - at)
+      this.#skip -= skipped
+      at += skipped
+      if (this.#skip > 0) return undefined
+      if (this.#isLast) return at
+      const taken = bytes.copy(this.#header, this.#have, at, at + this.#want - this.#have)
+      this.#have += taken
+      at += taken
+      if (this.#have < this.#want) return undefined
+      if (this.#isBeginning) this.#begin()
+      else this.#beginBlock()
+    }
+  }
+
+  #begin(): void {
+    const magic = this.#header.readUInt32LE(0)
+    if ((magic & 0xfffffff0) >>> 0 === SKIPPABLE_MAGIC) {
+      this.#isLast = this.#have === SKIPPABLE_HEADER_BYTES
+      if (this.#isLast) this.#skip = this.#header.readUInt32LE(4)
+      else this.#want = SKIPPABLE_HEADER_BYTES
+      return
+    }
+    if (magic !== FRAME_MAGIC) throw damagedArchive('what should be a zstd frame is none')
+    const descriptor = this.#header.readUInt8(4)
+    this.#hasChecksum = (descriptor & 0x04) !== 0
+    this.#skip = headerBytes(descriptor)
+    this.#isBeginning = false
+    this.#have = 0
+    this.#want = BLOCK_HEADER_BYTES
+  }
+
+  #beginBlock(): void {
+    const header = this.#header.readUIntLE(0, BLOCK_HEADER_BYTES)
+    const type = (header >> 1) & 3
+    if (type === 3) throw damagedArchive('a block has a type that does not exist')
+    this.#have = 0
+    this.#isLast = (header & 1) === 1
+    this.#skip = (type === 1 ? 1 : header >> 3) + (this.#isLast && this.#hasChecksum ? 4 : 0)
+  }
+}
+
+/** RFC 8878, 3.1.1.1: window descriptor, dictionary id and content size, as the frame header's descriptor says. */
+function headerBytes(descriptor: number): number {
+  const singleSegment = (descriptor & 0x20) !== 0
+  const contentSizeFlag = descriptor >> 6
+  const contentSize = contentSizeFlag === 0 ? (singleSegment ? 1 : 0) : 1 << contentSizeFlag
+  const dictionaryId = [0, 1, 2, 4][descriptor & 3] as number
+  return (singleSegment ? 0 : 1) + dictionaryId + contentSize
+}
+
+export function damagedArchive(why: string, cause?: unknown): CellError {
+  return new CellError('backup_corrupt', `The backup object is damaged: ${why}.`, {
+    member: 'archive',
+    cause,
+  })
+}

@@ -1,0 +1,147 @@
+import type { LocalState } from '../../catalog/local-state.ts'
+import type { Statement } from '../../engine/sqlite.ts'
+import type { FileStamp } from './file-fingerprint.ts'
+
+/** Where this machine's backups went last. */
+const TARGET_KEY = 'backup_target'
+
+/** How far the backups of one cell have come, as this machine knows it. */
+export interface BackupProgress {
+  cellId: string
+  /** What the next incremental rests on; null if a new base is due. */
+  chain: BackupChain | null
+  /** The newest version that this machine made, tried to make or has seen, for the order of stamps. */
+  lastVersion: string | null
+  /** Changed since the newest backup. */
+  dirty: boolean
+  /** Changed since the newest snapshot. */
+  dirtySinceSnapshot: boolean
+  /** Epoch milliseconds; of the first change, as long as there is no backup. */
+  lastBackupAt: number | null
+  lastSnapshotAt: number | null
+}
+
+export interface BackupChain {
+  /** All versions, oldest first; the first holds the database image. */
+  versions: string[]
+  /** Bytes of write-ahead log in the versions after the first. */
+  walBytes: number
+  /** Segments up to this sequence are in the object store. */
+  through: number
+  /** The newest sequence given out. */
+  newest: number
+  /** The database file as our own last checkpoint left it. Another program's checkpoint shows as a difference. */
+  database: FileStamp
+}
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS backup_progress (
+    cell_id TEXT PRIMARY KEY,
+    chain TEXT,
+    last_version TEXT,
+    dirty INTEGER NOT NULL,
+    dirty_since_snapshot INTEGER NOT NULL,
+    last_backup_at INTEGER,
+    last_snapshot_at INTEGER
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
+`
+
+type Row = [string, string | null, string | null, number, number, number | null, number | null]
+
+/** The table of {@link BackupProgress} rows in the local state. */
+export class BackupProgressTable {
+  readonly #state: LocalState
+  readonly #find: Statement
+  readonly #put: Statement
+  readonly #remove: Statement
+  readonly #due: Statement
+
+  constructor(state: LocalState) {
+    this.#state = state
+    state.define(SCHEMA)
+    const columns =
+      'cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at'
+    this.#find = state.prepare(`SELECT ${columns} FROM backup_progress WHERE cell_id = ?`).raw()
+    this.#put = state.prepare(
+      `INSERT OR REPLACE INTO backup_progress (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    )
+    this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
+    this.#due = state
+      .prepare(`SELECT ${columns} FROM backup_progress WHERE (dirty OR dirty_since_snapshot)`)
+      .raw()
+  }
+
+  find(cellId: string): BackupProgress {
+    const row = this.#find.get(cellId) as Row | undefined
+    return row === undefined ? untouched(cellId) : fromRow(row)
+  }
+
+  save(progress: BackupProgress): void {
+    this.#put.run(
+      progress.cellId,
+      progress.chain === null ? null : JSON.stringify(progress.chain),
+      progress.lastVersion,
+      Number(progress.dirty),
+      Number(progress.dirtySinceSnapshot),
+      progress.lastBackupAt,
+      progress.lastSnapshotAt,
+    )
+  }
+
+  remove(cellId: string): void {
+    this.#remove.run(cellId)
+  }
+
+  /**
+   * Takes note of where backups go. In another place nothing is stored yet: there every cell has changed, and every chain
+   * begins anew.
+   *
+   * @returns true if it is another place than the last time
+   */
+  aimAt(target: string): boolean {
+    if (this.#state.get(TARGET_KEY) === target) return false
+    this.#state.define(
+      'UPDATE backup_progress SET chain = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',
+    )
+    this.#state.set(TARGET_KEY, target)
+    return true
+  }
+
+  /** Every cell that has changed since its newest backup or snapshot. */
+  changed(): BackupProgress[] {
+    return (this.#due.all() as Row[]).map(fromRow)
+  }
+}
+
+function untouched(cellId: string): BackupProgress {
+  return {
+    cellId,
+    chain: null,
+    lastVersion: null,
+    dirty: false,
+    dirtySinceSnapshot: false,
+    lastBackupAt: null,
+    lastSnapshotAt: null,
+  }
+}
+
+function fromRow([
+  cellId,
+  chain,
+  lastVersion,
+  dirty,
+  dirtySinceSnapshot,
+  lastBackupAt,
+  lastSnapshotAt,
+]: Row): BackupProgress {
+  return {
+    cellId,
+    chain: chain === null ? null : (JSON.parse(chain) as BackupChain),
+    lastVersion,
+    dirty: dirty !== 0,
+    dirtySinceSnapshot: dirtySinceSnapshot !== 0,
+    lastBackupAt,
+    lastSnapshotAt,
+  }
+}

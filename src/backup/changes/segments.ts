@@ -1,0 +1,115 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { fsyncDirectory, makeDirectory } from '../../base/durable-files.ts'
+import { WalReader, walBytes } from '../../engine/wal-file.ts'
+
+/** A write-ahead log that was kept before a checkpoint let go of it: whole, from its header to its last commit. */
+export interface Segment {
+  /** Counts up over the life of the cell's directory; segments apply in this order. */
+  sequence: number
+  frames: number
+  pageSize: number
+  salts: string
+  path: string
+  size: number
+}
+
+const NAME = /^(\d{12})-([0-9a-f]{16})-(\d+)-(\d+)\.wal$/
+const INCOMING = 'incoming'
+
+/**
+ * The kept logs of one cell: what an incremental backup uploads. A file's name says how much of it counts, and it gets
+ * that name once the bytes are fsynced; so one that is there is whole.
+ */
+export class Segments {
+  readonly #directory: string
+
+  constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  /** In order. */
+  list(): Segment[] {
+    return this.#names()
+      .map((name) => this.#parse(name))
+      .filter((segment) => segment !== undefined)
+      .sort((a, b) => a.sequence - b.sequence)
+  }
+
+  /**
+   * Keeps a log. Where a log could not be begun anew after it was kept, its segment grows with it; but not one that is
+   * sealed, which an upload has read already.
+   *
+   * @param last the newest sequence ever given out
+   * @param sealed segments up to this sequence stay as they are
+   * @returns the sequence of the segment
+   */
+  keep(wal: string, frames: number, last: number, sealed: number): number {
+    makeDirectory(this.#directory)
+    using log = new WalReader(wal)
+    const newest = this.list().at(-1)
+    const grows = newest?.sequence === last && last > sealed && newest.salts === log.header.salts
+    if (grows && newest.frames === frames) return last
+    const sequence = grows ? last : last + 1
+    const target = this.#pathOf(sequence, frames, log)
+    if (grows) {
+      log.extend(newest.path, newest.frames, frames)
+      fs.renameSync(newest.path, target)
+    } else {
+      const incoming = path.join(this.#directory, INCOMING)
+      log.copy(incoming, frames)
+      fs.renameSync(incoming, target)
+    }
+    fsyncDirectory(this.#directory)
+    return sequence
+  }
+
+  /** Removes the segments up to a sequence. */
+  removeThrough(sequence: number): void {
+    for (const segment of this.list()) {
+      if (segment.sequence <= sequence) fs.rmSync(segment.path, { force: true })
+    }
+  }
+
+  clear(): void {
+    fs.rmSync(this.#directory, { recursive: true, force: true })
+  }
+
+  #pathOf(sequence: number, frames: number, { header: { salts, pageSize } }: WalReader): string {
+    const name = `${String(sequence).padStart(12, '0')}-${salts}-${frames}-${pageSize}.wal`
+    return path.join(this.#directory, name)
+  }
+
+  #names(): string[] {
+    try {
+      return fs.readdirSync(this.#directory)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code === 'ENOENT') return []
+      throw error
+    }
+  }
+
+  #parse(name: string): Segment | undefined {
+    const match = NAME.exec(name)
+    if (match === null) return undefined
+    const [, sequence, salts, framesText, pageSizeText] = match as unknown as [
+      string,
+      string,
+      string,
+      string,
+      string,
+    ]
+    const frames = Number(framesText)
+    const pageSize = Number(pageSizeText)
+    // Not the file's length: what an interrupted growth left at its end doesn't count.
+    const size = walBytes(frames, pageSize)
+    return {
+      sequence: Number(sequence),
+      salts,
+      frames,
+      pageSize,
+      path: path.join(this.#directory, name),
+      size,
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import fs from 'node:fs/promises'
+import type { ArchiveSink, Received } from '../archive/archive-reader.ts'
+import { corrupt } from '../archive/backup-errors.ts'
+import {
+  checkIdentity,
+  DATABASE_MEMBER,
+  type Expected,
+  MANIFEST_MEMBER,
+  type Manifest,
+} from '../archive/manifest.ts'
+import { writeMember } from './restore-member.ts'
+import { type IncomingTaskRunner, IncomingTasks } from './restore-tasks.ts'
+import type { IncomingWorker } from './restore-thread.ts'
+import type { IncomingThreads } from './restore-threads.ts'
+
+/** A thread takes some 30 ms to start: what is smaller is checked in less, a few ms, where it is. */
+const OWN_THREAD_BYTES = 4 * 1_048_576
+
+/** Puts the members of one archive after the other on the incoming database. */
+export class IncomingBuilder {
+  readonly #file: string
+  readonly #versions: readonly string[]
+  readonly #expected: Expected
+  readonly #threads: IncomingThreads
+  #tasks: IncomingTaskRunner = new IncomingTasks()
+  #thread: IncomingWorker | undefined
+  /** Archives begun. */
+  #begun = 0
+  #current: Manifest | undefined
+  /** Members of the current one, in order. */
+  #members: string[] = []
+
+  constructor(file: string, versions: readonly string[], expected: Expected, threads: IncomingThreads) {
+    this.#file = file
+    this.#versions = versions
+    this.#expected = expected
+    this.#threads = threads
+  }
+
+  /** Takes the next archive. */
+  sinkFor(version: string): ArchiveSink {
+    return {
+      manifest: (manifest) => this.#begin(manifest, version),
+      member: (name, size, bytes) => this.#member(name, size, bytes),
+    }
+  }
+
+  /** Call after each archive. @throws `backup_corrupt` if a member that the manifest names has not come */
+  endArchive(): void {
+    const [missing] = this.#expectedMembers().slice(this.#members.length)
+    if (missing !== undefined) throw corrupt(missing, 'it is missing')
+  }
+
+  /** @returns the database's size in bytes; the file is fsynced */
+  async prove(): Promise<number> {
+    const handle = await fs.open(this.#file, 'r+')
+    try {
+      // The disk works while SQLite looks.
+      const outcomes = await Promise.allSettled([
+        this.#tasks.run({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }),
+        handle.sync(),
+      ])
+      for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
+      return (await handle.stat()).size
+    } finally {
+      await handle.close()
+    }
+  }
+
+  /** Call after {@link prove}: the file is left alone, and the thread is for whoever comes next. */
+  async end(): Promise<void> {
+    if (this.#thread !== undefined) await this.#threads.giveBack(this.#thread)
+  }
+
+  /** Lets go of the files, whatever happened; waits for what is being done with them. */
+  async close(): Promise<void> {
+    await this.#tasks.close()
+  }
+
+  #begin(manifest: Manifest, version: string): void {
+    checkIdentity(manifest, version, this.#expected)
+    // The chain of each link must be what was applied so far: a swapped link would fit nowhere.
+    const before = this.#versions.slice(0, this.#begun)
+    if (manifest.chain.length !== before.length || manifest.chain.some((link, i) => link !== before[i])) {
+      throw corrupt(MANIFEST_MEMBER, 'it does not continue the backups before it')
+    }
+    if ((manifest.database === null) === (this.#begun === 0)) {
+      throw corrupt(MANIFEST_MEMBER, 'a chain begins with a database and goes on without one')
+    }
+    this.#begun++
+    this.#current = manifest
+    this.#members = []
+    this.#takeThread(manifest)
+  }
+
+  #takeThread({ database, wals }: Manifest): void {
+    const size = wals.reduce((sum, wal) => sum + wal.size, database?.size ?? 0)
+    if (size < OWN_THREAD_BYTES || this.#thread !== undefined) return
+    this.#thread = this.#threads.take()
+    this.#tasks = this.#thread
+  }
+
+  async #member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received> {
+    const { database, wals } = this.#current as Manifest
+    // Logs apply in one order only.
+    if (name !== this.#expectedMembers()[this.#members.length]) {
+      throw corrupt(name, 'it is not the member that the manifest names here')
+    }
+    this.#members.push(name)
+    const wal = wals.find((each) => each.name === name)
+    if (size !== (wal ?? database)?.size) throw corrupt(name, 'its size is not what the manifest says')
+    const file = wal === undefined ? this.#file : `${this.#file}-wal`
+    const received = await writeMember(file, bytes, this.#tasks)
+    if (wal !== undefined) {
+      await this.#tasks.run({ kind: 'apply log', file: this.#file, member: name, frames: wal.frames })
+    }
+    return received
+  }
+
+  #expectedMembers(): string[] {
+    const { database, wals } = this.#current as Manifest
+    return [...(database === null ? [] : [database.name]), ...wals.map(({ name }) => name)]
+  }
+}

@@ -1,0 +1,69 @@
+import { Worker } from 'node:worker_threads'
+import { CellError } from '../../errors.ts'
+import type { IncomingTask, IncomingTaskRunner } from './restore-tasks.ts'
+import type { TaskOutcome } from './restore-thread-main.ts'
+
+/** The thread's first file: beside this one in the sources, an entry of its own in the build. */
+const MAIN = import.meta.url.endsWith('.ts')
+  ? new URL('./restore-thread-main.ts', import.meta.url)
+  : new URL('./restore-thread.js', import.meta.url)
+
+interface Waiting {
+  resolve(value: string | undefined): void
+  reject(error: unknown): void
+}
+
+/** Tasks on a thread of their own: a large database takes long to check, and whoever serves others must not wait. */
+export class IncomingWorker implements IncomingTaskRunner {
+  readonly #worker: Worker
+  /** Outcomes come in the order of the tasks. */
+  readonly #waiting: Waiting[] = []
+  #failure: unknown
+
+  constructor() {
+    // Options of the process may not be those of a thread, and none is needed.
+    this.#worker = new Worker(MAIN, { execArgv: [], name: 'cellstore restore' })
+    this.#worker
+      .on('message', (outcome: TaskOutcome) => this.#settle(outcome))
+      .on('messageerror', (error) => this.#fail(error))
+      .on('error', (error) => this.#fail(error))
+      .on('exit', (code) => this.#fail(new Error(`The restore's thread ended by itself (${code}).`)))
+  }
+
+  run(task: IncomingTask): Promise<string | undefined> {
+    return new Promise((resolve, reject) => {
+      if (this.#failure !== undefined) return reject(this.#failure)
+      this.#waiting.push({ resolve, reject })
+      this.#worker.postMessage(task)
+    })
+  }
+
+  /** It can do no more tasks. */
+  get failed(): boolean {
+    return this.#failure !== undefined
+  }
+
+  /** Whether the process goes on while the thread does. */
+  keepsAlive(does: boolean): void {
+    if (does) this.#worker.ref()
+    else this.#worker.unref()
+  }
+
+  /** Waits for a task that is under way: no thread can be stopped in SQLite's midst. */
+  async close(): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  #settle(outcome: TaskOutcome): void {
+    const waiting = this.#waiting.shift()
+    if ('error' in outcome) {
+      const { code, message, details, cause } = outcome.error
+      waiting?.reject(new CellError(code, message, { ...details, cause }))
+    } else waiting?.resolve(outcome.value)
+  }
+
+  #fail(error: unknown): void {
+    this.#failure ??= error
+    for (const { reject } of this.#waiting.splice(0)) reject(this.#failure)
+  }
+}

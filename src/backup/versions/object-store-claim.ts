@@ -1,0 +1,58 @@
+import type { Clock } from '../../base/clock.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
+import { claimPrefix } from './store-identity.ts'
+
+/**
+ * This store's right to its prefix, asked for once (invariant 14). It also tells one prefix from the next: in another
+ * one nothing is stored yet, whatever the local state says.
+ */
+export class ObjectStoreClaim {
+  readonly #store: ObjectStore
+  readonly #storeId: string
+  readonly #clock: Clock
+  readonly #progress: BackupProgressTable
+  readonly #onNewTarget: () => void
+  readonly #signal: AbortSignal
+  #claimed: Promise<void> | undefined
+
+  /** @param signal ends it with the store: not with the first of those that wait for it */
+  constructor(
+    store: ObjectStore,
+    storeId: string,
+    clock: Clock,
+    progress: BackupProgressTable,
+    onNewTarget: () => void,
+    signal: AbortSignal,
+  ) {
+    this.#store = store
+    this.#storeId = storeId
+    this.#clock = clock
+    this.#progress = progress
+    this.#onNewTarget = onNewTarget
+    this.#signal = signal
+  }
+
+  /** @throws `object_store_mismatch` if the prefix is another's, `object_store_unavailable`, `object_store_error` */
+  async ensure(): Promise<void> {
+    this.#claimed ??= this.#claim()
+    await this.#claimed
+  }
+
+  /** Something that was stored is gone: asks again before the next backup. */
+  doubt(): void {
+    this.#claimed = undefined
+  }
+
+  async #claim(): Promise<void> {
+    try {
+      const identity = await claimPrefix(this.#store, this.#storeId, this.#clock.now(), {
+        signal: this.#signal,
+      })
+      if (this.#progress.aimAt(identity.claim_id)) this.#onNewTarget()
+    } catch (error) {
+      this.#claimed = undefined
+      throw error
+    }
+  }
+}

@@ -1,0 +1,40 @@
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import type { StoredVersion } from './stored-manifest.ts'
+import { type BackupCatalogue, listingOf } from './version-index.ts'
+
+/**
+ * Removes what lies behind the newest `keep` restorable versions of a cell, save for what those rest on. A version that
+ * is damaged, or whose chain has a gap, does not count: so the last good one always stays.
+ *
+ * @param versions all there are, newest first
+ * @returns the versions removed
+ */
+export async function pruneVersions(
+  store: ObjectStore,
+  catalogue: BackupCatalogue,
+  cellId: string,
+  versions: readonly StoredVersion[],
+  keep: number,
+  options: CallOptions = {},
+): Promise<string[]> {
+  const listing = listingOf(versions)
+  const needed = new Set<string>()
+  let kept = 0
+  let at = 0
+  for (; at < versions.length && kept < keep; at++) {
+    const manifest = await catalogue.restorable(versions[at]?.version as string, cellId, listing, options)
+    if (manifest === undefined) continue
+    kept++
+    for (const link of manifest.chain) needed.add(link)
+  }
+  // Newest first: an incremental goes before the base that it rests on, so that no listed one is ever without its base.
+  const removed = versions
+    .slice(at)
+    .map(({ version }) => version)
+    .filter((version) => !needed.has(version))
+  for (const version of removed) {
+    await store.delete(version, options)
+    catalogue.forget(version)
+  }
+  return removed
+}

@@ -1,0 +1,62 @@
+import { MANIFEST_BYTES_MAX, readManifest } from '../archive/archive-reader.ts'
+import { checkIdentity, type Expected, type Manifest } from '../archive/manifest.ts'
+import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/seekable-zstd.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { backupNotFound } from './object-keys.ts'
+
+/** A version, and the size of its object. */
+export interface StoredVersion {
+  version: string
+  sizeBytes: number
+}
+
+/** Nearly every manifest is smaller; a larger one takes another request or two. */
+const HEAD_BYTES = 16_384
+
+/**
+ * The manifest of a version. Also looks at the object's end: one that was cut short does not pass for whole.
+ *
+ * @throws `backup_not_found`, `backup_corrupt`, and what the object store throws
+ */
+export async function fetchManifest(
+  store: ObjectStore,
+  { version, sizeBytes }: StoredVersion,
+  expected: Expected,
+  options: CallOptions = {},
+): Promise<Manifest> {
+  let head = Buffer.alloc(0)
+  for (let length = HEAD_BYTES; ; length *= 8) {
+    head = Buffer.concat([head, await read(store, version, head.length, length, options)])
+    const isAll = head.length >= Math.min(sizeBytes, MANIFEST_BYTES_MAX)
+    const manifest = await readManifest(head, isAll)
+    if (manifest === undefined) continue
+    checkIdentity(manifest, version, expected)
+    checkEnd(await end(store, version, sizeBytes, head, options))
+    return manifest
+  }
+}
+
+async function end(
+  store: ObjectStore,
+  key: string,
+  sizeBytes: number,
+  head: Buffer,
+  options: CallOptions,
+): Promise<Buffer> {
+  if (head.length >= sizeBytes) return head.subarray(-SEEK_TABLE_FOOTER_BYTES)
+  return read(store, key, sizeBytes - SEEK_TABLE_FOOTER_BYTES, SEEK_TABLE_FOOTER_BYTES, options)
+}
+
+async function read(
+  store: ObjectStore,
+  key: string,
+  offset: number,
+  length: number,
+  options: CallOptions,
+): Promise<Buffer> {
+  const content = await store.get(key, { ...options, range: { offset, length } })
+  if (content === undefined) throw backupNotFound()
+  const chunks: Uint8Array[] = []
+  for await (const chunk of content.body) chunks.push(chunk)
+  return Buffer.concat(chunks)
+}

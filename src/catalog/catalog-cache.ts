@@ -1,0 +1,39 @@
+import { StatementCache } from '../base/lru-cache.ts'
+import type { Catalog } from './catalog.ts'
+
+/**
+ * What was read from the catalog, kept until the catalog changes. Any change at all empties it, so that no change can be
+ * forgotten: changes are rare beside reads, and reading again costs one look-up. Only what was found is kept, so that
+ * nobody fills it with names of nothing.
+ */
+export class CatalogCache<T extends object> {
+  readonly #catalog: Catalog
+  readonly #entries: StatementCache<Readonly<T>>
+  #version = 0
+
+  /** @param max how many entries are kept; those that were not used lately go first */
+  constructor(catalog: Catalog, max: number) {
+    this.#catalog = catalog
+    this.#entries = new StatementCache(max)
+  }
+
+  /**
+   * @param read what looks the key up in the catalog
+   * @throws as {@link Catalog.assertOpen}
+   */
+  get(key: string, read: (key: string) => T | undefined): Readonly<T> | undefined {
+    const { version } = this.#catalog
+    // Inside a change only the catalog knows what holds, and whether it will.
+    if (version === undefined) return this.#catalog.read(() => read(key))
+    this.#catalog.assertOpen()
+    if (version !== this.#version) {
+      this.#entries.clear()
+      this.#version = version
+    }
+    const known = this.#entries.get(key)
+    if (known !== undefined) return known
+    const found = this.#catalog.read(() => read(key))
+    if (found !== undefined) this.#entries.set(key, Object.freeze(found))
+    return found
+  }
+}

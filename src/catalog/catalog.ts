@@ -1,0 +1,147 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { fsyncDirectory, makeDirectory, writeNewFile } from '../base/durable-files.ts'
+import { CellDatabase, type CellHooks } from '../engine/cell-database.ts'
+import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
+import { databaseImage, type Statement } from '../engine/sqlite.ts'
+import { CellError, isCellError } from '../errors.ts'
+
+const SCHEMA_VERSION = 1
+
+const SCHEMA = `
+  CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+`
+
+export interface NewCatalog {
+  storeId: string
+  /** Epoch milliseconds. */
+  createdAt: number
+  /** The DDL of the parts above. */
+  tables: readonly string[]
+  /** What they put down from the start. */
+  meta?: Readonly<Record<string, string>> | undefined
+}
+
+/**
+ * The store's own database: which cells there are, and what the parts above keep of accounts and keys. A cell like any
+ * other to the engine and to backups, under the store's own id.
+ */
+export class Catalog {
+  readonly database: CellDatabase
+  readonly storeId: string
+  readonly #onChange: () => void
+  readonly #countChange: Statement
+  readonly #getMeta: Statement
+  readonly #setMeta: Statement
+  #version = 1
+  #changing = 0
+
+  /** @param onChange called after each {@link change} */
+  constructor(file: string, settings: CellDatabaseSettings, hooks: CellHooks, onChange: () => void) {
+    this.database = new CellDatabase(file, settings, hooks)
+    this.#onChange = onChange
+    try {
+      this.#getMeta = this.database.prepare('SELECT value FROM meta WHERE key = ?').pluck()
+      this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
+      this.#countChange = this.database.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'")
+      this.storeId = this.meta('store_id') ?? ''
+      this.#checkVersion()
+    } catch (error) {
+      this.database.close()
+      throw isCellError(error, 'cell_quarantined') ? error : noCatalog('It holds no store.', error)
+    }
+  }
+
+  /** Writes the file of a new, empty catalog, durably and as a unit. */
+  static write(file: string, { storeId, createdAt, tables, meta = {} }: NewCatalog): void {
+    const entries = Object.entries({
+      ...meta,
+      schema_version: String(SCHEMA_VERSION),
+      store_id: storeId,
+      created_at: String(createdAt),
+      changes: '0',
+    })
+    const rows = entries.map(([key, value]) => `INSERT INTO meta VALUES ('${key}', '${value}');`)
+    makeDirectory(path.dirname(file))
+    const temporary = `${file}.new`
+    fs.rmSync(temporary, { force: true })
+    writeNewFile(temporary, databaseImage([SCHEMA, ...tables, ...rows].join('\n')))
+    fs.renameSync(temporary, file)
+    fsyncDirectory(path.dirname(file))
+  }
+
+  /** @throws `store_closed`; `cell_quarantined` if the catalog's file is damaged */
+  assertOpen(): void {
+    if (!this.database.open) throw new CellError('store_closed', 'The store was closed.')
+    this.database.assertUsable()
+  }
+
+  /** Runs statements that only read. */
+  read<T>(run: () => T): T {
+    this.assertOpen()
+    try {
+      return run()
+    } catch (error) {
+      throw this.database.failure(error)
+    }
+  }
+
+  /** Counts up with every {@link change}: what tells whether a backup holds all of them. */
+  get changes(): number {
+    return Number(this.meta('changes'))
+  }
+
+  /** Runs a change that has to be in the catalog's backup. */
+  change<T>(run: () => T): T {
+    this.assertOpen()
+    this.#changing++
+    try {
+      const value = this.database.transaction(() => {
+        this.#countChange.run()
+        return run()
+      })
+      this.#onChange()
+      return value
+    } finally {
+      this.#changing--
+      this.#version++
+    }
+  }
+
+  /** Another number after every {@link change}, also one that failed; undefined while one is under way. */
+  get version(): number | undefined {
+    return this.#changing === 0 ? this.#version : undefined
+  }
+
+  /** Runs a change that need not be backed up for its own sake, such as when a key was last used. */
+  note<T>(run: () => T): T {
+    this.assertOpen()
+    return this.database.withoutSync(() => this.database.transaction(run))
+  }
+
+  meta(key: string): string | undefined {
+    return this.read(() => this.#getMeta.get(key) as string | undefined)
+  }
+
+  setMeta(key: string, value: string): void {
+    this.change(() => this.#setMeta.run(key, value))
+  }
+
+  prepare(sql: string): Statement {
+    return this.database.prepare(sql)
+  }
+
+  close(): void {
+    this.database.close()
+  }
+
+  #checkVersion(): void {
+    const version = this.meta('schema_version')
+    if (version === String(SCHEMA_VERSION)) return
+    throw noCatalog(`It is of schema version ${version}; this version of cellstore knows ${SCHEMA_VERSION}.`)
+  }
+}
+
+function noCatalog(why: string, cause?: unknown): CellError {
+  return new CellError('cell_quarantined', `The store's catalog can't be used. ${why}`, { cause })
+}

@@ -1,0 +1,142 @@
+import { isCellId } from '../base/store-paths.ts'
+import type { Durability } from '../engine/cell-settings.ts'
+import type { Statement } from '../engine/sqlite.ts'
+import { CellError } from '../errors.ts'
+import type { Catalog } from './catalog.ts'
+import { CatalogCache } from './catalog-cache.ts'
+
+/** A cell as the catalog knows it. */
+export interface CellRecord {
+  id: string
+  /** The account it belongs to; null for one that only the library uses. */
+  accountId: string | null
+  name: string | null
+  /** Epoch milliseconds. */
+  createdAt: number
+  /** Epoch milliseconds; null while it is there. Its backups outlive it. */
+  deletedAt: number | null
+  /** Null: as the store's setting says. */
+  durability: Durability | null
+}
+
+export interface CellListOptions {
+  /** Only this account's cells. */
+  accountId?: string | undefined
+  /** `nextCursor` of the page before. */
+  cursor?: string | undefined
+  limit?: number | undefined
+}
+
+export interface CellPage {
+  cells: CellRecord[]
+  nextCursor: string | null
+}
+
+export const CELLS_SCHEMA = `
+  CREATE TABLE cells (
+    number INTEGER PRIMARY KEY, -- order of creation: what listings page by
+    id TEXT NOT NULL UNIQUE,
+    account_id TEXT,
+    name TEXT,
+    created_at INTEGER NOT NULL,
+    deleted_at INTEGER,
+    durability TEXT
+  ) STRICT;
+  CREATE INDEX cells_by_account ON cells (account_id, number) WHERE deleted_at IS NULL;
+`
+
+const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
+const PAGE_DEFAULT = 100
+/** Some 2 MB of records: each request needs its cell's. */
+const RECORDS_KEPT_MAX = 10_000
+
+type Row = [string, string | null, string | null, number, number | null, Durability | null]
+
+/** Which cells there are. Deleted ones are remembered: their backups are still their account's. */
+export class CellRegistry {
+  readonly #catalog: Catalog
+  readonly #find: Statement
+  readonly #insert: Statement
+  readonly #setDeleted: Statement
+  readonly #page: Statement
+  readonly #accountPage: Statement
+  readonly #known: CatalogCache<CellRecord>
+  readonly pageMax: number
+
+  constructor(catalog: Catalog, pageMax: number) {
+    this.#catalog = catalog
+    this.#known = new CatalogCache(catalog, RECORDS_KEPT_MAX)
+    this.pageMax = pageMax
+    this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
+    this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
+    this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
+    const page = `SELECT number, ${COLUMNS} FROM cells WHERE deleted_at IS NULL AND number > ?`
+    this.#page = catalog.prepare(`${page} ORDER BY number LIMIT ?`).raw()
+    this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
+  }
+
+  find(id: string): Readonly<CellRecord> | undefined {
+    return this.#known.get(id, this.#read)
+  }
+
+  /** @throws `cell_not_found` for one that is absent or deleted */
+  require(id: string): Readonly<CellRecord> {
+    const record = this.find(id)
+    if (record === undefined || record.deletedAt !== null) throw cellNotFound()
+    return record
+  }
+
+  /** Call inside {@link Catalog.change}. */
+  insert({ id, accountId, name, createdAt, deletedAt, durability }: CellRecord): void {
+    this.#insert.run(id, accountId, name, createdAt, deletedAt, durability)
+  }
+
+  setDeleted(id: string, at: number | null): void {
+    this.#catalog.change(() => this.#setDeleted.run(at, id))
+  }
+
+  /** Cells that are there, in the order they were made. @throws `invalid_request` for a bad cursor or limit */
+  list({ accountId, cursor, limit = Math.min(PAGE_DEFAULT, this.pageMax) }: CellListOptions = {}): CellPage {
+    if (!Number.isInteger(limit) || limit < 1 || limit > this.pageMax) {
+      throw new CellError('invalid_request', `limit is a whole number from 1 to ${this.pageMax}.`, {
+        field: 'limit',
+        limit: this.pageMax,
+      })
+    }
+    const after = cursor === undefined ? 0 : decodeCursor(cursor)
+    const rows = this.#catalog.read(() =>
+      accountId === undefined
+        ? this.#page.all(after, limit + 1)
+        : this.#accountPage.all(after, accountId, limit + 1),
+    ) as [number, ...Row][]
+    const page = rows.slice(0, limit)
+    const last = page.at(-1)
+    return {
+      cells: page.map(([, ...row]) => toRecord(row)),
+      nextCursor: rows.length > limit && last !== undefined ? encodeCursor(last[0]) : null,
+    }
+  }
+
+  readonly #read = (id: string): CellRecord | undefined => {
+    const row = isCellId(id) ? (this.#find.get(id) as Row | undefined) : undefined
+    return row && toRecord(row)
+  }
+}
+
+export function cellNotFound(): CellError {
+  return new CellError('cell_not_found', 'There is no such cell.')
+}
+
+function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row): CellRecord {
+  return { id, accountId, name, createdAt, deletedAt, durability }
+}
+
+function encodeCursor(number: number): string {
+  return Buffer.from(String(number)).toString('base64url')
+}
+
+function decodeCursor(cursor: string): number {
+  const number = typeof cursor === 'string' ? Number(Buffer.from(cursor, 'base64url').toString()) : 0
+  if (Number.isSafeInteger(number) && number > 0 && encodeCursor(number) === cursor) return number
+  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
+}

@@ -1,0 +1,137 @@
+import fs from 'node:fs'
+import { isThere, replaceFile, writeNewFile } from '../base/durable-files.ts'
+import type { StorePaths } from '../base/store-paths.ts'
+import { type Connection, databaseImage, openConnection } from '../engine/sqlite.ts'
+import { CellError } from '../errors.ts'
+
+export interface ProcessIdentity {
+  pid: number
+  /** Of the process, in clock ticks since boot: tells a reused pid. Null where the system doesn't say. */
+  startTime: number | null
+}
+
+/** Who owns a store directory, for people and for commands that look for a running node. */
+export interface Owner extends ProcessIdentity {
+  /** Unix socket of the running node, if it serves one. */
+  socket: string | null
+  /** Processes that hold cells open for the owner; a later owner ends those that have outlived it. */
+  hosts: readonly ProcessIdentity[]
+}
+
+/**
+ * Exclusive ownership of a store directory (invariant 2). What counts is SQLite's lock on `lock.db`, which the kernel
+ * drops when the process dies, however it dies; `owner.json` only says who holds it.
+ */
+export class DirectoryLock {
+  readonly #connection: Connection
+  readonly #paths: StorePaths
+  /** What an earlier owner had on record. */
+  readonly leftHosts: readonly ProcessIdentity[]
+  #owner: Owner
+
+  private constructor(connection: Connection, paths: StorePaths) {
+    this.#connection = connection
+    this.#paths = paths
+    // Until they have ended, those of the owner before stay on record.
+    this.leftHosts = readOwner(paths)?.hosts ?? []
+    this.#owner = { ...processIdentity(process.pid), socket: null, hosts: this.leftHosts }
+    this.#publish()
+  }
+
+  /** @throws `store_locked`, with the owner's pid */
+  static acquire(paths: StorePaths): DirectoryLock {
+    if (!isThere(paths.lock)) writeLockFile(paths.lock)
+    const before = identityOf(paths.lock)
+    let connection: Connection | undefined
+    try {
+      connection = openConnection(paths.lock)
+      connection.exec('BEGIN EXCLUSIVE')
+      // A start that fails removes what it has made, and so may have removed the very file that was just locked.
+      if (before === undefined || identityOf(paths.lock) !== before) throw locked(paths)
+      return new DirectoryLock(connection, paths)
+    } catch (error) {
+      connection?.close()
+      throw isBusy(error) ? locked(paths) : error
+    }
+  }
+
+  /** Tells others where the node listens. */
+  publishSocket(socket: string | null): void {
+    this.#owner = { ...this.#owner, socket }
+    this.#publish()
+  }
+
+  /** Puts the hosts on record: to be done before they open anything. */
+  publishHosts(hosts: readonly ProcessIdentity[]): void {
+    this.#owner = { ...this.#owner, hosts }
+    this.#publish()
+  }
+
+  /** A repeat does nothing: by then another may own the directory. */
+  release(): void {
+    if (!this.#connection.open) return
+    fs.rmSync(this.#paths.owner, { force: true })
+    this.#connection.close()
+  }
+
+  /** The lock is what counts: on a full disk it is held without a word, rather than with a stale one. */
+  #publish(): void {
+    const { owner } = this.#paths
+    try {
+      replaceFile(owner, `${JSON.stringify(this.#owner)}\n`)
+    } catch {
+      fs.rmSync(owner, { force: true })
+    }
+  }
+}
+
+/** @returns what `owner.json` says, which may be of a process that is gone; undefined if there is none */
+export function readOwner(paths: StorePaths): Owner | undefined {
+  try {
+    return JSON.parse(fs.readFileSync(paths.owner, 'utf8')) as Owner
+  } catch {
+    return undefined
+  }
+}
+
+/** Not an empty file: locking that would write its first page, and so fail on a full disk. */
+export function writeLockFile(file: string): void {
+  try {
+    writeNewFile(file, databaseImage('PRAGMA user_version = 1', { wal: false }))
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+function locked(paths: StorePaths): CellError {
+  const pid = readOwner(paths)?.pid ?? '(unknown)'
+  return new CellError(
+    'store_locked',
+    `The store ${paths.root} is in use by process ${pid}. One process owns a store at a time.`,
+  )
+}
+
+/** Tells a file from another one of the same name. stat opens nothing, and so drops no lock (invariant 4). */
+function identityOf(file: string): string | undefined {
+  const stat = fs.statSync(file, { bigint: true, throwIfNoEntry: false })
+  return stat && `${stat.dev}:${stat.ino}:${stat.birthtimeNs}`
+}
+
+export function isBusy(error: unknown): boolean {
+  return error instanceof Error && 'code' in error && String(error.code).startsWith('SQLITE_BUSY')
+}
+
+export function processIdentity(pid: number): ProcessIdentity {
+  return { pid, startTime: processStartTime(pid) }
+}
+
+/** Field 22 of /proc/<pid>/stat; the second field may hold spaces and parentheses (man 5 proc). */
+export function processStartTime(pid: number): number | null {
+  try {
+    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
+    return Number(fields[19])
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,133 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs'
+import { FILE_MODE, isThere } from '../base/durable-files.ts'
+import { type Connection, openConnection, type Statement } from '../engine/sqlite.ts'
+import { isDamage, isSqliteError } from '../engine/sqlite-errors.ts'
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+`
+
+const BUSY_MS_MAX = 5_000
+
+/**
+ * What only this machine knows of its cells: when entries will expire, how far backups have come. Each part keeps a
+ * table of its own here. It is not backed up, and its commits are not fsynced: all of it can be found again by looking
+ * at the cells, so losing it costs time, never data.
+ */
+export class LocalState {
+  readonly #connection: Connection
+  readonly #isOwner: boolean
+  /** The object store that was used before, if this is another: how far backups have come is true of one only. */
+  readonly movedFrom: string | undefined
+  /**
+   * True if every row is up to date: the store was closed properly, or the machine has not gone down since. Commits here
+   * are not fsynced, but a killed process loses none.
+   */
+  complete: boolean
+
+  /** One that another process has opened, for use beside it. */
+  static join(path: string): LocalState {
+    return new LocalState(path, undefined, openConfigured(path))
+  }
+
+  /**
+   * @param objectStore the URL of the one that backups go to; what was known of another one is dropped
+   * @param joined a connection of a process that is not the store's owner
+   */
+  constructor(path: string, objectStore?: string, joined?: Connection) {
+    const connection = joined ?? openOrReplace(path)
+    this.#connection = connection
+    this.#isOwner = joined === undefined
+    this.complete = false
+    if (joined !== undefined) return
+    connection.exec(SCHEMA)
+    if (objectStore !== undefined) {
+      const before = this.get('object_store') ?? objectStore
+      if (before !== objectStore) {
+        this.movedFrom = before
+        connection.close()
+        this.#connection = replace(path)
+        this.#connection.exec(SCHEMA)
+      }
+      this.set('object_store', objectStore)
+    }
+    this.complete = this.get('clean') === 'yes' || this.get('boot') === bootId()
+    this.set('clean', 'no')
+    if (this.complete) this.set('boot', bootId())
+  }
+
+  /** Every cell was looked at: what was lost with the machine is known again. */
+  markComplete(): void {
+    this.complete = true
+    this.set('boot', bootId())
+  }
+
+  get(key: string): string | undefined {
+    return this.#connection.prepare('SELECT value FROM state WHERE key = ?').pluck().get(key) as
+      | string
+      | undefined
+  }
+
+  set(key: string, value: string): void {
+    this.#connection.prepare('INSERT OR REPLACE INTO state VALUES (?, ?)').run(key, value)
+  }
+
+  /** Makes a part's tables. */
+  define(schema: string): void {
+    this.#connection.exec(schema)
+  }
+
+  prepare(sql: string): Statement {
+    return this.#connection.prepare(sql)
+  }
+
+  close(): void {
+    try {
+      if (this.complete) this.set('clean', 'yes')
+      if (this.#isOwner) this.#connection.pragma('wal_checkpoint(TRUNCATE)')
+    } finally {
+      this.#connection.close()
+    }
+  }
+}
+
+/** Tells one run of the machine from the next; random where the system doesn't say, so that nothing is assumed. */
+function bootId(): string {
+  try {
+    return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
+  } catch {
+    return randomUUID()
+  }
+}
+
+/** A damaged file is dropped, since all in it can be found again. One that can't be opened now may be sound. */
+function openOrReplace(path: string): Connection {
+  try {
+    return openConfigured(path)
+  } catch (error) {
+    if (!isSqliteError(error) || !isDamage(error.code)) throw error
+    return replace(path)
+  }
+}
+
+function replace(path: string): Connection {
+  for (const suffix of ['', '-wal', '-shm']) fs.rmSync(path + suffix, { force: true })
+  return openConfigured(path)
+}
+
+function openConfigured(path: string): Connection {
+  if (!isThere(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
+  const connection = openConnection(path)
+  try {
+    // Hosts write here too, each for microseconds.
+    connection.pragma(`busy_timeout = ${BUSY_MS_MAX}`)
+    connection.pragma('journal_mode = WAL')
+    connection.pragma('synchronous = NORMAL')
+    connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+    return connection
+  } catch (error) {
+    connection.close()
+    throw error
+  }
+}

@@ -1,0 +1,81 @@
+import type { Clock } from '../base/clock.ts'
+import { isThere } from '../base/durable-files.ts'
+import type { StorePaths } from '../base/store-paths.ts'
+import { openConnection } from '../engine/sqlite.ts'
+import { CellError } from '../errors.ts'
+import { isBusy, type ProcessIdentity, processStartTime, writeLockFile } from './directory-lock.ts'
+
+/**
+ * Whether hosts of an earlier owner are still there: a host inside a native statement notices the end of its node only
+ * when that is over, and until then could commit (invariant 2). Each host holds a shared lock on `hosts.db`, which the
+ * kernel drops when it ends, however it ends; a new owner needs it exclusively, once, before it opens anything.
+ */
+
+const WAIT_MS_MAX = 10_000
+const LOOK_EVERY_MS = 10
+
+/** Called by the owner before its first host. */
+export function prepareHosts(paths: StorePaths): void {
+  if (!isThere(paths.hosts)) writeLockFile(paths.hosts)
+}
+
+/** Called in a host; holds for as long as the process lives. */
+export function joinHosts(paths: StorePaths): void {
+  const connection = openConnection(paths.hosts)
+  connection.exec('BEGIN')
+  connection.prepare('SELECT count(*) FROM sqlite_schema').get()
+  held.push(connection)
+}
+
+/** The lock goes with the connection, so that must not be collected. */
+const held: unknown[] = []
+
+/**
+ * Ends the hosts that an earlier owner has left, and waits until none is there.
+ *
+ * @param left those that it had on record
+ * @throws `store_locked` if one does not end
+ */
+export async function endLeftHosts(
+  paths: StorePaths,
+  left: readonly ProcessIdentity[],
+  clock: Clock,
+): Promise<void> {
+  // A store that never had hosts has none left.
+  if (!isThere(paths.hosts)) return
+  for (const identity of left) end(identity)
+  const connection = openConnection(paths.hosts)
+  const deadline = clock.monotonic() + WAIT_MS_MAX
+  try {
+    for (;;) {
+      try {
+        connection.exec('BEGIN EXCLUSIVE; ROLLBACK')
+        return
+      } catch (error) {
+        if (!isBusy(error)) throw error
+        if (clock.monotonic() > deadline) throw stillThere(paths, left)
+      }
+      await new Promise<void>((resolve) => clock.setTimer(resolve, LOOK_EVERY_MS, { keepsAlive: true }))
+    }
+  } finally {
+    connection.close()
+  }
+}
+
+/** Only if it is the process that was put on record: a pid is used again. */
+function end({ pid, startTime }: ProcessIdentity): void {
+  if (startTime === null || processStartTime(pid) !== startTime) return
+  try {
+    process.kill(pid, 'SIGKILL')
+  } catch {
+    // Gone already; or not ours to end, and then the lock shows it.
+  }
+}
+
+function stillThere({ root }: StorePaths, left: readonly ProcessIdentity[]): CellError {
+  const pids = left.map(({ pid }) => pid).join(', ')
+  return new CellError(
+    'store_locked',
+    `Processes that held cells of the store ${root} for an earlier owner have not ended (${pids || 'unknown pids'}). End them, and start again.`,
+  )
+}

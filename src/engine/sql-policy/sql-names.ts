@@ -1,0 +1,171 @@
+import { CellError } from '../../errors.ts'
+import type { SqlTokens } from './sql-lexer.ts'
+import { isAllowedPragmaFunction } from './sql-pragma.ts'
+import type { StatementHead, StatementVerb } from './sql-shape.ts'
+import { asciiUpper, nameOf } from './sql-token.ts'
+
+/** Tables, views and indexes of the engine start with this, in any letter case. */
+const RESERVED_PREFIX = '_cell'
+const PRAGMA_PREFIX = 'pragma_'
+
+interface Place {
+  tokens: SqlTokens
+  head: StatementHead
+  index: number
+}
+
+/** Looks at a name where it stands; throws if it must not stand there. */
+type NameRule = (place: Place) => void
+
+const RULES: ReadonlyMap<string, NameRule> = new Map([
+  ['temp', checkTempSchema],
+  ['sqlite_temp_schema', refuseTempSchema],
+  ['sqlite_temp_master', refuseTempSchema],
+  ['cell_kv', checkKvView],
+  ['rollback', checkRollback],
+  ['into', (place) => checkTarget(place, place.index + 1)],
+  ['update', checkUpdate],
+  ['delete', checkDelete],
+  ['load_extension', (place) => checkCall(place, 'Extensions are not loaded from SQL.')],
+  ['fts3_tokenizer', (place) => checkCall(place, 'Name the tokenizer in CREATE VIRTUAL TABLE instead.')],
+  ['sqlite_log', (place) => checkCall(place, 'It writes to the log of the host.')],
+  [
+    'optimize',
+    (place) => checkCall(place, "Write INSERT INTO t(t) VALUES('optimize') for a full-text table t."),
+  ],
+])
+
+const KV_MEND = 'Change entries through the KV API; in SQL, cell_kv can only be read.'
+
+/** Tables that exist without being the tenant's, and what to do instead of writing them. */
+const READ_ONLY: ReadonlyMap<string, string> = new Map([
+  ['cell_kv', KV_MEND],
+  ['sqlite_schema', 'Change the schema with CREATE, ALTER and DROP.'],
+  ['sqlite_master', 'Change the schema with CREATE, ALTER and DROP.'],
+  ['sqlite_stat1', 'ANALYZE writes it.'],
+  ['sqlite_stat2', 'ANALYZE writes it.'],
+  ['sqlite_stat3', 'ANALYZE writes it.'],
+  ['sqlite_stat4', 'ANALYZE writes it.'],
+])
+
+const SCHEMA_VERBS: ReadonlySet<StatementVerb> = new Set(['CREATE', 'DROP', 'ALTER'])
+const MAINTENANCE_VERBS: ReadonlySet<StatementVerb> = new Set(['ANALYZE', 'REINDEX'])
+/** Behind one of these SQLite's grammar takes an expression and never a name by itself. */
+const BEFORE_VALUE: ReadonlySet<string> = new Set([
+  '=',
+  '==',
+  '<>',
+  '!=',
+  '<',
+  '<=',
+  '>',
+  '>=',
+  '||',
+  'LIKE',
+  'GLOB',
+])
+
+/**
+ * Checks every name in a text, whatever its quotes and wherever it stands: in a view, in a trigger's body, behind a
+ * semicolon.
+ *
+ * A '…' literal counts as a name too, because SQLite takes it for one where only a name can stand (`FROM '_cell_kv'`).
+ * It is a value for certain only behind a comparison, `||`, LIKE or GLOB; elsewhere a value that starts with `_cell` must be bound.
+ *
+ * @throws `statement_not_allowed`
+ */
+export function checkNames(tokens: SqlTokens, head: StatementHead): void {
+  for (let index = 0; tokens.at(index) !== undefined; index++) {
+    const name = nameOf(tokens.at(index))
+    if (name === undefined || isValue(tokens, head, index)) continue
+    if (name.startsWith(RESERVED_PREFIX)) throw reservedName(tokens, index)
+    if (name.startsWith(PRAGMA_PREFIX)) checkPragmaFunction(name)
+    RULES.get(name)?.({ tokens, head, index })
+  }
+}
+
+/** True for a '…' literal that can't be a name. In a PRAGMA, `= 'x'` names a table. */
+function isValue(tokens: SqlTokens, head: StatementHead, index: number): boolean {
+  if (tokens.at(index)?.kind !== 'string' || head.verb === 'PRAGMA') return false
+  const before = tokens.at(index - 1)
+  return before !== undefined && BEFORE_VALUE.has(asciiUpper(before.text)) && !tokens.is(index + 1, '.')
+}
+
+function isBareWord({ tokens, index }: Place): boolean {
+  return tokens.at(index)?.kind === 'word'
+}
+
+function reservedName(tokens: SqlTokens, index: number): CellError {
+  return notAllowed(
+    tokens.at(index)?.kind === 'string'
+      ? "A '…' text that starts with _cell could act as a name here. Bind it as a parameter instead."
+      : 'Names that start with _cell are reserved. Choose another name; the KV entries are the view cell_kv.',
+  )
+}
+
+function checkPragmaFunction(name: string): void {
+  const pragma = name.slice(PRAGMA_PREFIX.length)
+  if (isAllowedPragmaFunction(pragma)) return
+  throw notAllowed(
+    'Names that start with pragma_ are SQLite functions, and this one is not allowed here. Choose another name.',
+  )
+}
+
+/** The word as a schema name: in front of a dot, or alone behind ANALYZE, which would make TEMP tables. */
+function checkTempSchema(place: Place): void {
+  const { tokens, head, index } = place
+  const isMaintained = MAINTENANCE_VERBS.has(head.verb) && index === head.verbIndex + 1
+  if (isMaintained || tokens.is(index + 1, '.')) refuseTempSchema()
+}
+
+function refuseTempSchema(): never {
+  throw notAllowed(
+    'TEMP objects are not available: a connection is shared. Use an ordinary table, and another alias than temp.',
+  )
+}
+
+/** The view is the engine's, in the TEMP schema: a trigger on it, or its statistics, would be TEMP objects too. */
+function checkKvView({ head }: Place): void {
+  if (MAINTENANCE_VERBS.has(head.verb)) throw notAllowed('cell_kv is a view; there is nothing to maintain.')
+  if (!SCHEMA_VERBS.has(head.verb)) return
+  throw notAllowed(
+    'cell_kv is a read-only view of the KV entries, and no schema object can have its name or use it. ' +
+      'Change entries through the KV API; copy them with INSERT INTO … SELECT … FROM cell_kv.',
+  )
+}
+
+/** Conflict clauses and RAISE() with ROLLBACK would end the transaction that other operations share. */
+function checkRollback(place: Place): void {
+  if (!isBareWord(place)) return
+  throw notAllowed(
+    'ROLLBACK is not allowed. Use ABORT or FAIL instead; quote it if it is a name: "rollback".',
+  )
+}
+
+function checkUpdate(place: Place): void {
+  const { tokens, index } = place
+  checkTarget(place, tokens.is(index + 1, 'OR') ? index + 3 : index + 1)
+}
+
+function checkDelete(place: Place): void {
+  if (place.tokens.is(place.index + 1, 'FROM')) checkTarget(place, place.index + 2)
+}
+
+/** INSERT INTO, UPDATE and DELETE FROM: the name at the target's index, behind its schema if it has one. */
+function checkTarget(place: Place, targetIndex: number): void {
+  if (!isBareWord(place)) return
+  const { tokens } = place
+  const target = nameOf(tokens.at(tokens.is(targetIndex + 1, '.') ? targetIndex + 2 : targetIndex))
+  const mend = target === undefined ? undefined : READ_ONLY.get(target)
+  if (mend !== undefined) throw notAllowed(`${target} can't be written. ${mend}`)
+}
+
+function checkCall({ tokens, index }: Place, mend: string): void {
+  const token = tokens.at(index)
+  if (token?.kind === 'string' || !tokens.is(index + 1, '(')) return
+  throw notAllowed(`The function ${nameOf(token)}() is not allowed. ${mend}`)
+}
+
+function notAllowed(message: string): CellError {
+  return new CellError('statement_not_allowed', message)
+}

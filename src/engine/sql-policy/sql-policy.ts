@@ -1,0 +1,115 @@
+import { CellError } from '../../errors.ts'
+import { SqlTokens } from './sql-lexer.ts'
+import { checkNames } from './sql-names.ts'
+import { checkPragma } from './sql-pragma.ts'
+import { readHead, type StatementHead, type StatementShape, type StatementVerb } from './sql-shape.ts'
+import { asciiUpper } from './sql-token.ts'
+import { checkVirtualTable } from './sql-virtual-table.ts'
+
+const TRANSACTION_MEND =
+  'Transactions are not opened in SQL: send the operations as one batch, or use transaction() in the library.'
+const ATTACH_MEND = 'A statement works on one cell. Query the other cell by itself.'
+
+const MENDS: Partial<Record<StatementVerb, string>> = {
+  BEGIN: TRANSACTION_MEND,
+  COMMIT: TRANSACTION_MEND,
+  END: TRANSACTION_MEND,
+  ROLLBACK: TRANSACTION_MEND,
+  SAVEPOINT: TRANSACTION_MEND,
+  RELEASE: TRANSACTION_MEND,
+  ATTACH: ATTACH_MEND,
+  DETACH: ATTACH_MEND,
+  VACUUM: 'The engine looks after the file. For a copy of the cell, make a backup.',
+  PRAGMA: 'EXPLAIN would carry a PRAGMA out. Run the PRAGMA without EXPLAIN.',
+  EXPLAIN: 'Write EXPLAIN once.',
+}
+const FIRST_WORD_MEND =
+  'A statement starts with SELECT, VALUES, WITH, INSERT, REPLACE, UPDATE, DELETE, CREATE, DROP, ALTER, ANALYZE, REINDEX, EXPLAIN or PRAGMA.'
+
+/** What can stand behind the verbs that change the schema. */
+const SCHEMA_OBJECTS: Partial<Record<StatementVerb, readonly string[]>> = {
+  CREATE: ['TABLE', 'VIRTUAL', 'VIEW', 'INDEX', 'UNIQUE', 'TRIGGER'],
+  DROP: ['TABLE', 'VIEW', 'INDEX', 'TRIGGER'],
+  ALTER: ['TABLE'],
+}
+
+/**
+ * The SQL policy: decides by its words alone whether a tenant's text may be prepared at all (invariant 5), since PRAGMAs
+ * act while they are prepared and SQLite's own marks (`readonly`) tell nothing about ATTACH or BEGIN. It allows what is
+ * on its lists and nothing else, so that what it has not heard of is refused.
+ *
+ * It judges the first statement's verb, and every name in the text. It does not validate: what it lets through may
+ * still be nonsense, several statements, or nothing at all (`BLANK`), which preparing reports. It does not bound what a
+ * statement costs either, and can't keep one from ending the transaction by an error such as SQLITE_FULL.
+ *
+ * @throws `statement_not_allowed`
+ */
+export function checkStatement(sql: string): StatementShape {
+  const tokens = new SqlTokens(sql)
+  const head = readHead(tokens)
+  checkVerb(tokens, head)
+  checkNames(tokens, head)
+  return head.shape
+}
+
+function checkVerb(tokens: SqlTokens, head: StatementHead): void {
+  switch (head.verb) {
+    case 'SELECT':
+    case 'VALUES':
+    case 'WITH':
+    case 'INSERT':
+    case 'REPLACE':
+    case 'UPDATE':
+    case 'DELETE':
+    case 'ANALYZE':
+    case 'REINDEX':
+    case 'BLANK':
+      return
+    case 'CREATE':
+    case 'DROP':
+    case 'ALTER':
+      checkSchemaObject(tokens, head)
+      return
+    case 'PRAGMA':
+      if (head.shape.explain) throw refusedVerb(head)
+      checkPragma(tokens, head.verbIndex)
+      return
+    default:
+      throw refusedVerb(head)
+  }
+}
+
+function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead): void {
+  const object = asciiUpper(tokens.at(verbIndex + 1)?.text ?? '')
+  if (object === 'TEMP' || object === 'TEMPORARY') {
+    throw notAllowed(
+      'TEMP objects are not available: a connection is shared. Use an ordinary table and drop it.',
+    )
+  }
+  const objects = SCHEMA_OBJECTS[verb] ?? []
+  if (!objects.includes(object)) throw notAllowed(`Behind ${verb} stands ${objects.join(', ')}.`)
+  if (verb !== 'CREATE') return
+  const nameIndex = createdNameIndex(
+    tokens,
+    object === 'UNIQUE' || object === 'VIRTUAL' ? verbIndex + 2 : verbIndex + 1,
+  )
+  // SQLite takes this, stores it without IF NOT EXISTS and the schema, and can't read it back: the transaction is lost.
+  if (tokens.is(nameIndex, 'IF')) throw notAllowed('The name IF has to be quoted here: "if".')
+  if (object === 'VIRTUAL') checkVirtualTable(tokens, nameIndex)
+}
+
+/** Where the new object's name stands, in `TABLE [IF NOT EXISTS] [schema.]name`, whose first word is at the index. */
+function createdNameIndex(tokens: SqlTokens, kindIndex: number): number {
+  // A bare IF here is the keyword, never a name: SQLite's grammar decides the same way.
+  const index = tokens.is(kindIndex + 1, 'IF') ? kindIndex + 4 : kindIndex + 1
+  return tokens.is(index + 1, '.') ? index + 2 : index
+}
+
+function refusedVerb({ shape, verb }: StatementHead): CellError {
+  const what = verb === 'UNKNOWN' ? 'This statement' : shape.explain ? `EXPLAIN ${verb}` : verb
+  return notAllowed(`${what} is not allowed. ${MENDS[verb] ?? FIRST_WORD_MEND}`)
+}
+
+function notAllowed(message: string): CellError {
+  return new CellError('statement_not_allowed', message)
+}

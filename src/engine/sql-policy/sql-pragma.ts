@@ -1,0 +1,85 @@
+import { CellError } from '../../errors.ts'
+import type { SqlTokens } from './sql-lexer.ts'
+import { nameOf } from './sql-token.ts'
+
+type PragmaArgument = 'none' | 'name' | 'number' | 'name or number'
+
+/** The PRAGMAs a tenant may use: they report, or change nothing but the tenant's own file. No other may ever reach prepare. */
+const PRAGMAS: ReadonlyMap<string, PragmaArgument> = new Map([
+  ['table_info', 'name'],
+  ['table_xinfo', 'name'],
+  ['table_list', 'name'],
+  ['index_list', 'name'],
+  ['index_info', 'name'],
+  ['index_xinfo', 'name'],
+  ['foreign_key_list', 'name'],
+  ['foreign_key_check', 'name'],
+  ['integrity_check', 'name or number'],
+  ['quick_check', 'name or number'],
+  ['optimize', 'number'],
+  ['function_list', 'none'],
+  ['compile_options', 'none'],
+  ['user_version', 'number'],
+])
+
+/** `pragma_optimize` would write from inside a SELECT, which nothing else does. */
+const WITHOUT_FUNCTION: ReadonlySet<string> = new Set(['optimize'])
+const WHOLE_NUMBER = /^(?:\d+|0x[0-9a-f]+)$/i
+/** SQLite takes a larger number for 0, without a word. */
+const NUMBER_MAX = 2 ** 31 - 1
+
+/** True for the part behind `pragma_` of a table-valued function that is allowed. */
+export function isAllowedPragmaFunction(name: string): boolean {
+  return PRAGMAS.has(name) && !WITHOUT_FUNCTION.has(name)
+}
+
+/**
+ * Checks a whole PRAGMA statement, whose first word stands at the index.
+ *
+ * @throws `statement_not_allowed` for a PRAGMA that is not on the list, on another schema than `main`, or with an
+ * argument of another kind than it takes.
+ */
+export function checkPragma(tokens: SqlTokens, index: number): void {
+  const hasSchema = tokens.is(index + 2, '.')
+  const nameIndex = hasSchema ? index + 3 : index + 1
+  if (hasSchema && nameOf(tokens.at(index + 1)) !== 'main') {
+    throw notAllowed('A PRAGMA works on this cell alone. Leave the schema name out.')
+  }
+  const name = nameOf(tokens.at(nameIndex)) ?? ''
+  const argument = PRAGMAS.get(name)
+  if (argument === undefined) {
+    throw notAllowed(
+      `This PRAGMA is not allowed here; the engine keeps the settings of a connection. Allowed are ${[...PRAGMAS.keys()].join(', ')}.`,
+    )
+  }
+  const end = skipArgument(tokens, nameIndex + 1, argument)
+  if (end === undefined || (tokens.at(end) !== undefined && !tokens.is(end, ';'))) {
+    throw notAllowed(`PRAGMA ${name} takes ${ARGUMENT_HELP[argument]} here.`)
+  }
+}
+
+const ARGUMENT_HELP: Record<PragmaArgument, string> = {
+  none: 'no argument',
+  name: 'one name in parentheses',
+  number: `no argument or one whole number up to ${NUMBER_MAX}`,
+  'name or number': 'no argument, one name, or one whole number',
+}
+
+/** The index behind `= argument` or `(argument)`, or this index where there is none; undefined for any other shape. */
+function skipArgument(tokens: SqlTokens, index: number, argument: PragmaArgument): number | undefined {
+  const inParentheses = tokens.is(index, '(')
+  if (!inParentheses && !tokens.is(index, '=')) return index
+  const hasSign = tokens.is(index + 1, '-') || tokens.is(index + 1, '+')
+  const valueIndex = hasSign ? index + 2 : index + 1
+  const value = tokens.at(valueIndex)
+  const isNumber =
+    value?.kind === 'number' && WHOLE_NUMBER.test(value.text) && Number(value.text) <= NUMBER_MAX
+  const isName = !hasSign && nameOf(value) !== undefined
+  const fits = (isNumber && argument.includes('number')) || (isName && argument.includes('name'))
+  if (!fits || (inParentheses && !tokens.is(valueIndex + 1, ')'))) return undefined
+  return inParentheses ? valueIndex + 2 : valueIndex + 1
+}
+
+function notAllowed(message: string): CellError {
+  return new CellError('statement_not_allowed', message)
+}

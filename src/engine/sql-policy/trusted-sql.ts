@@ -1,0 +1,54 @@
+import { CellError } from '../../errors.ts'
+import { SqlTokens } from './sql-lexer.ts'
+import { readHead, type StatementVerb } from './sql-shape.ts'
+import { nameOf } from './sql-token.ts'
+
+/** The engine has to know where every transaction begins and ends. */
+const TRANSACTION_VERBS: ReadonlySet<StatementVerb> = new Set([
+  'BEGIN',
+  'COMMIT',
+  'END',
+  'ROLLBACK',
+  'SAVEPOINT',
+  'RELEASE',
+])
+
+/** Durability and backups stand on these. They can be asked for, and not set. */
+const ENGINE_PRAGMAS = new Set([
+  'journal_mode',
+  'journal_size_limit',
+  'locking_mode',
+  'max_page_count',
+  'synchronous',
+  'wal_autocheckpoint',
+])
+
+/**
+ * The policy for SQL of the embedding program itself: everything is its own affair, but for what would pull the ground
+ * from under the engine.
+ *
+ * @throws `statement_not_allowed`
+ */
+export function checkTrustedStatement(sql: string): void {
+  const tokens = new SqlTokens(sql)
+  const { verb, verbIndex } = readHead(tokens)
+  if (TRANSACTION_VERBS.has(verb)) {
+    throw new CellError(
+      'statement_not_allowed',
+      `${verb} is the engine's: use cell.transaction(), or a batch over HTTP.`,
+    )
+  }
+  if (verb === 'PRAGMA') checkPragma(tokens, verbIndex)
+}
+
+function checkPragma(tokens: SqlTokens, verbIndex: number): void {
+  const isQualified = tokens.is(verbIndex + 2, '.')
+  const nameIndex = verbIndex + (isQualified ? 3 : 1)
+  const name = nameOf(tokens.at(nameIndex)) ?? ''
+  const isSet = tokens.is(nameIndex + 1, '=') || tokens.is(nameIndex + 1, '(')
+  if (name !== 'wal_checkpoint' && !(ENGINE_PRAGMAS.has(name) && isSet)) return
+  throw new CellError(
+    'statement_not_allowed',
+    `PRAGMA ${name} is the engine's: durability and backups depend on it.`,
+  )
+}

@@ -1,0 +1,150 @@
+import type { SqlTokens } from '../sql-policy/sql-lexer.ts'
+import type { StatementHead } from '../sql-policy/sql-shape.ts'
+import type { SqlToken } from '../sql-policy/sql-token.ts'
+import type { Connection, Statement } from '../sqlite.ts'
+import { decodeInteger } from './rows.ts'
+
+/**
+ * Whether an INSERT inserted a row, and which: SQLite itself answers with the rowid of the last INSERT that did, which
+ * may be another statement's.
+ */
+export interface InsertRowid {
+  /** Before the statement runs. */
+  begin(): void
+  /** After it. @param rowid what SQLite answers @returns the row's, or null if there is none */
+  end(changes: number, rowid: bigint): number | bigint | null
+}
+
+const NO_ROWID: InsertRowid = { begin() {}, end: () => null }
+
+const PLAIN: InsertRowid = {
+  begin() {},
+  end: (changes, rowid) => (changes > 0 ? decodeInteger(rowid) : null),
+}
+
+/** Tells what an INSERT into which table says, for one connection. */
+export class InsertRowids {
+  readonly #connection: Connection
+  readonly #tables = new Map<string, Table | undefined>()
+  #list: Statement | undefined
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  of(tokens: SqlTokens, head: StatementHead): InsertRowid {
+    if (head.shape.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
+    const target = insertTarget(tokens, head.verbIndex)
+    const table = target && this.#find(target)
+    if (table === undefined) return PLAIN
+    if (table.withoutRowid) return NO_ROWID
+    return mentionsConflict(tokens) ? new UpsertRowid(this.#connection, table) : PLAIN
+  }
+
+  /** The schema is another one. */
+  clear(): void {
+    this.#tables.clear()
+  }
+
+  #find(target: Target): Table | undefined {
+    const key = JSON.stringify(target)
+    if (this.#tables.has(key)) return this.#tables.get(key)
+    // Every spelling of a name is one: a bound, all the same.
+    if (this.#tables.size >= TABLES_MAX) this.#tables.clear()
+    const table = this.#describe(target)
+    this.#tables.set(key, table)
+    return table
+  }
+
+  /** @returns undefined for what is no table that a row can be looked up in */
+  #describe({ schema, name }: Target): Table | undefined {
+    this.#list ??= this.#connection.prepare(TABLE_LIST).raw() as Statement
+    const rows = this.#list.all(name) as [string, string, number][]
+    // An unqualified name means the TEMP table first, then the cell's own, as SQLite lists them.
+    const wanted = schema?.toLowerCase()
+    const row = rows.find(([where]) => wanted === undefined || where.toLowerCase() === wanted)
+    if (row === undefined || row[1] !== 'table') return undefined
+    return { schema: row[0], name, withoutRowid: row[2] !== 0 }
+  }
+}
+
+interface Target {
+  schema: string | undefined
+  name: string
+}
+
+/** Of `INSERT [OR word] INTO [schema .] name`. */
+function insertTarget(tokens: SqlTokens, verbIndex: number): Target | undefined {
+  const into = tokens.is(verbIndex + 1, 'OR') ? verbIndex + 3 : verbIndex + 1
+  if (!tokens.is(into, 'INTO')) return undefined
+  const first = identifier(tokens.at(into + 1))
+  if (first === undefined) return undefined
+  if (!tokens.is(into + 2, '.')) return { schema: undefined, name: first }
+  const name = identifier(tokens.at(into + 3))
+  return name === undefined ? undefined : { schema: first, name }
+}
+
+function identifier(token: SqlToken | undefined): string | undefined {
+  if (token?.kind === 'word') return token.text
+  if (token?.kind !== 'quoted' && token?.kind !== 'string') return undefined
+  const quote = token.text.charAt(0)
+  const inner = token.text.slice(1, -1)
+  return quote === '[' ? inner : inner.replaceAll(quote + quote, quote)
+}
+
+interface Table {
+  schema: string
+  name: string
+  withoutRowid: boolean
+}
+
+const TABLES_MAX = 1_000
+const TABLE_LIST = 'SELECT schema, type, wr FROM pragma_table_list(?)'
+const COLUMNS = 'SELECT lower(name) FROM pragma_table_xinfo(?, ?)'
+
+function quoted(name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+/** An upsert says so; so might a column called `conflict` in a join, which does no harm. */
+function mentionsConflict(tokens: SqlTokens): boolean {
+  for (let i = 0; tokens.at(i) !== undefined; i++)
+    if (tokens.is(i, 'CONFLICT') && tokens.is(i - 1, 'ON')) return true
+  return false
+}
+
+/**
+ * `ON CONFLICT … DO UPDATE` counts as a change and leaves the old rowid in place. If that is what SQLite answers
+ * again, the row was inserted only if it was not there before and is there now.
+ */
+class UpsertRowid implements InsertRowid {
+  readonly #last: Statement
+  readonly #exists: Statement | undefined
+  #before = 0n
+  #wasThere = false
+
+  constructor(connection: Connection, { schema, name }: Table) {
+    this.#last = connection.prepare('SELECT last_insert_rowid()').pluck().safeIntegers()
+    const columns = connection.prepare(COLUMNS).pluck().all(name, schema) as string[]
+    // Any of its three names may be that of a column.
+    const rowid = ['rowid', 'oid', '_rowid_'].find((candidate) => !columns.includes(candidate))
+    if (rowid === undefined) return
+    const table = `${quoted(schema)}.${quoted(name)}`
+    this.#exists = connection.prepare(`SELECT 1 FROM ${table} WHERE ${rowid} = ?`).pluck()
+  }
+
+  begin(): void {
+    this.#before = this.#last.get() as bigint
+    this.#wasThere = this.#isThere()
+  }
+
+  end(changes: number, rowid: bigint): number | bigint | null {
+    if (changes === 0) return null
+    const inserted = rowid !== this.#before || (!this.#wasThere && this.#isThere())
+    return inserted ? decodeInteger(rowid) : null
+  }
+
+  #isThere(): boolean {
+    return this.#exists?.get(this.#before) !== undefined
+  }
+}

@@ -1,0 +1,115 @@
+import type { Limits } from '../../base/limits.ts'
+import { CellError } from '../../errors.ts'
+import type { Placeholders } from './placeholders.ts'
+import type { SqlParam, SqlParams } from './sql-values.ts'
+
+const INT64_MIN = -(2n ** 63n)
+const INT64_MAX = 2n ** 63n - 1n
+
+type Bindable = null | number | bigint | string | Buffer
+/** The arguments that a statement of the driver's is called with. */
+export type BoundParams = readonly (readonly Bindable[] | Readonly<Record<string, Bindable>>)[]
+
+const NONE: readonly Bindable[] = []
+
+/**
+ * Prepares parameters for the driver, which would bind every JavaScript number as REAL: whole numbers become bigints
+ * and so INTEGERs.
+ *
+ * @param placeholders of a statement that numbers some of its own
+ * @throws `invalid_parameter` for a value that SQLite can't hold exactly, naming which; `param_count_mismatch`
+ */
+export function encodeParams(
+  params: SqlParams,
+  limits: Limits,
+  placeholders: Placeholders | undefined,
+): BoundParams {
+  const encoded = encode(params, limits)
+  if (placeholders === undefined) return [encoded]
+  return isList(encoded) ? placeholders.bindList(encoded) : placeholders.bindNamed<Bindable>(encoded, null)
+}
+
+function isList<T>(values: readonly T[] | Readonly<Record<string, T>>): values is readonly T[] {
+  return Array.isArray(values)
+}
+
+function encode(params: SqlParams, limits: Limits): readonly Bindable[] | Record<string, Bindable> {
+  if (Array.isArray(params)) return encodeList(params as readonly SqlParam[], limits)
+  // A map or a typed array would pass for an object without members.
+  if (typeof params !== 'object' || params === null || Symbol.iterator in params) {
+    throw new CellError('invalid_parameter', 'Parameters are an array, or a plain object for named ones.', {
+      field: 'params',
+    })
+  }
+  const entries = Object.entries(params)
+  // An empty object would count as a parameter to a statement that takes none.
+  if (entries.length === 0) return NONE
+  const named: Record<string, Bindable> = Object.create(null)
+  for (const [name, value] of entries) named[name] = encodeParam(value, name)
+  return named
+}
+
+function encodeList(params: readonly SqlParam[], { paramsMax }: Limits): readonly Bindable[] {
+  if (params.length === 0) return NONE
+  if (params.length > paramsMax) {
+    throw new CellError('invalid_parameter', `At most ${paramsMax} parameters a statement.`, {
+      field: 'params',
+      limit: paramsMax,
+    })
+  }
+  const list: Bindable[] = []
+  // By index: a hole in the array must be seen.
+  for (let i = 0; i < params.length; i++) list.push(encodeParam(params[i], i))
+  return list
+}
+
+/** @param at name or position, for the message */
+function encodeParam(value: SqlParam | undefined, at: string | number): Bindable {
+  switch (typeof value) {
+    case 'string':
+      if (!value.isWellFormed())
+        throw refused(at, 'the text holds a lone surrogate, which is not valid Unicode')
+      return value
+    case 'number':
+      return encodeNumber(value, at)
+    case 'bigint':
+      if (value < INT64_MIN || value > INT64_MAX) throw refused(at, 'the integer does not fit in 64 bits')
+      return value
+    case 'boolean':
+      return value ? 1n : 0n
+    case 'object':
+      if (value === null) return null
+      if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
+      if ('type' in value && value.type === 'real' && typeof value.value === 'number')
+        return encodeReal(value.value, at)
+      break
+  }
+  throw refused(
+    at,
+    'use null, a number, a bigint, a string, a boolean, a Uint8Array or {"type":"real","value":…}',
+  )
+}
+
+function encodeNumber(value: number, at: string | number): number | bigint {
+  if (Number.isSafeInteger(value)) return BigInt(value)
+  if (Number.isNaN(value)) throw refused(at, 'NaN has no counterpart in SQLite; use null')
+  // Beyond 2^53 a whole number may have been rounded before it got here; from 2^63 on it can only be meant as a REAL.
+  if (Number.isInteger(value) && Math.abs(value) < 2 ** 63) {
+    throw refused(
+      at,
+      'an integer beyond ±(2^53−1) has to be a bigint, or {"type":"integer","value":"…"} over HTTP; a REAL {"type":"real","value":…}',
+    )
+  }
+  return value
+}
+
+/** The driver binds every number as REAL. */
+function encodeReal(value: number, at: string | number): number {
+  if (Number.isNaN(value)) throw refused(at, 'NaN has no counterpart in SQLite; use null')
+  return value
+}
+
+function refused(at: string | number, why: string): CellError {
+  const field = typeof at === 'number' ? `params[${at}]` : `params.${at}`
+  return new CellError('invalid_parameter', `Parameter ${field}: ${why}.`, { field })
+}

@@ -1,0 +1,176 @@
+import type { Limits } from '../../base/limits.ts'
+import { StatementCache } from '../../base/lru-cache.ts'
+import { CellError } from '../../errors.ts'
+import type { SqlPolicy } from '../cell-settings.ts'
+import { SqlTokens } from '../sql-policy/sql-lexer.ts'
+import { checkStatement } from '../sql-policy/sql-policy.ts'
+import { readHead, type StatementVerb } from '../sql-policy/sql-shape.ts'
+import { checkTrustedStatement } from '../sql-policy/trusted-sql.ts'
+import type { Connection, Statement } from '../sqlite.ts'
+import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
+import { Placeholders } from './placeholders.ts'
+import { distinctColumns } from './rows.ts'
+
+/** A statement that came from outside, prepared, with what running it needs to know. */
+export interface PreparedStatement {
+  readonly statement: Statement
+  /** INSERT, REPLACE, UPDATE or DELETE: what SQLite counts the changes of. */
+  readonly changesRows: boolean
+  /** DELETE or DROP: what makes room. */
+  readonly deletes: boolean
+  /** After it, other statements may have other columns. */
+  readonly changesSchema: boolean
+  readonly insertRowid: InsertRowid
+  /** Of a statement that numbers some of them. */
+  readonly placeholders: Placeholders | undefined
+  /** EXPLAIN: what SQLite's own code for a statement is. */
+  readonly isListing: boolean
+  /** PRAGMA optimize: it changes the database, though SQLite calls it a statement that only reads. */
+  readonly changesUnseen: boolean
+  /** Distinct names of the columns, as of {@link schemaVersion}. */
+  columns: string[]
+  schemaVersion: number
+  /** It has passed the tenants' policy; one that was prepared as trusted has not. */
+  tenantSafe: boolean
+}
+
+const STATEMENTS_MAX = 128
+/** As a statement, or as a table-valued function. */
+const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
+
+const CHANGES_ROWS: ReadonlySet<StatementVerb> = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE'])
+/** ATTACH and DETACH change what a name means. */
+const CHANGES_SCHEMA: ReadonlySet<StatementVerb> = new Set([
+  'CREATE',
+  'DROP',
+  'ALTER',
+  'ATTACH',
+  'DETACH',
+  'VACUUM',
+])
+
+/** The statements that came from outside, each prepared once while it is in use. */
+export class PreparedStatements {
+  readonly #connection: Connection
+  readonly #limits: Limits
+  readonly #beforePrepare: (sql: string) => boolean
+  readonly #cache = new StatementCache<PreparedStatement>(STATEMENTS_MAX)
+  readonly #inserts: InsertRowids
+  readonly #schemaVersion: Statement
+  /** Of the schema that what is known of it is known of. */
+  #knownVersion: number | undefined
+  #schemaTouched = false
+
+  /** @param beforePrepare called with each text that has passed the policy; returns true if it has made anything in the schema */
+  constructor(connection: Connection, limits: Limits, beforePrepare: (sql: string) => boolean) {
+    this.#connection = connection
+    this.#limits = limits
+    this.#beforePrepare = beforePrepare
+    this.#inserts = new InsertRowids(connection)
+    this.#schemaVersion = connection.prepare('PRAGMA main.schema_version').pluck()
+  }
+
+  /** @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; what SQLite says of the text */
+  find(sql: string, policy: SqlPolicy): PreparedStatement {
+    const cached = this.#cache.get(sql)
+    if (cached === undefined) return this.#prepare(sql, policy)
+    if (policy === 'tenant' && !cached.tenantSafe) {
+      checkStatement(sql)
+      cached.tenantSafe = true
+    }
+    return cached
+  }
+
+  /**
+   * Its columns, after it has run. Names can change under a prepared statement: by other programs that alter the
+   * schema, and SQLite prepares it again without a word.
+   */
+  columns(prepared: PreparedStatement): string[] {
+    const version = this.#schemaVersion.get() as number
+    if (version !== prepared.schemaVersion) {
+      prepared.columns = columnsOf(prepared.statement)
+      prepared.schemaVersion = version
+    }
+    return prepared.columns
+  }
+
+  /** After a statement that changed the schema. */
+  schemaChanged(): void {
+    this.#forget()
+    this.#schemaTouched = this.#connection.inTransaction
+  }
+
+  /** After anything was rolled back: what was prepared on a schema that is gone must go, whatever its version says. */
+  rolledBack(): void {
+    if (!this.#schemaTouched) return
+    this.#forget()
+    this.#schemaTouched = this.#connection.inTransaction
+  }
+
+  committed(): void {
+    this.#schemaTouched = false
+  }
+
+  #forget(): void {
+    this.#cache.clear()
+    this.#inserts.clear()
+  }
+
+  #prepare(sql: string, policy: SqlPolicy): PreparedStatement {
+    checkText(sql, this.#limits)
+    const isTenant = policy === 'tenant'
+    if (isTenant) checkStatement(sql)
+    else checkTrustedStatement(sql)
+    // What it makes inside a transaction is gone if that is rolled back, and must be made again.
+    if (this.#beforePrepare(sql)) this.#schemaTouched ||= this.#connection.inTransaction
+    const statement: Statement = this.#connection.prepare(sql).safeIntegers()
+    if (statement.reader) statement.raw()
+    const tokens = new SqlTokens(sql)
+    const head = readHead(tokens)
+    const isExplain = head.shape.explain
+    const schemaVersion = this.#schemaVersion.get() as number
+    // Another program has changed it.
+    if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
+    this.#knownVersion = schemaVersion
+    const changesSchema = !isExplain && CHANGES_SCHEMA.has(head.verb)
+    const prepared: PreparedStatement = {
+      statement,
+      changesRows: !isExplain && CHANGES_ROWS.has(head.verb),
+      changesSchema,
+      deletes: !isExplain && (head.verb === 'DELETE' || head.verb === 'DROP'),
+      insertRowid: this.#inserts.of(tokens, head),
+      // A CREATE has none, but can hold what looks like one.
+      placeholders: changesSchema ? undefined : Placeholders.of(tokens),
+      isListing: isExplain,
+      changesUnseen: OPTIMIZE.test(sql),
+      columns: columnsOf(statement),
+      schemaVersion,
+      tenantSafe: isTenant,
+    }
+    this.#cache.set(sql, prepared)
+    return prepared
+  }
+}
+
+function columnsOf(statement: Statement): string[] {
+  return statement.reader ? distinctColumns(statement.columns().map(({ name }) => name)) : []
+}
+
+function checkText(sql: string, { sqlBytesMax }: Limits): void {
+  if (typeof sql !== 'string') throw new CellError('invalid_request', 'sql is a string.', { field: 'sql' })
+  if (sql.length > sqlBytesMax || Buffer.byteLength(sql) > sqlBytesMax) {
+    throw new CellError('sql_too_long', `A statement is at most ${sqlBytesMax} bytes long.`, {
+      limit: sqlBytesMax,
+    })
+  }
+  if (sql.includes('\0')) {
+    // SQLite would read up to it, and silently run half a statement.
+    throw new CellError('invalid_request', 'The SQL text holds a NUL character. Bind it in a parameter.', {
+      field: 'sql',
+    })
+  }
+  if (sql.isWellFormed()) return
+  throw new CellError('invalid_request', 'The SQL text holds a lone surrogate, which is not valid Unicode.', {
+    field: 'sql',
+  })
+}

@@ -1,0 +1,124 @@
+import type { Limits, ResultLimits } from '../../base/limits.ts'
+import type { SqlPolicy } from '../cell-settings.ts'
+import type { Connection, Statement } from '../sqlite.ts'
+import type { Transactions } from '../transactions.ts'
+import { type BoundParams, encodeParams } from './parameters.ts'
+import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
+import { collectRows, decodeRow, type RawRow, rowObject } from './rows.ts'
+import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
+
+export interface SqlOptions {
+  /** In place of the setting. */
+  policy?: SqlPolicy | undefined
+  /** `array`: rows are arrays of values in column order. */
+  rowMode?: 'object' | 'array' | undefined
+  /** Bounds on the result; without them, all rows are taken. */
+  limits?: ResultLimits | undefined
+}
+
+export interface RunnerEvents {
+  /** Before a text is prepared that has passed the policy; true if that has made anything in the connection's schema. */
+  beforePrepare(sql: string): boolean
+  /** Before a change. Throws if there must be none now. */
+  changing(): void
+  /** After a change that was no part of a transaction of ours. Must not throw. */
+  changed(): void
+  /** Runs a statement that deletes; a second time if the first has failed and left nothing. */
+  deletion<T>(run: () => T): T
+}
+
+const CHANGES = 'SELECT changes(), last_insert_rowid()'
+
+type AnyResult = SqlResult<SqlRow | SqlValue[]>
+
+/** Runs statements that came from outside. */
+export class StatementRunner {
+  readonly statements: PreparedStatements
+  readonly #limits: Limits
+  readonly #defaultPolicy: SqlPolicy
+  readonly #transactions: Transactions
+  readonly #connection: Connection
+  readonly #events: RunnerEvents
+  #changes: Statement | undefined
+
+  constructor(
+    connection: Connection,
+    { limits, sqlPolicy }: { limits: Limits; sqlPolicy: SqlPolicy },
+    transactions: Transactions,
+    events: RunnerEvents,
+  ) {
+    this.statements = new PreparedStatements(connection, limits, (sql) => events.beforePrepare(sql))
+    this.#connection = connection
+    this.#limits = limits
+    this.#defaultPolicy = sqlPolicy
+    this.#transactions = transactions
+    this.#events = events
+  }
+
+  run(sql: string, params: SqlParams, options: SqlOptions): AnyResult {
+    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
+    const bound = encodeParams(params, this.#limits, prepared.placeholders)
+    if (prepared.deletes) return this.#events.deletion(() => this.#run(prepared, bound, options))
+    return this.#run(prepared, bound, options)
+  }
+
+  #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
+    if (!prepared.statement.reader) return this.#change(prepared, bound)
+    if (prepared.statement.readonly) return this.#read(prepared, bound, options)
+    // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.
+    return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+  }
+
+  #change(
+    { statement, changesRows, changesSchema, insertRowid }: PreparedStatement,
+    bound: BoundParams,
+  ): AnyResult {
+    this.#events.changing()
+    insertRowid.begin()
+    const { changes, lastInsertRowid } = statement.run(...bound)
+    if (changesSchema) this.statements.schemaChanged()
+    if (this.#transactions.depth === 0) this.#events.changed()
+    return {
+      columns: [],
+      rows: [],
+      changes: changesRows ? changes : 0,
+      lastInsertRowid: insertRowid.end(changes, lastInsertRowid as bigint),
+    }
+  }
+
+  #changeAndRead(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
+    const { changesRows, insertRowid } = prepared
+    insertRowid.begin()
+    const result = this.#read(prepared, bound, options)
+    if (!changesRows) return result
+    this.#changes ??= this.#connection.prepare(CHANGES).raw().safeIntegers() as Statement
+    const [changes, rowid] = this.#changes.get() as [bigint, bigint]
+    result.changes = Number(changes)
+    result.lastInsertRowid = insertRowid.end(result.changes, rowid)
+    return result
+  }
+
+  #read(prepared: PreparedStatement, bound: BoundParams, { rowMode, limits }: SqlOptions): AnyResult {
+    const { statement } = prepared
+    const values = limits
+      ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits)
+      : (statement.all(...bound) as RawRow[]).map(decodeRow)
+    if (prepared.isListing) hideAddresses(values)
+    if (prepared.changesUnseen && this.#transactions.depth === 0) this.#events.changed()
+    const columns = this.statements.columns(prepared)
+    return {
+      columns: [...columns],
+      rows: rowMode === 'array' ? values : values.map((row) => rowObject(columns, row)),
+      changes: 0,
+      lastInsertRowid: null,
+    }
+  }
+}
+
+/** In EXPLAIN's listing SQLite shows where in this process's memory a virtual table is: `vtab:55D0C8E3F2A0`, in column p4. */
+function hideAddresses(listing: SqlValue[][]): void {
+  for (const row of listing) {
+    if (typeof row[5] === 'string' && typeof row[1] === 'string' && row[1].startsWith('V'))
+      row[5] = row[5].replace(/^vtab:[0-9A-Fa-fx]+$/, 'vtab')
+  }
+}

@@ -1,0 +1,114 @@
+import type { ResultLimits } from '../base/limits.ts'
+import type { SqlValue } from '../engine/statements/sql-values.ts'
+import { CellError } from '../errors.ts'
+import type { KvEntry, KvListOptions, KvPage } from '../kv/entry.ts'
+import { encodeCursor } from '../kv/key.ts'
+import type { Kv } from '../kv/kv.ts'
+import type { OperationResults } from './operations.ts'
+
+/**
+ * Bounds on answers that are made of many parts, each within its own limit: a thousand values of 1 MiB would be an
+ * answer of 1 GiB, built in memory more than once. The engine bounds a single result by itself.
+ */
+
+/** Entries that are read before their size is looked at again. */
+const LIST_STEP = 16
+
+/** A page whose values hold at most `bytesMax` bytes, and always one entry: a page may be short of its limit. */
+export function listWithin(kv: Kv, options: KvListOptions, bytesMax: number): KvPage {
+  const { values = true, limit } = options
+  if (!values || limit === undefined || limit <= LIST_STEP) return kv.list(options)
+  const entries: KvPage['entries'] = []
+  let { cursor } = options
+  let bytes = 0
+  while (entries.length < limit) {
+    const page = kv.list({ ...options, cursor, limit: Math.min(LIST_STEP, limit - entries.length) })
+    for (const entry of page.entries) {
+      bytes += Buffer.byteLength(entry.value ?? '')
+      const last = entries.at(-1)
+      if (bytes > bytesMax && last !== undefined) return { entries, nextCursor: encodeCursor(last.key) }
+      entries.push(entry)
+    }
+    if (page.nextCursor === null) return { entries, nextCursor: null }
+    cursor = page.nextCursor
+  }
+  return { entries, nextCursor: cursor ?? null }
+}
+
+/** @throws `result_too_large`; and as `kv.mget`, before anything is read */
+export function mgetWithin(kv: Kv, keys: readonly string[], bytesMax: number): (KvEntry | undefined)[] {
+  if (keys.length <= LIST_STEP) return kv.mget(keys)
+  // Refuses too many keys and bad ones; what it reads is small.
+  kv.ttl(keys)
+  let bytes = 0
+  return keys.map((key) => {
+    const entry = kv.entry(key)
+    bytes += entry === undefined ? 0 : Buffer.byteLength(entry.value)
+    if (bytes > bytesMax)
+      throw tooLarge(`The values together are larger than ${bytesMax} bytes. Ask for fewer keys.`, bytesMax)
+    return entry
+  })
+}
+
+/** Adds up the results of a batch. */
+export class BatchSize {
+  readonly #bytesMax: number
+  #bytes = 0
+
+  constructor(bytesMax: number) {
+    this.#bytesMax = bytesMax
+  }
+
+  /** @throws `result_too_large` */
+  add(result: OperationResults['sql']): void {
+    this.#bytes += sizeOfResult(result)
+    if (this.#bytes <= this.#bytesMax) return
+    throw tooLarge(
+      `The results of the batch are together larger than ${this.#bytesMax} bytes; nothing was changed. Ask for less.`,
+      this.#bytesMax,
+    )
+  }
+}
+
+/**
+ * A result was measured by its values; rows as objects hold the names of the columns too, each time.
+ *
+ * @throws `result_too_large`
+ */
+export function checkNamesFit(
+  result: Omit<OperationResults['sql'], 'durationMs'>,
+  { bytesMax }: ResultLimits,
+): void {
+  if (namesSize(result) <= bytesMax) return
+  throw tooLarge(
+    `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for "row_mode": "array", or for less.`,
+    bytesMax,
+  )
+}
+
+/** Bytes of the rows in the result of any operation, or of several. */
+export function rowsBytes(value: unknown): number {
+  if (Array.isArray(value)) return value.reduce((sum: number, each) => sum + rowsBytes(each), 0)
+  const isResult = typeof value === 'object' && value !== null && 'rows' in value && 'columns' in value
+  return isResult ? sizeOfResult(value as OperationResults['sql']) : 0
+}
+
+function sizeOfResult(result: OperationResults['sql']): number {
+  let bytes = namesSize(result)
+  for (const row of result.rows) for (const value of Object.values(row)) bytes += sizeOf(value)
+  return bytes
+}
+
+function namesSize({ columns, rows }: Omit<OperationResults['sql'], 'durationMs'>): number {
+  if (rows.length === 0 || Array.isArray(rows[0])) return 0
+  return columns.reduce((sum, column) => sum + column.length, 0) * rows.length
+}
+
+function sizeOf(value: SqlValue): number {
+  if (typeof value === 'string') return Buffer.byteLength(value)
+  return value instanceof Uint8Array ? value.byteLength : 8
+}
+
+function tooLarge(message: string, limit: number): CellError {
+  return new CellError('result_too_large', message, { limit })
+}

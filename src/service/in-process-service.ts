@@ -1,0 +1,112 @@
+import type { BackupList } from '../backup/versions/backup-page.ts'
+import type {
+  BackupKind,
+  BackupOptions,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from '../backup/versions/backup-types.ts'
+import { StatementCache } from '../base/lru-cache.ts'
+import type { SqlPolicy } from '../engine/cell-settings.ts'
+import { isCellError } from '../errors.ts'
+import type { Cell } from '../store/cell.ts'
+import type { CellStore } from '../store/cell-store.ts'
+import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
+import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
+import type { CellOperation, OperationResults } from './operations.ts'
+import { waitForRestore } from './restore-wait.ts'
+
+export interface InProcessServiceOptions {
+  /** How long an operation waits for its cell's data to be restored, in milliseconds. */
+  restoreWaitMs: number
+  /** Bounds what one answer of several entries or results may hold, in bytes of values. */
+  answerBytesMax: number
+  /** What SQL may do; `tenant` unless all callers are trusted. */
+  sqlPolicy?: SqlPolicy | undefined
+}
+
+/**
+ * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and are
+ * answered when it is on disk. A statement holds up everything else for as long as it runs: hosts are the way out of
+ * that.
+ */
+export class InProcessService implements CellService {
+  readonly #store: CellStore
+  readonly #restoreWaitMs: number
+  readonly #context: ApplyContext
+  /** A handle keeps its prepared statements, which a new one would have to prepare again. */
+  readonly #cells: StatementCache<Cell>
+
+  constructor(
+    store: CellStore,
+    { restoreWaitMs, answerBytesMax, sqlPolicy = 'tenant' }: InProcessServiceOptions,
+  ) {
+    this.#store = store
+    this.#restoreWaitMs = restoreWaitMs
+    this.#context = { sqlPolicy, clock: store.clock, answerBytesMax }
+    this.#cells = new StatementCache(store.settings.openCellsMax)
+  }
+
+  /** A statement in this process can't be interrupted: a deadline changes nothing here. */
+  async execute<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    { signal }: ExecuteOptions = {},
+  ): Promise<OperationResults[O['op']]> {
+    signal?.throwIfAborted()
+    try {
+      return await this.#run(cellId, operation)
+    } catch (error) {
+      if (!isCellError(error, 'cell_restoring')) throw error
+    }
+    await this.#untilLocal(cellId)
+    signal?.throwIfAborted()
+    return await this.#run(cellId, operation)
+  }
+
+  async describe(cellId: string): Promise<CellDescription> {
+    await this.#untilLocal(cellId)
+    return { sizeBytes: this.#store.cellSizeBytes(cellId), quarantine: this.#store.quarantineOf(cellId) }
+  }
+
+  async ensureLocal(cellId: string): Promise<void> {
+    await this.#store.ensureLocal(cellId)
+  }
+
+  async deleteCell(cellId: string): Promise<void> {
+    this.#store.deleteCell(cellId)
+  }
+
+  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+    return await this.#store.backups[kind](cellId, options)
+  }
+
+  async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
+    return await this.#store.backups.restore(cellId, options)
+  }
+
+  async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
+    return await this.#store.backups.list(cellId, { ...page, signal })
+  }
+
+  #run<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+  ): OperationResults[O['op']] | Promise<OperationResults[O['op']]> {
+    const cell = this.#cell(cellId)
+    if (mayChange(operation)) return cell.commit(() => applyOperation(cell, operation, this.#context))
+    return applyOperation(cell, operation, this.#context)
+  }
+
+  #cell(cellId: string): Cell {
+    const known = this.#cells.get(cellId)
+    if (known !== undefined) return known
+    const cell = this.#store.openCell(cellId)
+    this.#cells.set(cellId, cell)
+    return cell
+  }
+
+  #untilLocal(cellId: string): Promise<void> {
+    return waitForRestore(this.#store.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
+  }
+}

@@ -1,0 +1,67 @@
+import type { CellDatabase } from '../engine/cell-database.ts'
+import type { SqlParams, SqlResult, SqlRow } from '../engine/statements/sql-values.ts'
+import type { SqlOptions } from '../engine/statements/statement-runner.ts'
+import { Kv, type KvHost } from '../kv/kv.ts'
+
+/**
+ * One cell, for use through SQL and KV. The handle stays good while the pool closes and reopens the file behind it, and
+ * across a restore; it ends with the cell or the store.
+ *
+ * Every method throws what opening can: `cell_not_found` once it was deleted, `cell_restoring` (and `no_backup`) while its
+ * local data is missing, `store_closed`.
+ */
+export class Cell {
+  readonly id: string
+  /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
+  readonly kv: Kv
+  readonly #open: () => CellDatabase
+  #database: CellDatabase | undefined
+
+  /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
+  constructor(id: string, open: () => CellDatabase, host: Omit<KvHost, 'database'>) {
+    this.id = id
+    this.#open = open
+    this.kv = new Kv({ ...host, database: () => this.#use() })
+  }
+
+  /**
+   * Runs one statement. Integers come back as numbers while safe and as bigints beyond, blobs as `Uint8Array`; a second
+   * column called `name` comes back as `name_2`. Outside {@link transaction} a change is committed when this returns.
+   *
+   * @throws `sql_error`, `constraint_violation`, `statement_not_allowed`, `multiple_statements`, `param_count_mismatch`,
+   * `invalid_parameter`, `sql_too_long`, `result_too_large`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`
+   */
+  sql<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
+    return this.#use().sql<Row>(sql, params, options)
+  }
+
+  /**
+   * Both or neither: all that `work` does to this cell, through `sql()` and `kv`, is committed when this returns, or none
+   * of it when `work` throws. Inside another transaction it is a savepoint. Not for async functions.
+   *
+   * @returns what `work` returns
+   */
+  transaction<T>(work: () => T): T {
+    return this.#use().transaction(work)
+  }
+
+  /**
+   * Joins the next group commit: pieces of work that come in one turn of the event loop share one fsync. Each is still
+   * all or nothing by itself. `work` may run twice, so it must do nothing but use this cell.
+   *
+   * @returns what `work` returns, once it is on disk
+   */
+  async commit<T>(work: () => T): Promise<T> {
+    return await this.#use().commit(work)
+  }
+
+  #use(): CellDatabase {
+    const database = this.#database
+    if (database?.open) {
+      database.touch()
+      return database
+    }
+    this.#database = this.#open()
+    return this.#database
+  }
+}

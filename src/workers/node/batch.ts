@@ -1,0 +1,113 @@
+import type { Outcome } from '../../engine/group-commit.ts'
+import type { WireOutcome } from '../protocol/protocol.ts'
+import { fromWireError } from '../protocol/wire-error.ts'
+import type { QueuedOperation } from './operation-queue.ts'
+import type { BatchMessage } from './worker-process.ts'
+
+/** Results that count only if their transaction was committed. */
+export interface ProvisionalResults {
+  cellId: string
+  transaction: string
+  outcomes: [operation: QueuedOperation, outcome: Outcome][]
+}
+
+/** A statement that is running in a host. */
+export interface RunningStatement {
+  operation: QueuedOperation
+  /** Monotonic. */
+  since: number
+  /** Of its host, when the statement was first looked at: see `HostProcess.waitedMs`. */
+  waitedMs?: number
+}
+
+/**
+ * A batch that a host is running. What it says of it settles the operations one by one; if it ends before it is done,
+ * what is left here is what has to be found out, or run again.
+ */
+export class Batch {
+  readonly #operations: readonly QueuedOperation[]
+  #statement: RunningStatement | undefined
+  readonly #provisional = new Map<string, ProvisionalResults>()
+  /** Monotonic; when the host was last heard of. */
+  heardAt: number
+
+  constructor(cells: readonly (readonly QueuedOperation[])[], now: number) {
+    this.#operations = cells.flat()
+    this.heardAt = now
+  }
+
+  get statement(): RunningStatement | undefined {
+    return this.#statement
+  }
+
+  /** @returns true once it is done */
+  take(message: BatchMessage, now: number): boolean {
+    this.heardAt = now
+    this.#statement = undefined
+    switch (message.type) {
+      case 'started':
+        this.#statement = { operation: this.#at(message.index), since: now }
+        return false
+      case 'results':
+        this.#takeResults(message.outcomes, message.transaction)
+        return false
+      case 'committed':
+        this.#committed(message.transaction)
+        return false
+      case 'upkeep':
+        return false
+      case 'done':
+        return true
+    }
+  }
+
+  /** Whether others than `cellId`'s operations wait for this batch. */
+  holdsOtherThan(cellId: string): boolean {
+    return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
+  }
+
+  /** The host has ended: what may have been committed, and what was not. */
+  lost(): { provisional: ProvisionalResults[]; unrun: QueuedOperation[] } {
+    const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
+    const provisional = [...this.#provisional.values()].filter(isOpen)
+    const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
+    const unrun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
+    return { provisional, unrun }
+  }
+
+  #takeResults(outcomes: readonly WireOutcome[], transaction: string | undefined): void {
+    const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => [
+      this.#at(outcome[0]),
+      decode(outcome),
+    ])
+    if (transaction === undefined) for (const [operation, outcome] of decoded) operation.settle(outcome)
+    else {
+      const [first] = decoded
+      if (first !== undefined) this.#expect({ cellId: first[0].cellId, transaction, outcomes: decoded })
+    }
+  }
+
+  /** A cell's transactions follow one another: one that was not committed is followed by another try at the same work. */
+  #expect(provisional: ProvisionalResults): void {
+    const again = new Set(provisional.outcomes.map(([operation]) => operation))
+    for (const { transaction, outcomes } of this.#provisional.values()) {
+      if (outcomes.some(([operation]) => again.has(operation))) this.#provisional.delete(transaction)
+    }
+    this.#provisional.set(provisional.transaction, provisional)
+  }
+
+  #committed(transaction: string): void {
+    for (const [operation, outcome] of this.#provisional.get(transaction)?.outcomes ?? []) {
+      operation.settle(outcome)
+    }
+    this.#provisional.delete(transaction)
+  }
+
+  #at(index: number): QueuedOperation {
+    return this.#operations[index] as QueuedOperation
+  }
+}
+
+function decode([, value, error]: WireOutcome): Outcome {
+  return error === undefined ? { ok: true, value } : { ok: false, error: fromWireError(error) }
+}

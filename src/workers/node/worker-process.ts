@@ -1,0 +1,230 @@
+import type { ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import os from 'node:os'
+import type { Readable, Writable } from 'node:stream'
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
+import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
+import { encodeFrame, FrameReader } from '../protocol/messages.ts'
+import {
+  ANSWERS_FD,
+  type BatchCell,
+  type FromHost,
+  type HostSettings,
+  type HostTask,
+  type HostTaskResults,
+  REQUESTS_FD,
+  type ToHost,
+} from '../protocol/protocol.ts'
+import { fromWireError, toWireError } from '../protocol/wire-error.ts'
+import { residentBytes, waitedMs } from './process-stats.ts'
+import { spawnHost } from './spawn-worker.ts'
+
+/** What a host says of the batch that it runs. */
+export type BatchMessage = Extract<
+  FromHost,
+  { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
+>
+
+/** What a host says beside that. */
+export type HostMessage = Extract<FromHost, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
+
+export interface TaskOptions {
+  signal?: AbortSignal | undefined
+  onProgress?: ((event: BackupProgressEvent) => void) | undefined
+}
+
+interface Task {
+  resolve(value: unknown): void
+  reject(error: unknown): void
+  onProgress: ((event: BackupProgressEvent) => void) | undefined
+}
+
+/** Told to callers of a task whose host was ended: it can be asked of another one. */
+export class HostEnded extends Error {
+  constructor() {
+    super('The host has ended.')
+  }
+}
+
+const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
+
+/** Cells whose record a host is taken to remember. */
+const TOLD_MAX = 10_000
+
+/** What others know of a host. */
+export type HostProcess = Pick<Host, keyof Host>
+
+/** One host, as its node sees it: a child process, and the messages to and from it. */
+export class Host {
+  /** Resolves once it can be asked; rejects if it ended before. */
+  readonly ready: Promise<void>
+  /** Resolves once the process is gone. */
+  readonly ended: Promise<void>
+  readonly identity: ProcessIdentity
+  onBatch: ((message: BatchMessage) => void) | undefined
+  readonly #child: ChildProcess
+  readonly #requests: Writable
+  readonly #tasks = new Map<number, Task>()
+  /** Cells whose record it has been told. */
+  readonly #told = new Set<string>()
+  #taskIds = 0
+  #isReady = false
+
+  /**
+   * @param memoryMax bytes of memory that the process may ask for
+   * @throws what the system says if it can't start another process
+   */
+  constructor(memoryMax: number, onMessage: (message: HostMessage, host: HostProcess) => void) {
+    const child = spawnHost(memoryMax)
+    this.#child = child
+    this.#requests = child.stdio[REQUESTS_FD] as Writable
+    // What can't be written any more is answered by the end of the process.
+    this.#requests.on('error', () => {})
+    this.identity = processIdentity(child.pid as number)
+    this.ended = once(child, 'close').then(
+      () => this.#end(),
+      () => this.#end(),
+    )
+    this.ready = new Promise((resolve, reject) => {
+      const reader = new FrameReader((message) => this.#take(message as FromHost, resolve, onMessage))
+      ;(child.stdio[ANSWERS_FD] as Readable).on('data', (chunk) => reader.push(chunk))
+      void this.ended.then(() => reject(new HostEnded()))
+    })
+    this.ready.catch(() => {})
+  }
+
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
+  /** To be called once it is on record: from here on it may open what is the store's. */
+  begin(settings: HostSettings): void {
+    this.#send({ type: 'settings', settings })
+  }
+
+  /** @param cells without their records, which are added where they are needed */
+  runBatch(
+    name: string,
+    cells: Omit<BatchCell, 'record'>[],
+    record: (cellId: string) => CellRecord | undefined,
+  ): void {
+    const forget = this.#told.size > TOLD_MAX ? [...this.#told] : []
+    for (const cellId of forget) this.#told.delete(cellId)
+    const told = cells.map((cell) => {
+      if (this.#told.has(cell.cellId)) return { ...cell, record: undefined }
+      this.#told.add(cell.cellId)
+      return { ...cell, record: record(cell.cellId) }
+    })
+    this.#send({ type: 'batch', name, forget, cells: told })
+  }
+
+  /** @throws `HostEnded`, and what the task throws */
+  runTask<T extends HostTask>(
+    task: T,
+    record: CellRecord | undefined,
+    { signal, onProgress }: TaskOptions = {},
+  ): Promise<HostTaskResults[T['task']]> {
+    const id = ++this.#taskIds
+    const abort = () => this.#send({ type: 'abort', id })
+    return new Promise<unknown>((resolve, reject) => {
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new HostEnded())
+      this.#tasks.set(id, { resolve, reject, onProgress })
+      this.#send({ type: 'task', id, record, task })
+      if (signal?.aborted === true) abort()
+      else signal?.addEventListener('abort', abort, { once: true })
+    }).finally(() => {
+      this.#tasks.delete(id)
+      signal?.removeEventListener('abort', abort)
+    }) as Promise<HostTaskResults[T['task']]>
+  }
+
+  get hasTasks(): boolean {
+    return this.#tasks.size > 0
+  }
+
+  /** Answers `restored`. */
+  recorded(id: number, record: CellRecord | undefined, error?: unknown): void {
+    this.#send({
+      type: 'recorded',
+      id,
+      record,
+      error: error === undefined ? undefined : toWireError(error),
+    })
+  }
+
+  /** What it was told of a cell is out of date. */
+  forget(cellId: string): void {
+    this.#told.delete(cellId)
+  }
+
+  residentBytes(): number {
+    return residentBytes(this.identity.pid)
+  }
+
+  /** Milliseconds for which others had the processors while it could have run. */
+  waitedMs(): number {
+    return waitedMs(this.identity.pid)
+  }
+
+  /** Gives way to others: a busy neighbour must not slow them down. */
+  yieldToOthers(): void {
+    try {
+      os.setPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
+    } catch {
+      // It has just ended.
+    }
+  }
+
+  /** Whether it has ended as V8 ends when it gets no memory. */
+  get ranOutOfMemory(): boolean {
+    return this.#child.signalCode !== null && OUT_OF_MEMORY_SIGNALS.has(this.#child.signalCode)
+  }
+
+  kill(): void {
+    this.#child.kill('SIGKILL')
+  }
+
+  /** Lets it finish and close its cells. */
+  stop(): void {
+    this.#send({ type: 'stop' })
+  }
+
+  #send(message: ToHost): void {
+    this.#requests.write(encodeFrame(message))
+  }
+
+  #take(
+    message: FromHost,
+    ready: () => void,
+    onMessage: (message: HostMessage, host: HostProcess) => void,
+  ): void {
+    switch (message.type) {
+      case 'ready':
+        this.#isReady = true
+        ready()
+        break
+      case 'reply': {
+        const task = this.#tasks.get(message.id)
+        if (message.error === undefined) task?.resolve(message.value)
+        else task?.reject(fromWireError(message.error))
+        break
+      }
+      case 'progress':
+        this.#tasks.get(message.id)?.onProgress?.(message.event)
+        break
+      case 'restored':
+      case 'changed':
+      case 'expiry':
+      case 'log':
+        onMessage(message, this)
+        break
+      default:
+        this.onBatch?.(message)
+    }
+  }
+
+  #end(): void {
+    for (const task of this.#tasks.values()) task.reject(new HostEnded())
+  }
+}

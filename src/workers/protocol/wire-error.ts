@@ -1,0 +1,29 @@
+import { CellError, type CellErrorCode, type CellErrorDetails, ERROR_KINDS } from '../../errors.ts'
+
+/** An error on its way between processes. */
+export interface WireError {
+  /** Null for what is no `CellError`: a bug of ours. */
+  code: CellErrorCode | null
+  message: string
+  details: Omit<CellErrorDetails, 'cause'>
+  /** For the log, never for a tenant. */
+  stack: string | undefined
+}
+
+export function toWireError(error: unknown): WireError {
+  if (error instanceof CellError) {
+    const { code, message, details, stack } = error
+    return { code, message, details, stack }
+  }
+  const { message, stack } = error instanceof Error ? error : new Error(String(error))
+  return { code: null, message, details: {}, stack }
+}
+
+export function fromWireError({ code, message, details, stack }: WireError): Error {
+  const error =
+    code !== null && Object.hasOwn(ERROR_KINDS, code)
+      ? new CellError(code, message, details)
+      : new Error(message)
+  if (stack !== undefined) error.stack = stack
+  return error
+}

@@ -1,0 +1,87 @@
+import type { CellDatabase } from '../../engine/cell-database.ts'
+import type { Outcome } from '../../engine/group-commit.ts'
+import type { WireOutcome } from '../protocol/protocol.ts'
+import { toWireError } from '../protocol/wire-error.ts'
+import type { Outbox } from './outbox.ts'
+
+/** Answers that take more do not wait for others: each look-up can find a value of 1 MiB. */
+const WAITING_BYTES = 1_048_576
+
+/** The answers of one cell's operations, on their way out. */
+export class Answers {
+  readonly #out: Outbox
+  readonly #given = new Set<number>()
+  #waiting: WireOutcome[] = []
+  #waitingBytes = 0
+  /** Sent already, and counting once their transaction is committed. */
+  #provisional: number[] = []
+  readonly #unsynced: { transaction: string; indexes: number[] }[] = []
+
+  constructor(out: Outbox) {
+    this.#out = out
+  }
+
+  has(index: number): boolean {
+    return this.#given.has(index)
+  }
+
+  add(index: number, outcome: Outcome): void {
+    this.#given.add(index)
+    this.#waiting.push(encode(index, outcome))
+    this.#waitingBytes += textLength(outcome)
+    if (this.#waitingBytes > WAITING_BYTES) this.flush()
+  }
+
+  /** Throws when nobody reads any more: then the transaction must not be committed. */
+  provisional(
+    changes: readonly { index: number }[],
+    outcomes: readonly Outcome[],
+    transaction: string,
+  ): void {
+    this.flush()
+    this.#provisional = changes.map(({ index }) => index)
+    const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
+    this.#out.send({ type: 'results', outcomes: encoded, transaction })
+  }
+
+  /** @param syncsLater its fsync is still to come */
+  committed(transaction: string, syncsLater: boolean): void {
+    for (const index of this.#provisional) this.#given.add(index)
+    if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
+    else this.#out.post({ type: 'committed', transaction })
+  }
+
+  get hasUnsynced(): boolean {
+    return this.#unsynced.length > 0
+  }
+
+  /** Says of what was committed that it is on disk, once it is; or that it must not count. Never rejects. */
+  async sync(database: CellDatabase): Promise<void> {
+    try {
+      await database.syncLog()
+      for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
+    } catch (error) {
+      for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
+        this.add(index, { ok: false, error })
+      this.flush()
+    }
+  }
+
+  flush(): void {
+    if (this.#waiting.length === 0) return
+    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined })
+    this.#waiting = []
+    this.#waitingBytes = 0
+  }
+}
+
+/** Of the entry that a look-up has found. */
+function textLength(outcome: Outcome): number {
+  const { value } = ((outcome.ok ? outcome.value : undefined) as { value?: unknown } | undefined) ?? {}
+  return typeof value === 'string' ? value.length : 0
+}
+
+function encode(index: number, outcome: Outcome): WireOutcome {
+  if (!outcome.ok) return [index, undefined, toWireError(outcome.error)]
+  return outcome.value === undefined ? [index] : [index, outcome.value]
+}

@@ -1,0 +1,143 @@
+import fs from 'node:fs'
+import net from 'node:net'
+import type { ManifestHead } from '../../backup/archive/manifest.ts'
+import type { Log } from '../../base/log.ts'
+import { StorePaths } from '../../base/store-paths.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
+import { joinHosts } from '../../catalog/workers-lock.ts'
+import { FrameReader } from '../protocol/messages.ts'
+import { ANSWERS_FD, type HostSettings, REQUESTS_FD, type ToHost } from '../protocol/protocol.ts'
+import { fromWireError, toWireError } from '../protocol/wire-error.ts'
+import { BatchRunner } from './batch-runner.ts'
+import { Outbox } from './outbox.ts'
+import { HostCells } from './worker-cells.ts'
+import { HostTasks } from './worker-tasks.ts'
+
+/**
+ * A host: a process that holds cells open and runs what its node asks. It opens nothing before it has its settings, by
+ * when the node has put it on record, and it ends when the node does.
+ */
+class HostMain {
+  #parts: { cells: HostCells; batches: BatchRunner; tasks: HostTasks } | undefined
+  readonly #recorded = new Map<number, (message: Extract<ToHost, { type: 'recorded' }>) => void>()
+  #questions = 0
+  #batch: Promise<void> = Promise.resolve()
+
+  handle(message: ToHost): void {
+    if (message.type === 'settings') {
+      this.#start(message.settings)
+      out.send({ type: 'ready' })
+      return
+    }
+    const { cells, batches, tasks } = this.#started
+    switch (message.type) {
+      case 'batch':
+        cells.forget(message.forget, (cellId) => tasks.isAtWorkOn(cellId))
+        for (const { cellId, record } of message.cells) if (record !== undefined) cells.learn(cellId, record)
+        this.#batch = batches.run(message.name, message.cells)
+        break
+      case 'task':
+        if (message.record !== undefined) cells.learn(message.task.cellId, message.record)
+        tasks.run(message.id, message.task)
+        break
+      case 'abort':
+        tasks.abort(message.id)
+        break
+      case 'recorded':
+        this.#recorded.get(message.id)?.(message)
+        break
+      case 'stop':
+        void this.#stop()
+        break
+    }
+  }
+
+  #start(settings: HostSettings): void {
+    joinHosts(new StorePaths(settings.dataDir))
+    // Whoever owns the store next waits for the lock just taken, unless it was first: then the node is gone already.
+    if (process.ppid !== settings.nodePid) die()
+    const cells = new HostCells(settings, log, {
+      changed: (cellId) => out.send({ type: 'changed', cellId }),
+      expiry: () => out.send({ type: 'expiry' }),
+      restored: (cellId, manifest) => this.#askToRecord(cellId, manifest),
+    })
+    const { sqlPolicy, answerBytesMax } = settings
+    const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
+    this.#parts = {
+      cells,
+      batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, out),
+      tasks: new HostTasks(cells, (message) => out.send(message)),
+    }
+  }
+
+  get #started() {
+    if (this.#parts === undefined) throw new Error('A host was asked before it had its settings.')
+    return this.#parts
+  }
+
+  #askToRecord(cellId: string, manifest: ManifestHead): Promise<CellRecord | undefined> {
+    const id = ++this.#questions
+    return new Promise((resolve, reject) => {
+      this.#recorded.set(id, ({ record, error }) => {
+        this.#recorded.delete(id)
+        if (error === undefined) resolve(record)
+        else reject(fromWireError(error))
+      })
+      out.send({ type: 'restored', id, cellId, manifest })
+    })
+  }
+
+  async #stop(): Promise<void> {
+    await this.#batch
+    await this.#started.cells.close()
+    process.exit(0)
+  }
+}
+
+/** At once: an orderly exit could run what is queued. */
+function die(): void {
+  process.kill(process.pid, 'SIGKILL')
+}
+
+/** Blocks until the bytes have left. A node that is gone ends the host at once. */
+const out = new Outbox((bytes) => {
+  try {
+    for (let at = 0; at < bytes.length; ) at += fs.writeSync(ANSWERS_FD, bytes, at)
+  } catch {
+    // Nothing may be committed that nobody can be told of (invariant 2).
+    die()
+  }
+})
+
+const log: Log = {
+  info: (fields, message) => sendLog('info', fields, message),
+  warn: (fields, message) => sendLog('warn', fields, message),
+  error: (fields, message) => sendLog('error', fields, message),
+}
+
+function sendLog(level: keyof Log, fields: object, message: string): void {
+  const { err, ...rest } = fields as { err?: unknown }
+  out.send({
+    type: 'log',
+    level,
+    fields: rest,
+    err: err === undefined ? undefined : toWireError(err),
+    message,
+  })
+}
+
+// The node tells its hosts when to end; a signal to the whole process group must not cut that short.
+for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
+
+const host = new HostMain()
+const reader = new FrameReader((message) => host.handle(message as ToHost))
+const requests = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false })
+requests.on('data', (chunk) => reader.push(chunk))
+// The node has ended without a word: nobody could be answered, and what is committed is on disk.
+for (const event of ['end', 'error', 'close']) requests.on(event, die)
+
+// A bug of ours: what this process holds in memory may be wrong, and another takes over.
+process.on('uncaughtException', (err) => {
+  log.error({ err }, 'a host has failed, and ends')
+  die()
+})

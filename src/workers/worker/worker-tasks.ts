@@ -1,0 +1,81 @@
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
+import { provenTransaction } from '../protocol/commit-marker.ts'
+import type { FromHost, HostTask } from '../protocol/protocol.ts'
+import { toWireError } from '../protocol/wire-error.ts'
+import type { HostCells } from './worker-cells.ts'
+
+/** Runs in a host what takes its time, beside the batches. */
+export class HostTasks {
+  readonly #cells: HostCells
+  readonly #send: (message: FromHost) => void
+  readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
+
+  constructor(cells: HostCells, send: (message: FromHost) => void) {
+    this.#cells = cells
+    this.#send = send
+  }
+
+  /**
+   * What can be answered at once is answered before this returns: a batch that comes next may change it, and its messages
+   * are not to overtake the answer.
+   */
+  run(id: number, task: HostTask): void {
+    const abort = new AbortController()
+    try {
+      const value = this.#perform(id, task, abort.signal)
+      if (!(value instanceof Promise)) {
+        this.#reply(id, value)
+        return
+      }
+      this.#running.set(id, { cellId: task.cellId, abort })
+      void value
+        .then(
+          (result) => this.#reply(id, result),
+          (error) => this.#refuse(id, error),
+        )
+        .finally(() => this.#running.delete(id))
+    } catch (error) {
+      this.#refuse(id, error)
+    }
+  }
+
+  abort(id: number): void {
+    this.#running.get(id)?.abort.abort()
+  }
+
+  isAtWorkOn(cellId: string): boolean {
+    return [...this.#running.values()].some((each) => each.cellId === cellId)
+  }
+
+  #reply(id: number, value: unknown): void {
+    this.#send({ type: 'reply', id, value, error: undefined })
+  }
+
+  #refuse(id: number, error: unknown): void {
+    this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+  }
+
+  #perform(id: number, task: HostTask, signal: AbortSignal): Promise<unknown> | unknown {
+    const { local } = this.#cells
+    const { cellId } = task
+    const onProgress = (event: BackupProgressEvent) => this.#send({ type: 'progress', id, event })
+    switch (task.task) {
+      case 'backup':
+        return this.#cells.backups[task.kind](cellId, { signal, onProgress })
+      case 'restore': {
+        const { version, accountId } = task
+        return this.#cells.backups.restore(cellId, { version, accountId, signal, onProgress })
+      }
+      case 'ensure-local':
+        return local.ensureLocal(cellId)
+      case 'collect':
+        return this.#cells.collect(cellId, signal)
+      case 'release':
+        return local.release(cellId)
+      case 'quarantine':
+        return local.pool.quarantine.state(cellId)
+      case 'last-transaction':
+        return local.files.exists(cellId) ? provenTransaction(local.pool.open(cellId)) : undefined
+    }
+  }
+}

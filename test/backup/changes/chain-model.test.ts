@@ -1,0 +1,32 @@
+import { describe, expect, it } from 'vitest'
+import { ChainModel } from '../../support/backup/chain-model.ts'
+import { seededRandom } from '../../support/seed.ts'
+import { Random } from '../../support/sql/fuzz.ts'
+
+/** Sequences to run, each of its own seed; `CELLSTORE_MODEL_RUNS` in their place. */
+const RUNS = Number(process.env['CELLSTORE_MODEL_RUNS'] ?? 6)
+const STEPS = 80
+
+describe('Whatever happens to a cell, every version that is listed restores to exactly its state (invariant 10):', () => {
+  it(`${RUNS} sequences of ${STEPS} steps`, { timeout: RUNS * 120_000 }, async () => {
+    const seeds = seededRandom('chain model')
+    const totals = { versions: 0, bases: 0, incrementals: 0, refused: 0, kills: 0 }
+    for (let run = 0; run < RUNS; run++) {
+      const seed = seeds.below(2 ** 31)
+      const model = new ChainModel(new Random(seed))
+      try {
+        await model.start()
+        for (let step = 0; step < STEPS; step++) await model.step()
+        totals.versions += await model.prove()
+      } catch (error) {
+        throw new Error(`run ${run}, seed ${seed}, after: ${model.steps.join(', ')}`, { cause: error })
+      } finally {
+        await model.dispose()
+      }
+      for (const key of Object.keys(model.counts) as (keyof typeof model.counts)[])
+        totals[key] += model.counts[key]
+    }
+    console.info(JSON.stringify(totals))
+    expect(totals.incrementals).toBeGreaterThan(RUNS * 3)
+  })
+})

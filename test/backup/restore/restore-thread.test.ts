@@ -1,0 +1,110 @@
+import fs from 'node:fs'
+import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { IncomingTasks } from '../../../src/backup/restore/restore-tasks.ts'
+import type { Cell } from '../../../src/store/cell.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { filesBelow } from '../../support/temp-directory.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+
+const MIB = 1_048_576
+const LARGE = 5 * MIB
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+afterEach(async () => {
+  vi.restoreAllMocks()
+  await place.dispose()
+})
+
+/** What is done with incoming databases on this thread, which serves. */
+function tasksHere(): string[] {
+  const kinds: string[] = []
+  const { run } = IncomingTasks.prototype
+  vi.spyOn(IncomingTasks.prototype, 'run').mockImplementation(function (this: IncomingTasks, task) {
+    kinds.push(task.kind)
+    return run.call(this, task)
+  })
+  return kinds
+}
+
+/** Puts other bytes in the middle of a closed database's pages: what no checksum of a later backup shows. */
+function damage(file: string): void {
+  const fd = fs.openSync(file, 'r+')
+  for (let at = 2 * MIB; at < 3 * MIB; at += 4_096) fs.writeSync(fd, Buffer.alloc(64, 0xff), 0, 64, at)
+  fs.closeSync(fd)
+}
+
+async function snapshotOf(store: CellStore, cell: Cell): Promise<string> {
+  return (await store.backups.snapshot(cell.id)).version
+}
+
+describe('A large database is proven on a thread of its own (invariant 10), and a small one is not worth it:', () => {
+  it('nothing of a large one is hashed, applied or checked on the thread that serves', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    addRow(cell, 'base', LARGE)
+    await snapshotOf(store, cell)
+    addRow(cell, 'small log')
+    await store.backups.incremental(cell.id)
+    addRow(cell, 'large log', LARGE)
+    const { version } = await store.backups.incremental(cell.id)
+    addRow(cell, 'later')
+    const here = tasksHere()
+    await store.backups.restore(cell.id, { version })
+    expect(here).toEqual([])
+    expect(notes(cell)).toEqual(['base', 'small log', 'large log'])
+    expect(cell.sql('PRAGMA integrity_check').rows).toEqual([{ integrity_check: 'ok' }])
+  })
+
+  it('a small one is proven where it is', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    addRow(cell, 'base', MIB)
+    await snapshotOf(store, cell)
+    addRow(cell, 'log')
+    const { version } = await store.backups.incremental(cell.id)
+    const here = tasksHere()
+    await store.backups.restore(cell.id, { version })
+    expect(notes(cell)).toEqual(['base', 'log'])
+    expect(here.filter((kind) => kind !== 'hash')).toEqual(['digest', 'digest', 'apply log', 'prove'])
+  })
+
+  it('damage that it finds is told of as such, and nothing is left of the attempt', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    for (let i = 0; i < 50; i++) addRow(cell, `row ${i}`, LARGE / 50)
+    const file = place.paths.cell(cell.id).database
+    await store.close()
+    damage(file)
+    const again = await place.open()
+    const version = await snapshotOf(again, again.openCell(cell.id))
+    const before = filesBelow(place.data)
+    const here = tasksHere()
+    expect(await rejectedBy(again.backups.restore(cell.id, { version }))).toMatchObject({
+      code: 'backup_corrupt',
+      details: { member: 'cell.db' },
+      message: expect.stringContaining('SQLite'),
+      cause: expect.any(Error),
+    })
+    expect(here).toEqual([])
+    expect(filesBelow(place.data)).toEqual(before)
+  })
+
+  it('one that is given up in its middle leaves nothing, and the cell as it was', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    addRow(cell, 'base', LARGE)
+    const version = await snapshotOf(store, cell)
+    addRow(cell, 'kept')
+    const before = filesBelow(place.data)
+    const abort = new AbortController()
+    const onProgress = () => abort.abort()
+    const options = { version, signal: abort.signal, onProgress }
+    expect(await rejectedBy(store.backups.restore(cell.id, options))).toMatchObject({ code: 'busy' })
+    expect(filesBelow(place.data)).toEqual(before)
+    expect(notes(cell)).toEqual(['base', 'kept'])
+  })
+})

@@ -1,0 +1,460 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
+import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import {
+  CorruptingStore,
+  FailingStore,
+  GatedStore,
+  RecordingStore,
+  readObject,
+} from '../../support/backup/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { filesBelow } from '../../support/temp-directory.ts'
+import { codeOf, rejectedBy } from '../../support/thrown.ts'
+import { turnsUntil } from '../../support/turns.ts'
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+afterEach(() => place.dispose())
+
+/** Opens what is left after the loss of everything local. */
+async function afterTotalLoss(
+  store: CellStore,
+  objectStore: ObjectStore = place.folder(),
+): Promise<CellStore> {
+  await store.close()
+  place.loseData()
+  return place.open({ objectStore })
+}
+
+/** The same without a proper end: what was not in the object store at that moment never gets there. */
+async function afterSuddenLoss(store: CellStore, failing: FailingStore): Promise<CellStore> {
+  failing.failFromHere(1)
+  failing.forGood = true
+  await store.close()
+  failing.failAt = 0
+  failing.forGood = false
+  place.loseData()
+  return place.open({ objectStore: failing })
+}
+
+function catalogVersions(storeId: string): string[] {
+  return filesBelow(place.objects).filter((file) => file.includes(storeId))
+}
+
+describe('From the object store alone (invariant 14)', () => {
+  it('accounts, keys and cells come back before the first request; revoked keys stay revoked', async () => {
+    const store = await place.create()
+    const account = store.accounts.create()
+    const kept = store.apiKeys.create(account.id, { name: 'kept' })
+    const revoked = store.apiKeys.create(account.id, { name: 'revoked' })
+    const cell = createLedger(store, { name: 'acme', accountId: account.id })
+    addRow(cell, 'one')
+    await store.backups.snapshot(cell.id)
+    store.apiKeys.revoke(account.id, revoked.id)
+    const deleted = createLedger(store, { accountId: account.id })
+    await store.backups.snapshot(deleted.id)
+    store.deleteCell(deleted.id)
+    const again = await afterTotalLoss(store)
+    expect(again.id).toBe(store.id)
+    expect(again.apiKeys.verify(kept.key)).toMatchObject({ accountId: account.id })
+    expect(codeOf(() => again.apiKeys.verify(revoked.key))).toBe('unauthorized')
+    expect(again.cells().cells).toMatchObject([{ id: cell.id, name: 'acme', accountId: account.id }])
+    expect(codeOf(() => again.openCell(deleted.id))).toBe('cell_not_found')
+    await again.backups.restore(deleted.id, { accountId: account.id })
+    expect(notes(again.openCell(deleted.id))).toEqual([])
+  })
+
+  it('a cell comes back with its first use; it says so until then, and never shows an empty database', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    addRow(cell, 'one')
+    await store.backups.snapshot(cell.id)
+    addRow(cell, 'two')
+    await store.backups.incremental(cell.id)
+    const again = await afterTotalLoss(store)
+    const same = again.openCell(cell.id)
+    expect(codeOf(() => notes(same))).toBe('cell_restoring')
+    expect(codeOf(() => same.kv.put('k', 'v'))).toBe('cell_restoring')
+    await again.ensureLocal(cell.id)
+    expect(notes(same)).toEqual(['one', 'two'])
+    addRow(same, 'three')
+    const { baseVersion } = await again.backups.incremental(cell.id)
+    expect(baseVersion).toBeNull()
+  })
+
+  it('first uses at the same time share one restore', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    const { version } = await store.backups.snapshot(cell.id)
+    const recording = new RecordingStore(place.folder())
+    const again = await afterTotalLoss(store, recording)
+    recording.forget()
+    const same = again.openCell(cell.id)
+    const uses = [again.ensureLocal(cell.id), again.ensureLocal(cell.id), again.backups.ensureLocal(cell.id)]
+    expect(codeOf(() => notes(same))).toBe('cell_restoring')
+    uses.push(again.backups.snapshot(cell.id).then(() => {}))
+    await Promise.all(uses)
+    // The manifest, and the object itself.
+    expect(recording.calls.filter(({ call, key }) => call === 'get' && key === version)).toHaveLength(2)
+  })
+
+  it('a cell that was never backed up is no_backup, and is not made anew', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    await store.catalogStored()
+    const again = await afterTotalLoss(store)
+    expect((await rejectedBy(again.ensureLocal(cell.id))).code).toBe('no_backup')
+    expect((await rejectedBy(again.backups.snapshot(cell.id))).code).toBe('no_backup')
+    expect(codeOf(() => notes(again.openCell(cell.id)))).toBe('cell_restoring')
+    await turnsUntil(() => !fs.existsSync(place.paths.cell(cell.id).database), 'there is no file')
+  })
+
+  it('what a backup has answered for is there, however sudden the loss', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing })
+    const account = store.accounts.create()
+    const key = store.apiKeys.create(account.id, {})
+    const cell = createLedger(store, { accountId: account.id })
+    addRow(cell, 'one')
+    await store.backups.snapshot(cell.id)
+    const again = await afterSuddenLoss(store, failing)
+    expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })
+    await again.ensureLocal(cell.id)
+    expect(notes(again.openCell(cell.id))).toEqual(['one'])
+  })
+
+  it('changes of the catalog are there a second later, without a backup of any cell', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing })
+    await store.catalogStored()
+    const account = store.accounts.create()
+    const key = store.apiKeys.create(account.id, {})
+    const before = catalogVersions(store.id)
+    place.clock.advance(1_000)
+    await turnsUntil(() => catalogVersions(store.id).length > before.length, 'the catalog is backed up')
+    await store.catalogStored()
+    const again = await afterSuddenLoss(store, failing)
+    expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })
+  })
+
+  it('only what the newest catalog backup missed is lost, and cells backed up are their account’s still', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing })
+    const account = store.accounts.create()
+    await store.catalogStored()
+    const lateKey = store.apiKeys.create(account.id, {})
+    const again = await afterSuddenLoss(store, failing)
+    expect(codeOf(() => again.apiKeys.verify(lateKey.key))).toBe('unauthorized')
+    expect(again.accounts.find(account.id)).toMatchObject({ id: account.id })
+  })
+
+  it('also when only the catalog was lost: cells that are here are used as they are', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    addRow(cell, 'only here')
+    await store.close()
+    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(place.paths.catalog + suffix, { force: true })
+    const recording = new RecordingStore(place.folder())
+    const again = await place.open({ objectStore: recording })
+    expect(notes(again.openCell(cell.id))).toEqual(['only here'])
+    // Its changes from here on are stored, though the local state knew of more of them.
+    again.accounts.create()
+    recording.forget()
+    await again.catalogStored()
+    expect(recording.calls.some(({ call, key }) => call === 'put' && key.includes(again.id))).toBe(true)
+  })
+})
+
+describe('A catalog that comes back', () => {
+  it('is backed up after its next change, also where the local state remembers as many changes of the lost one', async () => {
+    const store = await place.create()
+    await store.catalogStored()
+    store.accounts.create()
+    await store.catalogStored()
+    await store.close()
+    // The newest is gone from the bucket: the catalog comes back as it was a change ago.
+    fs.rmSync(path.join(place.objects, catalogVersions(store.id).at(-1) as string))
+    for (const suffix of ['', '-wal', '-shm']) fs.rmSync(place.paths.catalog + suffix, { force: true })
+    const again = await place.open()
+    expect(again.accounts.list()).toHaveLength(0)
+    const account = again.accounts.create()
+    await again.catalogStored()
+    const last = await afterTotalLoss(again)
+    expect(last.accounts.list()).toMatchObject([{ id: account.id }])
+  })
+
+  it('goes on with its own chain: most of its backups are incrementals', async () => {
+    const store = await place.create()
+    const bases = new Set<string>()
+    for (let i = 0; i < 9; i++) {
+      store.accounts.create()
+      await store.catalogStored()
+      for (const version of catalogVersions(store.id)) {
+        const bytes = await readObject(place.folder(), version)
+        if ((await readManifest(bytes, true))?.base_version === null) bases.add(version)
+      }
+    }
+    expect(bases.size).toBeGreaterThanOrEqual(3)
+    expect(bases.size).toBeLessThanOrEqual(4)
+  })
+})
+
+describe('A start without a catalog is refused', () => {
+  it('when the newest catalog backup is damaged: an older one might know a key that was revoked since', async () => {
+    const store = await place.create()
+    const account = store.accounts.create()
+    const key = store.apiKeys.create(account.id, {})
+    await store.catalogStored()
+    store.apiKeys.revoke(account.id, key.id)
+    await store.catalogStored()
+    await store.close()
+    place.loseData()
+    const newest = catalogVersions(store.id).at(-1) as string
+    const bytes = await readObject(place.folder(), newest)
+    const corrupting = new CorruptingStore(place.folder())
+    for (const damaged of [bytes.subarray(0, 100), Buffer.concat([bytes, bytes]), Buffer.alloc(0)]) {
+      corrupting.replaced.set(newest, damaged)
+      expect((await rejectedBy(place.open({ objectStore: corrupting }))).code).toBe('backup_corrupt')
+      expect((await rejectedBy(place.openOrCreate({ objectStore: corrupting }))).code).toBe('backup_corrupt')
+      expect(fs.existsSync(place.data)).toBe(false)
+    }
+    await place.open()
+  })
+
+  it('when there are backups of cells but none of the catalog', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    await store.close()
+    place.loseData()
+    fs.rmSync(path.join(place.objects, 'snapshots', store.id), { recursive: true })
+    expect((await rejectedBy(place.openOrCreate())).code).toBe('backup_corrupt')
+    expect(fs.existsSync(place.data)).toBe(false)
+  })
+
+  it.each(['missing', 'empty', 'no JSON', 'of a newer format', 'large'])(
+    'when store.json is %s',
+    async (how) => {
+      const store = await place.create()
+      const cell = createLedger(store)
+      await store.backups.snapshot(cell.id)
+      await store.close()
+      const file = path.join(place.objects, 'store.json')
+      const identity = JSON.parse(fs.readFileSync(file, 'utf8'))
+      if (how === 'missing') fs.rmSync(file)
+      if (how === 'empty') fs.writeFileSync(file, '')
+      if (how === 'no JSON') fs.writeFileSync(file, 'store')
+      if (how === 'of a newer format') fs.writeFileSync(file, JSON.stringify({ ...identity, format: 2 }))
+      if (how === 'large')
+        fs.writeFileSync(file, JSON.stringify({ ...identity, padding: 'x'.repeat(100_000) }))
+      // Neither with a catalog nor without: backups would be made where nobody can find them.
+      expect((await rejectedBy(place.open())).code).toBe('object_store_mismatch')
+      place.loseData()
+      expect((await rejectedBy(place.open())).code).toBe('object_store_mismatch')
+      expect((await rejectedBy(place.openOrCreate())).code).toBe('object_store_mismatch')
+      expect((await rejectedBy(place.create())).code).toBe('object_store_mismatch')
+      expect(fs.existsSync(place.data)).toBe(false)
+    },
+  )
+
+  it('when the object store does not answer: it tries until the deadline, then gives up and leaves nothing', async () => {
+    const store = await place.create()
+    await store.close()
+    place.loseData()
+    const failing = new FailingStore(place.folder())
+    failing.failFromHere(1)
+    failing.forGood = true
+    for (const start of ['open', 'openOrCreate', 'create'] as const) {
+      const before = failing.calls
+      const begun = place.clock.monotonic()
+      const starting = rejectedBy(place[start]({ objectStore: failing, objectStoreWaitMs: 30_000 }))
+      const error = await place.advanceUntil(starting)
+      expect(error.code).toBe('object_store_unavailable')
+      const waited = place.clock.monotonic() - begun
+      expect(waited).toBeGreaterThan(20_000)
+      expect(waited).toBeLessThanOrEqual(35_000)
+      expect(failing.calls - before).toBeGreaterThan(5)
+      expect(fs.existsSync(place.data)).toBe(false)
+    }
+    // Back in time, it goes on as if nothing had been.
+    failing.failFromHere(3)
+    failing.forGood = false
+    const again = await place.advanceUntil(place.open({ objectStore: failing }))
+    expect(again.id).toBe(store.id)
+  })
+})
+
+describe('One prefix belongs to one store (invariant 14):', () => {
+  it('another store’s is refused, with a catalog and without', async () => {
+    const store = await place.create()
+    await store.close()
+    const elsewhere = new ScratchPlace()
+    const other = await elsewhere.create()
+    await other.close()
+    const refused = await rejectedBy(elsewhere.open({ objectStore: place.folder() }))
+    expect(refused.code).toBe('object_store_mismatch')
+    expect(refused.message).toContain(store.id)
+    expect((await rejectedBy(elsewhere.create({ objectStore: place.folder() }))).code).toBe('store_exists')
+    await elsewhere.open()
+    await elsewhere.dispose()
+  })
+
+  it('and found out before the first backup, where the object store did not answer at the start', async () => {
+    const store = await place.create()
+    await store.close()
+    const elsewhere = new ScratchPlace()
+    const other = await elsewhere.create()
+    const cell = createLedger(other)
+    await other.close()
+    const gated = new GatedStore(place.folder())
+    gated.gates = () => true
+    const opening = elsewhere.open({ objectStore: gated })
+    const late = await elsewhere.advanceUntil(opening)
+    gated.open()
+    const stored = filesBelow(place.objects)
+    expect((await rejectedBy(late.backups.snapshot(cell.id))).code).toBe('object_store_mismatch')
+    expect(filesBelow(place.objects)).toEqual(stored)
+    await elsewhere.dispose()
+  })
+
+  it('a claim without anything kept is a first start with that id: no fork', async () => {
+    const failing = new FailingStore(place.folder())
+    // The process ends right after its claim.
+    failing.failFromHere(1, (call, key) => call === 'put' && key.startsWith('snapshots/'))
+    failing.forGood = true
+    const first = await place.openOrCreate({ objectStore: failing })
+    await first.close()
+    place.loseData()
+    expect(filesBelow(place.objects)).toEqual(['store.json'])
+    expect((await rejectedBy(place.create())).code).toBe('store_exists')
+    const refused = await rejectedBy(place.open())
+    expect(refused).toMatchObject({
+      code: 'store_not_found',
+      message: expect.stringContaining('openOrCreate'),
+    })
+    expect(fs.existsSync(place.data)).toBe(false)
+    const second = await place.openOrCreate()
+    expect(second.id).toBe(first.id)
+  })
+
+  it('two stores that claim it at the same time: one of them is refused', async () => {
+    const elsewhere = new ScratchPlace()
+    const outcomes = await Promise.allSettled([
+      place.create(),
+      elsewhere.create({ objectStore: place.folder() }),
+    ])
+    const failed = outcomes.filter(({ status }) => status === 'rejected')
+    const ids = outcomes.flatMap((each) => (each.status === 'fulfilled' ? [each.value.id] : []))
+    // Whoever reads the other's claim before it makes its own finds a store there.
+    expect(new Set(ids).size).toBe(1)
+    expect(failed).toHaveLength(1)
+    await elsewhere.dispose()
+  })
+
+  it('a folder with other people’s files in it is no store, and is left as it is', async () => {
+    await place.folder().put('photos/holiday', bufferBody(Buffer.from('jpeg')))
+    const store = await place.create()
+    await store.catalogStored()
+    expect(fs.readFileSync(path.join(place.objects, 'photos/holiday'), 'utf8')).toBe('jpeg')
+  })
+})
+
+describe('The catalog’s own backup', () => {
+  it('holds changes that come together in one version, and is not made for what is no change', async () => {
+    const recording = new RecordingStore(place.folder())
+    const store = await place.create({ objectStore: recording })
+    await store.catalogStored()
+    recording.forget()
+    const account = store.accounts.create()
+    const { key } = store.apiKeys.create(account.id, {})
+    for (let i = 0; i < 20; i++) store.createCell()
+    place.clock.advance(1_000)
+    await turnsUntil(() => recording.count('put') > 0, 'the catalog is backed up')
+    await store.catalogStored()
+    expect(recording.count('put')).toBe(1)
+    recording.forget()
+    for (let i = 0; i < 100; i++) {
+      store.apiKeys.verify(key)
+      place.clock.advance(60_000)
+      await setImmediate()
+    }
+    await store.catalogStored()
+    expect(recording.calls).toEqual([])
+  })
+
+  it('waits for nobody twice: what a cell’s backup has stored is not stored again when the timer fires', async () => {
+    const recording = new RecordingStore(place.folder())
+    const store = await place.create({ objectStore: recording })
+    const cell = createLedger(store)
+    await store.backups.snapshot(cell.id)
+    await store.catalogStored()
+    recording.forget()
+    place.clock.advance(10_000)
+    for (let turn = 0; turn < 100; turn++) await setImmediate()
+    expect(recording.calls).toEqual([])
+  })
+
+  it('is tried again until it works, whoever asked for it first', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing })
+    await store.catalogStored()
+    failing.failFromHere(1, (call) => call === 'put')
+    failing.forGood = true
+    const cell = createLedger(store)
+    expect((await rejectedBy(store.backups.snapshot(cell.id))).code).toBe('object_store_unavailable')
+    const before = catalogVersions(store.id)
+    failing.failAt = 0
+    const isStored = () => {
+      place.clock.advance(1)
+      return catalogVersions(store.id).length > before.length
+    }
+    await turnsUntil(isStored, 'the catalog is backed up by itself')
+  })
+
+  it('keeps only the newest few, and every one of them restores', async () => {
+    const store = await place.create()
+    for (let i = 0; i < 40; i++) {
+      store.accounts.create()
+      await store.catalogStored()
+    }
+    const kept = catalogVersions(store.id)
+    expect(kept.length).toBeLessThanOrEqual(12)
+    const again = await afterTotalLoss(store)
+    expect(again.id).toBe(store.id)
+    expect(again.accounts.list()).toHaveLength(40)
+  })
+
+  it('is made at the start for what was not stored at the end', async () => {
+    const failing = new FailingStore(place.folder())
+    const store = await place.create({ objectStore: failing })
+    await store.catalogStored()
+    failing.failFromHere(1)
+    failing.forGood = true
+    const account = store.accounts.create()
+    await store.close()
+    const again = await place.open()
+    place.clock.advance(1_000)
+    await again.catalogStored()
+    const last = await afterTotalLoss(again)
+    expect(last.accounts.find(account.id)).toMatchObject({ id: account.id })
+  })
+
+  it('is no cell to anybody: its id and its versions answer as if they were not there', async () => {
+    const store = await place.create()
+    await store.catalogStored()
+    expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
+    expect((await rejectedBy(store.ensureLocal(store.id))).code).toBe('cell_not_found')
+    const [version] = catalogVersions(store.id)
+    expect((await rejectedBy(store.backups.restore(store.id, { version }))).code).toBe('cell_not_found')
+    const cell = createLedger(store)
+    expect((await rejectedBy(store.backups.restore(cell.id, { version }))).code).toBe('backup_not_found')
+  })
+})

@@ -1,0 +1,143 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import type { MakeService, ServiceSubject } from './service-under-test.ts'
+
+/** What a `CellService` promises of backups, as tests. */
+export function cellServiceBackupsContract(name: string, make: MakeService): void {
+  describe(`${name} keeps the contract of backups through a cell service`, () => {
+    let subject: ServiceSubject
+    let id: string
+
+    beforeAll(async () => {
+      subject = await make({ hasObjects: true })
+    })
+
+    afterAll(async () => await subject.close())
+
+    beforeEach(async () => {
+      id = subject.store.createCell().id
+      await put('first')
+    })
+
+    const put = (value: string) => subject.service.execute(id, { op: 'kv.put', key: 'k', value })
+    const value = async () => (await subject.service.execute(id, { op: 'kv.get', key: 'k' }))?.value
+    const versionsOf = async () => {
+      const { backups } = await subject.service.listBackups(id, {})
+      return backups.map(({ version }) => version)
+    }
+
+    test('a snapshot, an incremental on it, the list of both, and a restore to either', async () => {
+      const { service } = subject
+      const phases = new Set<string>()
+      const snapshot = await service.backup(id, 'snapshot', { onProgress: ({ phase }) => phases.add(phase) })
+      expect(snapshot).toMatchObject({ kind: 'snapshot', sha256: expect.stringMatching(/^[0-9a-f]{64}$/) })
+      expect([...phases]).toContain('upload')
+      await put('second')
+      const incremental = await service.backup(id, 'incremental')
+      expect(incremental).toMatchObject({ kind: 'incremental', baseVersion: snapshot.version })
+      expect(await versionsOf()).toEqual([incremental.version, snapshot.version])
+      await put('third')
+      expect(await service.restore(id, { version: snapshot.version })).toMatchObject({
+        version: snapshot.version,
+        kind: 'snapshot',
+      })
+      expect(await value()).toBe('first')
+      await put('written after it')
+      expect(await value()).toBe('written after it')
+      expect(await service.restore(id)).toMatchObject({ version: incremental.version })
+      expect(await value()).toBe('second')
+    })
+
+    test('a deleted cell comes back by a restore, and serves again', async () => {
+      const { service, store } = subject
+      await service.backup(id, 'snapshot')
+      await service.deleteCell(id)
+      expect(store.findCell(id)?.deletedAt).not.toBeNull()
+      await service.restore(id)
+      expect(store.findCell(id)?.deletedAt).toBeNull()
+      expect(await value()).toBe('first')
+      await put('after')
+      await service.deleteCell(id)
+      await expect(value()).rejects.toMatchObject({ code: 'cell_not_found' })
+      await service.restore(id)
+      expect(await value()).toBe('first')
+    })
+
+    test('a version that is not there is not restored, and the cell stays as it was', async () => {
+      const { service } = subject
+      const { version } = await service.backup(id, 'snapshot')
+      await put('kept')
+      const other = version.replace(/\d(?=\D*$)/, (digit) => String((Number(digit) + 1) % 10))
+      await expect(service.restore(id, { version: other })).rejects.toMatchObject({
+        code: expect.stringMatching(/^(backup_not_found|invalid_version)$/),
+      })
+      expect(await value()).toBe('kept')
+    })
+
+    test('a cell whose local data is lost comes back by its first use (invariant 14)', async () => {
+      const first = await make({ hasObjects: true })
+      const cellId = first.store.createCell().id
+      const get = { op: 'kv.get', key: 'k' } as const
+      await first.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'kept' })
+      await first.service.backup(cellId, 'snapshot')
+      await first.close()
+      fs.rmSync(new StorePaths(path.join(first.folder, 'data')).cell(cellId).directory, { recursive: true })
+      const second = await make({ hasObjects: true, folder: first.folder })
+      onTestFinished(() => second.close())
+      const [entry, again] = await Promise.all([
+        second.service.execute(cellId, get),
+        second.service.execute(cellId, get),
+      ])
+      expect([entry?.value, again?.value]).toEqual(['kept', 'kept'])
+      expect((await second.service.describe(cellId)).sizeBytes).toBeGreaterThan(0)
+    })
+
+    test('a lost cell that has no backup is told of as such, and never started empty (invariant 14)', async () => {
+      const first = await make({ hasObjects: true })
+      const cellId = first.store.createCell().id
+      await first.close()
+      fs.rmSync(new StorePaths(path.join(first.folder, 'data')).cell(cellId).directory, { recursive: true })
+      const second = await make({ hasObjects: true, folder: first.folder })
+      onTestFinished(() => second.close())
+      for (const operation of [
+        { op: 'kv.get', key: 'k' },
+        { op: 'kv.put', key: 'k', value: 'v' },
+      ] as const)
+        await expect(second.service.execute(cellId, operation)).rejects.toMatchObject({ code: 'no_backup' })
+    })
+
+    test('a backup that nobody waits for is given up, and the next one works', async () => {
+      const { service } = subject
+      const gone = AbortSignal.abort(new Error('gone'))
+      await expect(service.backup(id, 'snapshot', { signal: gone })).rejects.toThrow()
+      await service.backup(id, 'snapshot')
+      expect(await versionsOf()).toHaveLength(1)
+    })
+
+    test('what changed is backed up by itself', async () => {
+      const scheduled = await make({ hasObjects: true, incrementalEveryMs: 50 })
+      onTestFinished(() => scheduled.close())
+      const cellId = scheduled.store.createCell().id
+      const count = async () => (await scheduled.service.listBackups(cellId, {})).backups.length
+      await scheduled.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'v' })
+      await expect.poll(count, { timeout: 20_000 }).toBe(1)
+      await scheduled.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'w' })
+      await expect.poll(count, { timeout: 20_000 }).toBe(2)
+    })
+
+    test('without an object store, backups say so, and everything else works', async () => {
+      const bare = await make({ hasObjects: false })
+      onTestFinished(() => bare.close())
+      const cellId = bare.store.createCell().id
+      await bare.service.execute(cellId, { op: 'kv.put', key: 'k', value: 'v' })
+      const code = 'object_store_not_configured'
+      await expect(bare.service.backup(cellId, 'snapshot')).rejects.toMatchObject({ code })
+      await expect(bare.service.restore(cellId)).rejects.toMatchObject({ code })
+      await expect(bare.service.listBackups(cellId, {})).rejects.toMatchObject({ code })
+      expect(await bare.service.execute(cellId, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'v' })
+      await bare.service.deleteCell(cellId)
+    })
+  })
+}

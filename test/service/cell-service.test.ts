@@ -1,0 +1,50 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { pathToFileURL } from 'node:url'
+import { afterAll } from 'vitest'
+import { InProcessService } from '../../src/service/in-process-service.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { checkIntegrity } from '../support/integrity.ts'
+import { HostedStore } from '../support/worker-store.ts'
+import { cellServiceContract } from './cell-service.contract.ts'
+import type { ServiceOptions, ServiceSubject } from './service-under-test.ts'
+
+const home = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-service-'))
+afterAll(() => fs.rmSync(home, { recursive: true, force: true }))
+
+const newFolder = () => fs.mkdtempSync(path.join(home, 'store-'))
+
+async function inProcess({ folder, ...options }: ServiceOptions): Promise<ServiceSubject> {
+  const { hasObjects, incrementalEveryMs, sqlPolicy } = options
+  const place = folder ?? newFolder()
+  const directory = path.join(place, 'data')
+  const objectStore = hasObjects ? pathToFileURL(path.join(place, 'objects')).href : undefined
+  const store = await CellStore.openOrCreate(directory, { objectStore, backups: { incrementalEveryMs } })
+  const service = new InProcessService(store, {
+    restoreWaitMs: 20_000,
+    answerBytesMax: 10_485_760,
+    sqlPolicy,
+  })
+  const close = async () => {
+    await store.close()
+    checkIntegrity(directory)
+  }
+  return { service, store, folder: place, close }
+}
+
+async function hosted({ folder, ...options }: ServiceOptions): Promise<ServiceSubject> {
+  const { hasObjects, incrementalEveryMs, sqlPolicy } = options
+  const place = folder ?? newFolder()
+  const subject = await HostedStore.start({
+    folder: place,
+    hasObjects,
+    store: { backups: { incrementalEveryMs } },
+    service: { hosts: 2, sqlPolicy },
+  })
+  const { service, store } = subject
+  return { service, store, folder: place, close: () => subject.close() }
+}
+
+cellServiceContract('InProcessService', inProcess)
+cellServiceContract('HostedService', hosted)

@@ -1,0 +1,25 @@
+import type { SqlPolicy } from '../../src/engine/cell-settings.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+
+/** A service under test. */
+export interface ServiceSubject {
+  service: CellService
+  store: CellStore
+  /** The store's directory is `data` in it. */
+  folder: string
+  /** Ends it; every file is whole afterwards. */
+  close(): Promise<void>
+}
+
+export interface ServiceOptions {
+  /** With a folder as the object store, or without one. */
+  hasObjects: boolean
+  incrementalEveryMs?: number
+  /** `tenant` otherwise. */
+  sqlPolicy?: SqlPolicy
+  /** Where a store is already; in a new folder otherwise. */
+  folder?: string
+}
+
+export type MakeService = (options: ServiceOptions) => Promise<ServiceSubject>

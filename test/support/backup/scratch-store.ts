@@ -1,0 +1,94 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { setImmediate } from 'node:timers/promises'
+import Database from 'better-sqlite3'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { StorePaths } from '../../../src/base/store-paths.ts'
+import type { Cell } from '../../../src/store/cell.ts'
+import { CellStore } from '../../../src/store/cell-store.ts'
+import type { StoreOptions } from '../../../src/store/settings.ts'
+import { FakeClock } from '../fake-clock.ts'
+
+/** A data directory and a folder of objects beside it, and the store that runs on them. Everything goes with `dispose`. */
+export class ScratchPlace {
+  readonly root = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-backup-'))
+  readonly data = path.join(this.root, 'data')
+  readonly objects = path.join(this.root, 'kept')
+  readonly clock = new FakeClock()
+  readonly paths = new StorePaths(this.data)
+  readonly #opened: CellStore[] = []
+
+  folder(): FileObjectStore {
+    return new FileObjectStore({ root: this.objects })
+  }
+
+  async create(options: StoreOptions = {}): Promise<CellStore> {
+    return this.#remember(await CellStore.create(this.data, this.#options(options)))
+  }
+
+  async open(options: StoreOptions = {}): Promise<CellStore> {
+    return this.#remember(await CellStore.open(this.data, this.#options(options)))
+  }
+
+  async openOrCreate(options: StoreOptions = {}): Promise<CellStore> {
+    return this.#remember(await CellStore.openOrCreate(this.data, this.#options(options)))
+  }
+
+  /** Makes the closed store's catalog one that has never heard of a cell, as one from before its making. */
+  forgetCell(id: string): void {
+    const connection = new Database(this.paths.catalog)
+    connection.prepare('DELETE FROM cells WHERE id = ?').run(id)
+    connection.close()
+  }
+
+  /** As a fire does it. */
+  loseData(): void {
+    fs.rmSync(this.data, { recursive: true, force: true })
+  }
+
+  /** Lets time pass from timer to timer until `work` settles; real files are read and written in between. */
+  async advanceUntil<T>(work: Promise<T>): Promise<T> {
+    let settled = false
+    const mark = () => {
+      settled = true
+    }
+    work.then(mark, mark)
+    while (!settled) {
+      await setImmediate()
+      const { nextTimerMs } = this.clock
+      if (!settled && nextTimerMs !== undefined) this.clock.advance(nextTimerMs)
+    }
+    return work
+  }
+
+  async dispose(): Promise<void> {
+    for (const store of this.#opened.splice(0)) await store.close().catch(() => {})
+    fs.rmSync(this.root, { recursive: true, force: true })
+  }
+
+  #options(options: StoreOptions): StoreOptions {
+    return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options }
+  }
+
+  #remember(store: CellStore): CellStore {
+    this.#opened.push(store)
+    return store
+  }
+}
+
+/** A cell with a table that the helpers below use. */
+export function createLedger(store: CellStore, options: Parameters<CellStore['createCell']>[0] = {}): Cell {
+  const cell = store.createCell(options)
+  cell.sql('CREATE TABLE ledger (n INTEGER PRIMARY KEY, note TEXT, payload BLOB)')
+  return cell
+}
+
+/** Adds one row; its payload does not compress. */
+export function addRow(cell: Cell, note: string, bytes = 100): void {
+  cell.sql('INSERT INTO ledger (note, payload) VALUES (?, randomblob(?))', [note, bytes])
+}
+
+export function notes(cell: Cell): string[] {
+  return cell.sql<{ note: string }>('SELECT note FROM ledger ORDER BY n').rows.map(({ note }) => note)
+}

@@ -1,0 +1,63 @@
+import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
+import { CellBackup } from '../../../src/backup/create/cell-backup.ts'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { parseVersion } from '../../../src/backup/versions/object-keys.ts'
+import { CellStore } from '../../../src/store/cell-store.ts'
+import { FakeClock } from '../fake-clock.ts'
+import { digestOf } from './database-digest.ts'
+import { GatedStore } from './object-store-decorators.ts'
+import type { StoreAnswer, StoreOrder } from './store-process.ts'
+
+/** The other end of StoreProcess. */
+let store: CellStore
+let gated: GatedStore
+
+function tell(answer: StoreAnswer): void {
+  process.send?.(answer)
+}
+
+const { run } = CellBackup.prototype
+CellBackup.prototype.run = function (this: CellBackup, order, ...rest) {
+  const cellId = parseVersion(order.version)?.cellId as string
+  if (cellId !== store.id) {
+    tell({ attempt: { version: order.version, digest: digestOf(store.openCell(cellId)) } })
+  }
+  return run.call(this, order, ...rest)
+}
+
+async function obey(order: StoreOrder): Promise<unknown> {
+  switch (order.do) {
+    case 'open':
+      gated = new GatedStore(new FileObjectStore({ root: order.objects }))
+      store = await CellStore.open(order.data, {
+        objectStore: gated,
+        clock: new FakeClock(order.now),
+        ...order.settings,
+      })
+      return undefined
+    case 'sql':
+      return store.openCell(order.cellId).sql(order.sql, order.params).changes
+    case 'snapshot':
+      return await store.backups.snapshot(order.cellId)
+    case 'incremental':
+      return await store.backups.incremental(order.cellId)
+    case 'backup until put':
+      gated.gates = (call, key) => call === 'put' && key.includes(order.cellId)
+      store.backups.incremental(order.cellId).catch(() => {})
+      return await gated.arrival()
+    case 'forget rows':
+      BackupProgressTable.prototype.save = () => {}
+      return undefined
+    case 'close':
+      await store.close()
+      setImmediate(() => process.disconnect())
+      return undefined
+  }
+}
+
+process.on('message', (order: StoreOrder) => {
+  obey(order).then(
+    (result) => tell({ result }),
+    (error) => tell({ error: `${error.code ?? ''} ${error.message}` }),
+  )
+})

@@ -1,0 +1,24 @@
+/** Starts a store on what a crash has left, looks into every cell, and closes it; says what came of the start. */
+import { FileObjectStore } from '../../../../src/backup/object-store/file/file-object-store.ts'
+import { CellStore } from '../../../../src/store/cell-store.ts'
+import { toldToGo } from './told-to-go.ts'
+
+const [, , root = ''] = process.argv
+await toldToGo()
+const store = await CellStore.openOrCreate(`${root}/data`, {
+  objectStore: new FileObjectStore({ root: `${root}/objects` }),
+}).catch((error) => {
+  process.stdout.write(`${error.code ?? error.message}\n`)
+})
+if (store) {
+  for (const { id } of store.cells({ limit: 100 }).cells) {
+    try {
+      store.openCell(id).kv.put('started', 'v')
+      store.openCell(id).kv.delete('started')
+    } catch {
+      // What a fault has made of it shows afterwards.
+    }
+  }
+  process.stdout.write('started\n')
+  await store.close().catch(() => {})
+}

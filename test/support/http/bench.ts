@@ -1,0 +1,150 @@
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import type { HandlerOptions } from '../../../src/http/handler-options.ts'
+import { CellStore } from '../../../src/store/cell-store.ts'
+import type { StoreOptions } from '../../../src/store/settings.ts'
+import { GatedObjectStore } from './gated-object-store.ts'
+import { SteppedClock } from './stepped-clock.ts'
+import type { RawReply, Transport, TransportFactory } from './transports.ts'
+
+/** What a test asks. Strings of `path` and `body` may hold `{cell}` and the other names of {@link Bench.fill}. */
+export interface Ask {
+  method: string
+  path: string
+  headers?: Record<string, string>
+  /** Sent as JSON. */
+  body?: unknown
+  /** Sent as it is, in place of `body`. */
+  raw?: string | Uint8Array
+  /** The key to send; null sends none. The account's own by default. */
+  key?: string | null
+}
+
+export interface Reply extends RawReply {
+  json: unknown
+}
+
+export interface BenchOptions {
+  store?: StoreOptions
+  handler?: HandlerOptions
+}
+
+/** A real store on disk with a folder as its object store, two accounts, and one transport over it. */
+export class Bench {
+  readonly clock = new SteppedClock()
+  readonly directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-http-'))
+  readonly objectStore = new GatedObjectStore(
+    new FileObjectStore({ root: path.join(this.directory, 'objects') }),
+  )
+  readonly logged: Record<string, unknown>[] = []
+  store!: CellStore
+  accountId!: string
+  key!: string
+  strangerId!: string
+  strangerKey!: string
+  /** The cell that `{cell}` stands for. */
+  cell!: string
+  readonly #made = new Map<string, string>()
+  #transport!: Transport
+
+  static async open(transport: TransportFactory, options: BenchOptions = {}): Promise<Bench> {
+    const bench = new Bench()
+    const { clock, directory, objectStore } = bench
+    bench.store = await CellStore.create(path.join(directory, 'data'), {
+      clock,
+      objectStore,
+      ...options.store,
+    })
+    bench.accountId = bench.store.accounts.create().id
+    bench.key = bench.store.apiKeys.create(bench.accountId).key
+    bench.strangerId = bench.store.accounts.create().id
+    bench.strangerKey = bench.store.apiKeys.create(bench.strangerId).key
+    await bench.serve(bench.store, transport, options.handler)
+    bench.newCell()
+    return bench
+  }
+
+  /** Serves a store from here on; the one before is no longer the test's concern. */
+  async serve(store: CellStore, transport: TransportFactory, options: HandlerOptions = {}): Promise<void> {
+    const logger = { error: (fields: object) => void this.logged.push(fields as Record<string, unknown>) }
+    this.store = store
+    this.#transport = await transport(store, { logger, ...options })
+  }
+
+  newCell(accountId = this.accountId): string {
+    this.cell = this.store.createCell({ accountId }).id
+    return this.cell
+  }
+
+  /** Where the cell's files are, for tests that lose or damage them; safe while the cell is not open. */
+  get cellDirectory(): string {
+    return path.join(this.directory, 'data', 'cells', this.cell.slice(0, 2), this.cell)
+  }
+
+  /** The folder of the cell's backups. */
+  get backupDirectory(): string {
+    return path.join(this.directory, 'objects', 'snapshots', this.cell)
+  }
+
+  /** Puts ids in the place of their names: `{cell}`, and those of {@link Bench.#madeOf}, made when first asked for. */
+  fill(text: string): string {
+    return text.replaceAll(/\{([a-z]+)\}/g, (whole, name: string) => {
+      if (name === 'cell') return this.cell
+      const made = this.#made.get(name) ?? this.#madeOf(name)
+      if (made === undefined) return whole
+      this.#made.set(name, made)
+      return made
+    })
+  }
+
+  #madeOf(name: string): string | undefined {
+    const { store, accountId, strangerId } = this
+    switch (name) {
+      case 'catalog':
+        return store.id
+      case 'stranger':
+        return store.createCell({ accountId: strangerId }).id
+      case 'nobody':
+        return store.createCell().id
+      case 'strangerkey':
+        return store.apiKeys.create(strangerId).id
+      case 'deleted': {
+        const { id } = store.createCell({ accountId })
+        store.deleteCell(id)
+        return id
+      }
+      default:
+        return undefined
+    }
+  }
+
+  async send(ask: Ask): Promise<Reply> {
+    const { method, headers = {}, body, raw, key = this.key } = ask
+    const sent = raw ?? (body === undefined ? undefined : this.fill(JSON.stringify(body)))
+    const reply = await this.#transport.send({
+      method,
+      path: this.fill(ask.path),
+      headers: withoutEmpty({
+        'x-api-key': key ?? '',
+        'content-type': sent === undefined ? '' : 'application/json',
+        ...headers,
+      }),
+      ...(sent === undefined ? {} : { body: sent }),
+    })
+    return { ...reply, json: JSON.parse(reply.text) }
+  }
+
+  async close(): Promise<void> {
+    this.objectStore.release()
+    await this.#transport.close()
+    await this.store.close()
+    fs.rmSync(this.directory, { recursive: true, force: true })
+  }
+}
+
+/** A header given as '' is not sent. */
+function withoutEmpty(headers: Record<string, string>): Record<string, string> {
+  return Object.fromEntries(Object.entries(headers).filter(([, value]) => value !== ''))
+}

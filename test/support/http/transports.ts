@@ -1,0 +1,98 @@
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { createHandler } from '../../../src/http/fetch-handler.ts'
+import type { HandlerOptions } from '../../../src/http/handler-options.ts'
+import { createListener } from '../../../src/http/node-listener.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+
+/** A request as a test sends it: nothing is added on the way. */
+export interface RawRequest {
+  method: string
+  path: string
+  headers: Record<string, string>
+  body?: string | Uint8Array
+}
+
+export interface RawReply {
+  status: number
+  headers: Headers
+  text: string
+}
+
+/** One way for a request to reach the core. */
+export interface Transport {
+  send(request: RawRequest): Promise<RawReply>
+  close(): Promise<void>
+}
+
+export type TransportFactory = (store: CellStore, options?: HandlerOptions) => Promise<Transport>
+
+/** The Fetch handler, called as a function: no socket. */
+export const viaFetch: TransportFactory = async (store, options) => {
+  const handler = createHandler(store, options)
+  return {
+    async send({ method, path, headers, body }) {
+      const init: RequestInit = { method, headers }
+      if (body !== undefined) init.body = body as string
+      const request = new Request(`http://cells.test${path}`, init)
+      // Request gives a string body a type of its own.
+      if (!('content-type' in headers)) request.headers.delete('content-type')
+      const response = await handler(request)
+      return { status: response.status, headers: response.headers, text: await response.text() }
+    },
+    async close() {},
+  }
+}
+
+/** The node:http listener, over a socket of 127.0.0.1; paths go out as they are written. */
+const viaSocket: TransportFactory = async (store, options) => {
+  const server = http.createServer(createListener(store, options))
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  const agent = new http.Agent({ keepAlive: true })
+  return {
+    send: (request) => sendOverSocket(request, { port, agent }),
+    close: () =>
+      new Promise((resolve) => {
+        agent.destroy()
+        server.close(() => resolve())
+      }),
+  }
+}
+
+export const TRANSPORTS: [name: string, open: TransportFactory][] = [
+  ['the fetch handler', viaFetch],
+  ['the node:http listener', viaSocket],
+]
+
+export function sendOverSocket(
+  { method, path, headers, body }: RawRequest,
+  { port, agent }: { port: number; agent?: http.Agent },
+): Promise<RawReply> {
+  return new Promise((resolve, reject) => {
+    const options = {
+      host: '127.0.0.1',
+      port,
+      method,
+      path,
+      headers,
+      ...(agent === undefined ? {} : { agent }),
+    }
+    const request = http.request(options, (response) => {
+      const chunks: Buffer[] = []
+      response.on('data', (chunk: Buffer) => chunks.push(chunk))
+      response.on('error', reject)
+      response.on('end', () => {
+        const headersIn = new Headers()
+        for (const [name, value] of Object.entries(response.headers)) headersIn.set(name, String(value))
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: headersIn,
+          text: Buffer.concat(chunks).toString(),
+        })
+      })
+    })
+    request.on('error', reject)
+    request.end(body)
+  })
+}

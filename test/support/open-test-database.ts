@@ -1,0 +1,38 @@
+import path from 'node:path'
+import { onTestFinished } from 'vitest'
+import { writeNewFile } from '../../src/base/durable-files.ts'
+import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
+import { CellDatabase, type CellHooks } from '../../src/engine/cell-database.ts'
+import type { CellDatabaseSettings } from '../../src/engine/cell-settings.ts'
+import { HostSchema } from '../../src/engine/reserved-schema.ts'
+import { checkIntegrity } from './integrity.ts'
+import { tempDirectory } from './temp-directory.ts'
+
+export interface TestDatabaseOptions extends Partial<Omit<CellDatabaseSettings, 'limits'>> {
+  limits?: Partial<Limits>
+  hooks?: CellHooks
+}
+
+/** The engine's view of a cell without a store around it. Closed and checked when the test has finished. */
+export function openTestDatabase({ limits, hooks, ...settings }: TestDatabaseOptions = {}): CellDatabase {
+  const directory = tempDirectory()
+  const file = path.join(directory, 'cell.db')
+  writeNewFile(file, new HostSchema().image())
+  const database = new CellDatabase(
+    file,
+    {
+      durability: 'full',
+      sqlPolicy: 'trusted',
+      pageCacheBytes: 1_048_576,
+      checkpointBytes: 4_194_304,
+      ...settings,
+      limits: { ...DEFAULT_LIMITS, ...limits },
+    },
+    hooks,
+  )
+  onTestFinished(() => {
+    database.close()
+    checkIntegrity(directory)
+  })
+  return database
+}

@@ -1,0 +1,67 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { onTestFinished } from 'vitest'
+import { StorePaths } from '../../../src/base/store-paths.ts'
+import { LocalState } from '../../../src/catalog/local-state.ts'
+import { LocalCells } from '../../../src/store/local-cells.ts'
+import { resolveSettings } from '../../../src/store/settings.ts'
+import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
+import { FrameReader } from '../../../src/workers/protocol/messages.ts'
+import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
+import { Outbox } from '../../../src/workers/worker/outbox.ts'
+
+/** What a host does with batches, over the files in a directory. */
+export class BatchHost {
+  readonly directory: string
+  readonly cells: LocalCells
+  readonly #state: LocalState
+  readonly #runner: BatchRunner
+  #batches = 0
+  /** Told of what leaves the host at once. */
+  onWrite: (messages: BatchMessage[]) => void = () => {}
+
+  constructor(directory: string) {
+    this.directory = directory
+    const paths = new StorePaths(directory)
+    const settings = resolveSettings({ sqlPolicy: 'trusted' })
+    fs.mkdirSync(directory, { recursive: true })
+    this.#state = LocalState.join(path.join(directory, 'state.db'))
+    this.cells = new LocalCells({
+      paths,
+      settings,
+      state: this.#state,
+      record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
+      backups: () => undefined,
+      expiryNoted: () => {},
+    })
+    const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
+    const out = new Outbox((bytes) => {
+      const messages: BatchMessage[] = []
+      new FrameReader((message) => messages.push(message as BatchMessage)).push(bytes)
+      this.onWrite(messages)
+    })
+    this.#runner = new BatchRunner(this.cells, context, 10, out)
+    onTestFinished(() => this.close())
+  }
+
+  async run(cells: readonly Pick<QueuedOperation, 'cellId' | 'operation'>[][]): Promise<void> {
+    this.#batches++
+    const wire = cells.map((operations) => ({
+      cellId: operations[0]?.cellId as string,
+      record: undefined,
+      operations: operations.map(({ operation }) => operation),
+    }))
+    await this.#runner.run(`${this.directory}.${this.#batches}`, wire)
+  }
+
+  /** Runs what has to succeed, without a batch. */
+  sql(cellId: string, text: string): unknown[] {
+    return this.cells.handle(cellId).sql(text).rows
+  }
+
+  close(): void {
+    this.cells.pool.closeAll()
+    this.#state.close()
+  }
+}

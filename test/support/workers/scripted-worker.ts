@@ -1,0 +1,114 @@
+import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
+import { type BatchMessage, HostEnded, type HostProcess } from '../../../src/workers/node/worker-process.ts'
+import type { BatchCell, HostTask, HostTaskResults } from '../../../src/workers/protocol/protocol.ts'
+
+interface AskedTask {
+  task: HostTask
+  resolve(value: unknown): void
+  reject(error: unknown): void
+}
+
+let pids = 1_000_000
+
+/** A host that does nothing but what a test says. */
+export class ScriptedHost implements HostProcess {
+  readonly identity = { pid: pids++, startTime: 1 }
+  readonly ready: Promise<void>
+  readonly ended: Promise<void>
+  readonly batches: { name: string; cells: Omit<BatchCell, 'record'>[] }[] = []
+  readonly tasks: AskedTask[] = []
+  onBatch: ((message: BatchMessage) => void) | undefined
+  isReady = false
+  isKilled = false
+  isStopped = false
+  ranOutOfMemory = false
+  memory = 0
+  waited = 0
+  readonly #ready = Promise.withResolvers<void>()
+  readonly #ended = Promise.withResolvers<void>()
+
+  constructor() {
+    this.ready = this.#ready.promise
+    this.ended = this.#ended.promise
+    this.ready.catch(() => {})
+  }
+
+  /** Its process is up. */
+  becomeReady(): void {
+    this.isReady = true
+    this.#ready.resolve()
+  }
+
+  /** Its process is gone. */
+  end(): void {
+    this.#ready.reject(new HostEnded())
+    for (const { reject } of this.tasks.splice(0)) reject(new HostEnded())
+    this.#ended.resolve()
+  }
+
+  say(message: BatchMessage): void {
+    this.onBatch?.(message)
+  }
+
+  /** Results of operations by their number in the batch, final or those of a transaction. */
+  answer(values: Record<number, unknown>, transaction?: string): void {
+    const outcomes = Object.entries(values).map(([index, value]): [number, unknown] => [Number(index), value])
+    this.say({ type: 'results', outcomes, transaction })
+  }
+
+  /** The operations that it was given and is at work on, as the texts or keys of them. */
+  get given(): string[] {
+    const operations = this.batches.at(-1)?.cells.flatMap((cell) => cell.operations) ?? []
+    return operations.map((each) => (each.op === 'sql' ? each.sql : 'key' in each ? each.key : each.op))
+  }
+
+  /** The name of a transaction of the batch that it is at work on. */
+  transaction(number: number): string {
+    return `${this.batches.at(-1)?.name}.${number}`
+  }
+
+  /** Answers the first task of a kind. */
+  reply<K extends HostTask['task']>(kind: K, value: HostTaskResults[K]): void {
+    const at = this.tasks.findIndex(({ task }) => task.task === kind)
+    if (at < 0) throw new Error(`The host was not asked for ${kind}`)
+    this.tasks.splice(at, 1)[0]?.resolve(value)
+  }
+
+  begin(): void {}
+
+  runBatch(name: string, cells: Omit<BatchCell, 'record'>[]): void {
+    this.batches.push({ name, cells })
+  }
+
+  runTask<T extends HostTask>(task: T, _record: CellRecord | undefined): Promise<HostTaskResults[T['task']]> {
+    return new Promise((resolve, reject) => {
+      this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
+    })
+  }
+
+  get hasTasks(): boolean {
+    return this.tasks.length > 0
+  }
+
+  recorded(): void {}
+
+  forget(): void {}
+
+  residentBytes(): number {
+    return this.memory
+  }
+
+  waitedMs(): number {
+    return this.waited
+  }
+
+  yieldToOthers(): void {}
+
+  kill(): void {
+    this.isKilled = true
+  }
+
+  stop(): void {
+    this.isStopped = true
+  }
+}

@@ -1,0 +1,140 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { silentLog } from '../../../src/base/log.ts'
+import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import { Hosts, type HostsParts } from '../../../src/workers/node/worker-pool.ts'
+import type { HostSettings } from '../../../src/workers/protocol/protocol.ts'
+import { FakeClock } from '../fake-clock.ts'
+import { ScriptedHost } from './scripted-worker.ts'
+
+/** Two cells whose home is the only one. */
+export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
+export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
+
+export const HOLD_MS = 40
+export const STATEMENT_MS = 5_000
+export const WAIT_MS = 20_000
+export const APART_MS = 30_000
+export const MEMORY_MAX = 1_000
+
+export interface Asked {
+  /** What it was answered with, once it was. */
+  answer?: unknown
+  error?: { code?: string; message: string }
+  abandon(): void
+  operation: QueuedOperation
+}
+
+/** The hosts of a node without a process: a test says what each of them does, and when. */
+export class ScriptedHosts {
+  readonly clock = new FakeClock()
+  readonly all: ScriptedHost[] = []
+  readonly offences: string[] = []
+  readonly hosts: Hosts
+  /** What the system says to whoever wants another process. */
+  refusal: Error | undefined
+  /** Whether a process is up as soon as it is started. */
+  startsAtOnce = true
+
+  constructor(parts: Partial<HostsParts> = {}) {
+    this.hosts = new Hosts({
+      count: 1,
+      clock: this.clock,
+      log: silentLog,
+      limits: { holdMs: HOLD_MS, apartMs: APART_MS, silentMs: 30_000, memoryMax: MEMORY_MAX },
+      bounds: { operationsMax: 1_000, operationsPerCellMax: 500, bytesMax: 1_000_000 },
+      settings: {} as HostSettings,
+      record: () => undefined,
+      publish: () => {},
+      startHost: () => this.#start(),
+      onEnded: () => {},
+      onOffence: (cellId) => this.offences.push(cellId),
+      ...parts,
+    })
+  }
+
+  static async started(parts: Partial<HostsParts> = {}): Promise<ScriptedHosts> {
+    const scripted = new ScriptedHosts(parts)
+    await scripted.hosts.start()
+    return scripted
+  }
+
+  #start(): ScriptedHost {
+    if (this.refusal !== undefined) throw this.refusal
+    const host = new ScriptedHost()
+    this.all.push(host)
+    if (this.startsAtOnce) host.becomeReady()
+    return host
+  }
+
+  /** The host that was given a batch or a task last. */
+  get busy(): ScriptedHost {
+    const found = this.all.findLast(({ batches, tasks }) => batches.length > 0 || tasks.length > 0)
+    if (found === undefined) throw new Error('No host was asked anything')
+    return found
+  }
+
+  /** Those that have not ended, and were asked something. */
+  get asked(): ScriptedHost[] {
+    return this.all.filter(
+      ({ batches, tasks, isKilled }) => !isKilled && (batches.length > 0 || tasks.length > 0),
+    )
+  }
+
+  sql(cellId: string, text: string, told: Partial<QueuedOperation> = {}): Asked {
+    return this.#add(cellId, { op: 'sql', sql: text }, told)
+  }
+
+  put(cellId: string, key: string): Asked {
+    return this.#add(cellId, { op: 'kv.put', key, value: '' }, {})
+  }
+
+  #add(cellId: string, operation: QueuedOperation['operation'], told: Partial<QueuedOperation>): Asked {
+    const abort = new AbortController()
+    const queued: QueuedOperation = {
+      cellId,
+      operation,
+      bytes: 1,
+      statementMs: STATEMENT_MS,
+      notAfter: this.clock.monotonic() + WAIT_MS,
+      signal: abort.signal,
+      crashes: 0,
+      isSettled: false,
+      settle: (outcome) => {
+        if (queued.isSettled) return
+        queued.isSettled = true
+        if (outcome.ok) asked.answer = outcome.value
+        else asked.error = outcome.error as Error
+      },
+      ...told,
+    }
+    const asked: Asked = {
+      operation: queued,
+      abandon: () => {
+        abort.abort(new Error('gone'))
+        queued.settle({ ok: false, error: abort.signal.reason })
+      },
+    }
+    this.hosts.add(queued)
+    return asked
+  }
+
+  /** Lets everything happen that is due now. */
+  async settle(): Promise<void> {
+    for (let turn = 0; turn < 5; turn++) await turnOfTheLoop()
+  }
+
+  /** Lets time pass, with a look at the hosts every few milliseconds of it. */
+  async pass(ms: number): Promise<void> {
+    const end = this.clock.monotonic() + ms
+    while (this.clock.monotonic() < end) {
+      this.clock.advance(Math.min(10, end - this.clock.monotonic()))
+      await this.settle()
+    }
+  }
+
+  /** The process is gone, and another has taken its place. */
+  async end(host: ScriptedHost): Promise<void> {
+    host.end()
+    await this.settle()
+  }
+}

@@ -1,0 +1,156 @@
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test } from 'vitest'
+import { newCellId } from '../../src/base/store-paths.ts'
+import type { Outcome } from '../../src/engine/group-commit.ts'
+import { Batch } from '../../src/workers/node/batch.ts'
+import type { QueuedOperation } from '../../src/workers/node/operation-queue.ts'
+import type { BatchMessage } from '../../src/workers/node/worker-process.ts'
+import { provenTransaction, wasCommitted } from '../../src/workers/protocol/commit-marker.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+import { BatchHost } from '../support/workers/batch-worker.ts'
+
+type Told = QueuedOperation & { outcomes: Outcome[] }
+
+function operationsOf(cells: Record<string, string[]>): Told[][] {
+  return Object.entries(cells).map(([cellId, texts]) =>
+    texts.map((sql) => {
+      const told: Told = {
+        cellId,
+        operation: { op: 'sql', sql },
+        bytes: 0,
+        statementMs: 1_000,
+        notAfter: 1_000,
+        signal: undefined,
+        crashes: 0,
+        isSettled: false,
+        outcomes: [],
+        settle: (outcome) => {
+          told.isSettled = true
+          told.outcomes.push(outcome)
+        },
+      }
+      return told
+    }),
+  )
+}
+
+/** What the node does with a host that was killed after so many messages, and with the host that comes after it. */
+async function recover(
+  place: string,
+  cells: Told[][],
+  messages: readonly BatchMessage[],
+): Promise<BatchHost> {
+  const batch = new Batch(cells, 0)
+  for (const message of messages) batch.take(message, 0)
+  const { provisional, unrun } = batch.lost()
+  const next = new BatchHost(place)
+  const again = [...unrun]
+  for (const { cellId, transaction, outcomes } of provisional) {
+    const isCommitted = wasCommitted(transaction, provenTransaction(next.cells.pool.open(cellId)))
+    if (isCommitted) for (const [operation, outcome] of outcomes) operation.settle(outcome)
+    else again.push(...outcomes.map(([operation]) => operation))
+  }
+  const rest = cells
+    .map((operations) => operations.filter((each) => again.includes(each)))
+    .filter(({ length }) => length > 0)
+  const second = new Batch(rest, 0)
+  next.onWrite = (messages) => {
+    for (const message of messages) second.take(message, 0)
+  }
+  if (rest.length > 0) await next.run(rest)
+  return next
+}
+
+const SCHEMA = [
+  'CREATE TABLE t (n)',
+  'CREATE TABLE parent (id PRIMARY KEY)',
+  'CREATE TABLE child (p REFERENCES parent(id) DEFERRABLE INITIALLY DEFERRED)',
+  'CREATE TABLE one (a UNIQUE)',
+  'INSERT INTO one VALUES (1)',
+]
+const insert = (n: number) => `INSERT INTO t VALUES (${n})`
+
+test.each<[what: string, cells: string[][], keys: boolean]>([
+  [
+    'of one cell',
+    [
+      [
+        'SELECT 1',
+        insert(1),
+        insert(2),
+        'SELECT count(*) FROM one',
+        'INSERT INTO one VALUES (1)',
+        insert(3),
+        'INSERT OR ROLLBACK INTO one VALUES (1)',
+        insert(4),
+        'INSERT INTO one VALUES (2)',
+      ],
+    ],
+    false,
+  ],
+  [
+    'of one cell, where each commits by itself',
+    [[insert(1), 'INSERT INTO child VALUES (9)', insert(2), insert(3)]],
+    true,
+  ],
+  [
+    'of several cells',
+    [
+      [insert(1), insert(2)],
+      ['SELECT 1', insert(1), 'INSERT OR ROLLBACK INTO one VALUES (1)', insert(2)],
+      [insert(1)],
+    ],
+    false,
+  ],
+])(
+  'a host can be killed before and after all that it writes of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
+  async (_what, texts, keys) => {
+    const home = tempDirectory('cellstore-kill')
+    const first = new BatchHost(path.join(home, 'first'))
+    const ids = texts.map(() => newCellId())
+    for (const id of ids) {
+      first.cells.files.write(id)
+      for (const text of SCHEMA) if (keys || !text.includes('DEFERRABLE')) first.sql(id, text)
+    }
+    const wanted = Object.fromEntries(texts.map((each, i) => [ids[i] as string, each]))
+    const messages: BatchMessage[] = []
+    /** The files as a kill would leave them, and how many messages have left by then. */
+    const kills: { place: string; told: number }[] = []
+    const copyFiles = () => {
+      const place = path.join(home, `kill-${kills.length}`)
+      // By another process: closing a file here would drop the locks on it (invariant 4).
+      execFileSync('cp', ['-r', first.directory, place])
+      kills.push({ place, told: messages.length })
+    }
+    first.onWrite = (written) => {
+      copyFiles()
+      messages.push(...written)
+      copyFiles()
+    }
+    await first.run(operationsOf(wanted))
+    first.close()
+    expect(messages.length).toBeGreaterThan(3)
+    for (const { place, told } of kills) {
+      for (const file of fs.readdirSync(place, { recursive: true, encoding: 'utf8' }))
+        if (file.endsWith('-shm')) fs.rmSync(path.join(place, file))
+      const cells = operationsOf(wanted)
+      const next = await recover(place, cells, messages.slice(0, told))
+      const ofMessage = `killed in ${path.basename(place)}, after ${told} messages, the last ${messages[told - 1]?.type}`
+      for (const operations of cells) {
+        for (const { operation, outcomes } of operations as (Told & { operation: { sql: string } })[]) {
+          const fails = /one VALUES \(1\)|child/.test(operation.sql)
+          expect(outcomes, `${ofMessage}: ${operation.sql}`).toMatchObject([{ ok: !fails }])
+        }
+        const { cellId } = operations[0] as Told
+        const inserted = operations.filter(
+          ({ operation }) => operation.op === 'sql' && /INTO t /.test(operation.sql),
+        )
+        const rows = next.sql(cellId, 'SELECT n FROM t ORDER BY n')
+        expect(rows, ofMessage).toEqual(inserted.map((_, i) => ({ n: i + 1 })))
+      }
+      next.close()
+    }
+  },
+)

@@ -1,0 +1,267 @@
+import { describe, expect, test } from 'vitest'
+import {
+  A,
+  B,
+  HOLD_MS,
+  MEMORY_MAX,
+  ScriptedHosts,
+  STATEMENT_MS,
+  WAIT_MS,
+} from '../../support/workers/scripted-workers.ts'
+
+describe('what was being committed when a host ended is asked of the next host, before anything else', () => {
+  async function endedInCommit() {
+    const node = await ScriptedHosts.started()
+    const change = node.sql(A, 'change')
+    await node.settle()
+    const first = node.busy
+    const transaction = first.transaction(1)
+    first.say({ type: 'started', index: 0 })
+    first.answer({ 0: 'done' }, transaction)
+    const later = node.sql(A, 'later')
+    await node.end(first)
+    const second = node.busy
+    expect(second).not.toBe(first)
+    expect(second.tasks.map(({ task }) => task.task)).toEqual(['last-transaction'])
+    expect(change).not.toHaveProperty('answer')
+    return { node, change, later, second, transaction }
+  }
+
+  test('it is answered with the result that had left the host if it was committed, and never runs again', async () => {
+    const { node, change, second, transaction } = await endedInCommit()
+    second.reply('last-transaction', transaction)
+    await node.settle()
+    expect(change.answer).toBe('done')
+    expect(second.batches.flatMap(({ cells }) => cells.flatMap(({ operations }) => operations))).toHaveLength(
+      1,
+    )
+    expect(second.given).toEqual(['later'])
+  })
+
+  test('it runs again if it was not', async () => {
+    const { node, change, second } = await endedInCommit()
+    second.reply('last-transaction', 'another.1')
+    second.answer({ 0: 'later' })
+    second.say({ type: 'done' })
+    await node.settle()
+    expect(second.given).toEqual(['change'])
+    second.answer({ 0: 'done at last' })
+    expect(change.answer).toBe('done at last')
+  })
+
+  test('the next host ends as well: the one after it is asked', async () => {
+    const { node, change, second, transaction } = await endedInCommit()
+    await node.end(second)
+    node.busy.reply('last-transaction', transaction)
+    await node.settle()
+    expect(change.answer).toBe('done')
+  })
+
+  test('nobody can be asked for too long: it is answered, with nothing that invites to another try', async () => {
+    const { node, change, second } = await endedInCommit()
+    node.startsAtOnce = false
+    await node.end(second)
+    await node.pass(WAIT_MS + 100)
+    expect(change.error).toMatchObject({ message: expect.stringContaining('not known') })
+    expect(change.error?.code).toBeUndefined()
+  })
+
+  test('the node stops before anybody was asked: it is answered all the same', async () => {
+    const { node, change, later, second } = await endedInCommit()
+    const stopped = node.hosts.stop(1_000)
+    for (const host of node.all) host.end()
+    await stopped
+    expect(second.isStopped).toBe(true)
+    expect(change.error?.message).toContain('not known')
+    expect(later.error).toMatchObject({ code: 'shutting_down' })
+  })
+})
+
+describe('a statement that comes to its end as its host is ended for it', () => {
+  test('is not refused as too long while it may have been committed', async () => {
+    const node = await ScriptedHosts.started()
+    const change = node.sql(A, 'change')
+    await node.settle()
+    const host = node.busy
+    host.say({ type: 'started', index: 0 })
+    await node.pass(STATEMENT_MS + 20)
+    expect(host.isKilled).toBe(true)
+    const transaction = host.transaction(1)
+    host.answer({ 0: 'done' }, transaction)
+    await node.end(host)
+    expect(change).not.toHaveProperty('error')
+    node.busy.reply('last-transaction', transaction)
+    await node.settle()
+    expect(change.answer).toBe('done')
+  })
+
+  test('does not bring its neighbours under suspicion', async () => {
+    const node = await ScriptedHosts.started()
+    const change = node.sql(A, 'change')
+    const neighbour = node.sql(B, 'neighbour')
+    await node.settle()
+    const host = node.busy
+    host.say({ type: 'started', index: 0 })
+    await node.pass(HOLD_MS + 20)
+    host.answer({ 0: 'done' }, host.transaction(1))
+    await node.end(host)
+    expect(neighbour.operation.crashes + change.operation.crashes).toBe(0)
+  })
+})
+
+test('a cell that is set apart is asked there what became of its transactions, and its home opens it no more (invariants 2, 3)', async () => {
+  const node = await ScriptedHosts.started()
+  const first = node.sql(A, 'first')
+  const slow = node.sql(A, 'slow')
+  node.sql(B, 'neighbour')
+  await node.settle()
+  const host = node.busy
+  const transaction = host.transaction(1)
+  host.answer({ 0: 'done' }, transaction)
+  host.say({ type: 'started', index: 1 })
+  await node.pass(HOLD_MS + 20)
+  expect(host.isKilled).toBe(true)
+  await node.end(host)
+  await node.settle()
+  const [home, apart] = node.asked
+  expect(home?.given).toEqual(['neighbour'])
+  expect(home?.tasks).toEqual([])
+  expect(apart?.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
+  apart?.reply('last-transaction', transaction)
+  await node.settle()
+  expect(first.answer).toBe('done')
+  expect(apart?.given).toEqual(['slow'])
+  expect(slow).not.toHaveProperty('answer')
+})
+
+test('what has to be run again keeps its order', async () => {
+  const node = await ScriptedHosts.started()
+  for (const name of ['slow', 'second', 'third']) node.sql(A, name)
+  for (const name of ['x', 'y']) node.sql(B, name)
+  await node.settle()
+  const host = node.busy
+  const later = ['z', 'fourth'].map((name, i) => node.sql([B, A][i] as string, name))
+  host.say({ type: 'started', index: 0 })
+  await node.pass(HOLD_MS + 20)
+  await node.end(host)
+  expect(node.asked.map(({ given }) => given)).toEqual([
+    ['x', 'y', 'z'],
+    ['slow', 'second', 'third', 'fourth'],
+  ])
+  expect(later.map(({ error }) => error)).toEqual([undefined, undefined])
+})
+
+test('what has waited for too long by then does not begin again', async () => {
+  const node = await ScriptedHosts.started()
+  const late = node.put(A, 'late')
+  await node.settle()
+  await node.pass(WAIT_MS + 10)
+  await node.end(node.busy)
+  expect(late.error).toMatchObject({ code: 'busy' })
+  expect(node.all.at(-1)?.batches).toEqual([])
+})
+
+describe('a host ends by itself', () => {
+  test('with no statement running: each goes alone, the one that ends it again and again is given up, all others are done once', async () => {
+    const node = await ScriptedHosts.started()
+    const asked = ['a', 'poison', 'b'].map((key) => node.put(key === 'b' ? B : A, key))
+    await node.settle()
+    expect(node.busy.given).toEqual(['a', 'poison', 'b'])
+    const done: string[] = []
+    for (let ends = 0; ends < 10 && asked.some(({ answer, error }) => !answer && !error); ends++) {
+      const host = node.busy
+      if (host.given.includes('poison')) {
+        await node.end(host)
+        continue
+      }
+      expect(host.given).toHaveLength(1)
+      done.push(...host.given)
+      host.answer({ 0: host.given[0] })
+      host.say({ type: 'done' })
+      await node.settle()
+    }
+    expect(done.sort()).toEqual(['a', 'b'])
+    expect(asked.map(({ answer }) => answer)).toEqual(['a', undefined, 'b'])
+    expect(asked[1]?.error?.message).toContain('again and again')
+  })
+
+  test('with a statement running: that is tried again apart, and given up in the end; its neighbours are not suspected', async () => {
+    const node = await ScriptedHosts.started()
+    const statement = node.sql(A, 'poison')
+    const neighbour = node.sql(B, 'neighbour')
+    await node.settle()
+    for (let crash = 0; crash < 3; crash++) {
+      expect(statement).not.toHaveProperty('error')
+      const host = node.asked.find(({ given }) => given.includes('poison'))
+      host?.say({ type: 'started', index: 0 })
+      host?.kill()
+      await node.end(host as never)
+    }
+    expect(statement.error?.message).toContain('again and again')
+    expect(neighbour.operation.crashes).toBe(0)
+    expect(node.offences).toEqual([A])
+  })
+})
+
+describe('a host that uses too much memory', () => {
+  test('is ended before it has all of it, and at the next look while a statement runs (invariant 13)', async () => {
+    const node = await ScriptedHosts.started()
+    node.sql(A, 'bomb')
+    await node.settle()
+    const home = node.busy
+    home.say({ type: 'started', index: 0 })
+    home.memory = (MEMORY_MAX * 7) / 8 + 1
+    await node.pass(10)
+    expect(home.isKilled).toBe(true)
+  })
+
+  test('is ended, and nobody is blamed where many cells share it; alone in a host of its own the statement is refused', async () => {
+    const node = await ScriptedHosts.started()
+    const statement = node.sql(A, 'bomb')
+    await node.settle()
+    const home = node.busy
+    home.say({ type: 'started', index: 0 })
+    home.memory = MEMORY_MAX + 1
+    await node.pass(100)
+    expect(home.isKilled).toBe(true)
+    await node.end(home)
+    expect(statement).not.toHaveProperty('error')
+    expect(node.offences).toEqual([])
+    const apart = node.busy
+    expect(apart.given).toEqual(['bomb'])
+    apart.say({ type: 'started', index: 0 })
+    apart.ranOutOfMemory = true
+    await node.end(apart)
+    expect(statement.error).toMatchObject({ code: 'result_memory_exceeded' })
+    expect(node.offences).toEqual([A])
+  })
+})
+
+test('who starts long statements and hangs up is slowed down like others', async () => {
+  const node = await ScriptedHosts.started()
+  const statement = node.sql(A, 'long')
+  await node.settle()
+  const host = node.busy
+  host.say({ type: 'started', index: 0 })
+  statement.abandon()
+  await node.pass(HOLD_MS + 20)
+  expect(host.isKilled).toBe(true)
+  await node.end(host)
+  expect(node.offences).toEqual([A])
+  expect(node.all.filter(({ given }) => given.includes('long'))).toEqual([host])
+})
+
+test('time in which the processors were others’ does not count against a statement', async () => {
+  const node = await ScriptedHosts.started()
+  node.sql(A, 'starved')
+  node.sql(B, 'neighbour')
+  await node.settle()
+  const host = node.busy
+  host.say({ type: 'started', index: 0 })
+  await node.pass(10)
+  host.waited += 1_000
+  await node.pass(900)
+  expect(host.isKilled).toBe(false)
+  await node.pass(200)
+  expect(host.isKilled).toBe(true)
+})

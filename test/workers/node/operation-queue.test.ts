@@ -1,0 +1,138 @@
+import { expect, test } from 'vitest'
+import { CellError } from '../../../src/errors.ts'
+import { OperationQueue, type QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import { codeOf } from '../../support/thrown.ts'
+
+const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }
+const NOW = 0
+
+function operation(
+  cellId: string,
+  told: Partial<QueuedOperation> = {},
+): QueuedOperation & { error?: unknown } {
+  const queued: QueuedOperation & { error?: unknown } = {
+    cellId,
+    operation: { op: 'kv.get', key: 'k' },
+    bytes: 1,
+    statementMs: 1_000,
+    notAfter: 1_000,
+    signal: undefined,
+    crashes: 0,
+    isSettled: false,
+    settle: (outcome) => {
+      queued.isSettled = true
+      if (!outcome.ok) queued.error = outcome.error
+    },
+    ...told,
+  }
+  return queued
+}
+
+const many = (cellId: string, count: number, told?: Partial<QueuedOperation>) =>
+  Array.from({ length: count }, () => operation(cellId, told))
+
+function queueOf(...operations: QueuedOperation[]): OperationQueue {
+  const queue = new OperationQueue(BOUNDS)
+  for (const each of operations) queue.add(each)
+  return queue
+}
+
+/** `a:3 b:1` for a batch of three operations on a and one on b. */
+const shape = (queue: OperationQueue) =>
+  queue
+    .takeBatch(NOW)
+    .map((cell) => `${cell[0]?.cellId}:${cell.length}`)
+    .join(' ')
+
+test('no cell is held up by the many operations of another: each batch has some of all, once each', () => {
+  const queue = queueOf(...many('a', 200), operation('b'), ...many('c', 10))
+  expect(shape(queue)).toBe('a:64 b:1 c:10')
+  queue.add(operation('d'))
+  expect(shape(queue)).toBe('a:64 d:1')
+  expect(shape(queue)).toBe('a:72')
+  expect(shape(queue)).toBe('')
+  expect(queue.size).toBe(0)
+})
+
+test('the rest of a cell has its turn after all others', () => {
+  const queue = queueOf(...Array.from({ length: 5 }, (_, i) => many(`c${i}`, 65)).flat())
+  expect(shape(queue)).toBe('c0:64 c1:64 c2:64 c3:64')
+  expect(shape(queue)).toBe('c4:64 c0:1 c1:1 c2:1 c3:1')
+  expect(shape(queue)).toBe('c4:1')
+})
+
+test('a batch holds large operations only up to a bound, and one of any size', () => {
+  const queue = queueOf(...many('a', 10, { bytes: 6_000_000 }), operation('b', { bytes: 20_000_000 }))
+  expect(shape(queue)).toBe('a:3')
+  expect(shape(queue)).toBe('b:1')
+  expect(shape(queue)).toBe('a:3')
+})
+
+test('a cell, a host and their memory have bounds, and whoever is refused is told when to try again (invariant 13)', () => {
+  const queue = new OperationQueue({ operationsMax: 3, operationsPerCellMax: 2, bytesMax: 10 })
+  queue.add(operation('a'))
+  queue.add(operation('a'))
+  expect(codeOf(() => queue.add(operation('a')))).toBe('busy')
+  expect(codeOf(() => queue.add(operation('b', { bytes: 9 })))).toBe('busy')
+  queue.add(operation('b'))
+  expect(() => queue.add(operation('c'))).toThrow(
+    expect.objectContaining({ code: 'busy', details: { retryAfterMs: 1_000 } }),
+  )
+  queue.takeBatch(NOW)
+  queue.add(operation('a', { bytes: 10 }))
+})
+
+test('what was put back comes first, within the order that it had; no bound holds for it', () => {
+  const queue = new OperationQueue({ operationsMax: 2, operationsPerCellMax: 2, bytesMax: 10 })
+  const [first, second, third] = [operation('a'), operation('a'), operation('a')]
+  queue.add(third)
+  queue.putBack([first, second, operation('b'), operation('b', { isSettled: true })])
+  const [ofA, ofB] = queue.takeBatch(NOW)
+  expect(ofA).toEqual([first, second, third])
+  expect(ofB).toHaveLength(1)
+  expect(queue.size).toBe(0)
+})
+
+test('what has waited for too long is refused, wherever it stands, and what is settled takes no room', () => {
+  const queue = new OperationQueue({ operationsMax: 4, operationsPerCellMax: 4, bytesMax: 10 })
+  const waiting = [
+    operation('a', { notAfter: 500 }),
+    operation('a', { notAfter: 10 }),
+    operation('a', { notAfter: 500 }),
+    operation('b', { isSettled: true }),
+  ]
+  for (const each of waiting) queue.add(each)
+  queue.expire(10)
+  expect(waiting.map(({ error }) => (error as CellError | undefined)?.code)).toEqual([
+    undefined,
+    'busy',
+    undefined,
+    undefined,
+  ])
+  expect(queue.size).toBe(2)
+  expect(queue.takeBatch(499)).toEqual([[waiting[0], waiting[2]]])
+})
+
+test('a batch begins nothing that is too late', () => {
+  const late = operation('a', { notAfter: 10 })
+  const queue = queueOf(late, operation('a'))
+  expect(queue.takeBatch(10)).toHaveLength(1)
+  expect(late.error).toBeInstanceOf(CellError)
+})
+
+test('what is under suspicion goes alone, in its turn, and holds up nobody for good', () => {
+  const queue = queueOf(operation('a'), operation('b', { crashes: 1 }), operation('b'), operation('c'))
+  expect(shape(queue)).toBe('a:1 c:1')
+  queue.add(operation('a'))
+  expect(shape(queue)).toBe('b:1')
+  expect(shape(queue)).toBe('a:1 b:1')
+})
+
+test('what waits for one cell can be taken out', () => {
+  const queue = queueOf(operation('a'), operation('b'), operation('a'))
+  expect(queue.takeCell('a')).toHaveLength(2)
+  expect(queue.takeCell('a')).toEqual([])
+  expect(queue.hasOtherThan('b')).toBe(false)
+  expect(queue.hasOtherThan('a')).toBe(true)
+  expect(queue.takeAll()).toHaveLength(1)
+})

@@ -1,0 +1,217 @@
+import { describe, expect, test } from 'vitest'
+import { A, APART_MS, B, HOLD_MS, ScriptedHosts } from '../../support/workers/scripted-workers.ts'
+
+describe('batches', () => {
+  test('what comes in one turn of the event loop makes one; what comes meanwhile makes the next', async () => {
+    const node = await ScriptedHosts.started()
+    node.put(A, 'a')
+    node.put(B, 'b')
+    await node.settle()
+    const host = node.busy
+    node.put(A, 'c')
+    await node.settle()
+    expect(host.batches).toHaveLength(1)
+    expect(host.given).toEqual(['a', 'b'])
+    host.answer({ 0: 1, 1: 2 })
+    host.say({ type: 'done' })
+    expect(host.given).toEqual(['c'])
+  })
+
+  test('what nobody waits for any more is not sent', async () => {
+    const node = await ScriptedHosts.started()
+    node.put(A, 'a')
+    await node.settle()
+    node.put(A, 'abandoned').abandon()
+    node.put(A, 'b')
+    node.busy.say({ type: 'done' })
+    expect(node.busy.given).toEqual(['b'])
+  })
+})
+
+/** Cell A has held up cell B, and is in a host of its own. */
+async function withCellApart() {
+  const node = await ScriptedHosts.started()
+  const slow = node.sql(A, 'slow')
+  node.sql(B, 'neighbour')
+  await node.settle()
+  const ended = node.busy
+  ended.say({ type: 'started', index: 0 })
+  await node.pass(HOLD_MS + 20)
+  await node.end(ended)
+  const [home, apart] = node.asked
+  if (home === undefined || apart === undefined) throw new Error('There are not two hosts at work')
+  home.answer({ 0: 'neighbour' })
+  home.say({ type: 'done' })
+  return { node, slow, home, apart }
+}
+
+describe('a cell apart', () => {
+  test('has the host that is started for it, and the one that was ready goes to the many', async () => {
+    const { node, home, apart } = await withCellApart()
+    expect([home.given, apart.given]).toEqual([['neighbour'], ['slow']])
+    expect(node.all.indexOf(home)).toBeLessThan(node.all.indexOf(apart))
+  })
+
+  test('is not ended for holding up others: there are none', async () => {
+    const { node, slow, apart } = await withCellApart()
+    apart.say({ type: 'started', index: 0 })
+    node.sql(A, 'second')
+    node.sql(B, 'neighbour')
+    await node.pass(10 * HOLD_MS)
+    expect(apart.isKilled).toBe(false)
+    apart.answer({ 0: 'slow' })
+    expect(slow.answer).toBe('slow')
+  })
+
+  test('goes home after a while without an offence, once its host has closed it; what comes meanwhile waits (invariant 2)', async () => {
+    const { node, home, apart } = await withCellApart()
+    apart.answer({ 0: 'slow' })
+    apart.say({ type: 'done' })
+    await node.pass(APART_MS - 1_000)
+    expect(apart.isStopped).toBe(false)
+    await node.pass(2_000)
+    expect(apart.isStopped).toBe(true)
+    node.put(A, 'waits')
+    const task = node.hosts.runTask({ task: 'collect', cellId: A })
+    await node.settle()
+    expect(home.given).toEqual(['neighbour'])
+    expect(apart.tasks).toEqual([])
+    await node.end(apart)
+    expect(home.given).toEqual(['waits'])
+    home.reply('collect', undefined)
+    await task
+  })
+
+  test('whose host does not close it in time loses that host, and goes home', async () => {
+    const { node, home, apart } = await withCellApart()
+    apart.answer({ 0: 'slow' })
+    apart.say({ type: 'done' })
+    await node.pass(APART_MS + 1_000)
+    expect(apart.isStopped).toBe(true)
+    node.clock.advance(30_000)
+    expect(apart.isKilled).toBe(true)
+    node.put(A, 'waits')
+    await node.end(apart)
+    expect(home.given).toEqual(['waits'])
+  })
+
+  test('waits where too many are; it goes on when one of them is idle', async () => {
+    const node = await ScriptedHosts.started()
+    const cells = ['1', '2', '3'].map((digit) => A.replaceAll('a', digit))
+    const waiting = cells.map((cellId) => node.sql(cellId, `slow ${cellId[0]}`))
+    node.sql(B, 'neighbour')
+    await node.settle()
+    for (let offence = 0; offence < 3; offence++) {
+      const host = node.asked.find(({ given }) => given.includes('neighbour'))
+      host?.say({ type: 'started', index: 0 })
+      await node.pass(HOLD_MS + 20)
+      await node.end(host as never)
+    }
+    const given = () => node.asked.map((host) => host.given)
+    expect(given()).toEqual([['slow 1'], ['slow 2'], ['neighbour']])
+    const first = node.asked[0]
+    first?.answer({ 0: 'slow 1' })
+    first?.say({ type: 'done' })
+    await node.pass(200)
+    await node.end(first as never)
+    await node.pass(200)
+    expect(given()).toContainEqual(['slow 3'])
+    expect(waiting[2]?.error).toBeUndefined()
+  })
+})
+
+describe('tasks', () => {
+  test('are run again where their host is ended for somebody else', async () => {
+    const node = await ScriptedHosts.started()
+    const task = node.hosts.runTask({ task: 'backup', cellId: A, kind: 'snapshot' })
+    await node.settle()
+    await node.end(node.busy)
+    node.busy.reply('backup', { version: 'v' } as never)
+    expect(await task).toEqual({ version: 'v' })
+  })
+
+  test('are not run again where it is known what they have come to', async () => {
+    const node = await ScriptedHosts.started()
+    const restore = { task: 'restore', cellId: A, version: undefined, accountId: undefined } as const
+    const task = node.hosts.runTask(restore, {}, () => ({ version: 'v' }) as never)
+    await node.settle()
+    await node.end(node.busy)
+    expect(await task).toEqual({ version: 'v' })
+    expect(node.all.at(-1)?.tasks).toEqual([])
+  })
+
+  test('are given up in the end, with a word on when to try again', async () => {
+    const node = await ScriptedHosts.started()
+    const task = node.hosts.runTask({ task: 'collect', cellId: A })
+    const failed = expect(task).rejects.toMatchObject({ code: 'busy', details: { retryAfterMs: 1_000 } })
+    for (let end = 0; end < 5; end++) {
+      await node.settle()
+      await node.end(node.busy)
+    }
+    await failed
+  })
+
+  test('that wait for a host end with their signal', async () => {
+    const node = await ScriptedHosts.started()
+    node.startsAtOnce = false
+    for (const host of node.all) await node.end(host)
+    const abort = new AbortController()
+    const task = node.hosts.runTask({ task: 'collect', cellId: A }, { signal: abort.signal })
+    await node.settle()
+    abort.abort(new Error('gone'))
+    await expect(task).rejects.toThrow('gone')
+  })
+})
+
+describe('processes', () => {
+  test('that the system refuses for a while are asked for again, and the node lives on', async () => {
+    const node = await ScriptedHosts.started()
+    node.refusal = new Error('EAGAIN')
+    for (const host of node.all) await node.end(host)
+    const waits = node.put(A, 'waits')
+    await node.pass(1_000)
+    node.refusal = undefined
+    await node.pass(5_000)
+    node.busy.answer({ 0: 'done' })
+    expect(waits.answer).toBe('done')
+  })
+
+  test('that can not be started at all end the start', async () => {
+    const node = new ScriptedHosts()
+    node.refusal = new Error('EAGAIN')
+    const started = expect(node.hosts.start()).rejects.toMatchObject({ code: 'internal' })
+    await node.pass(10_000)
+    await started
+  })
+
+  test('that end before anybody has used them are replaced less and less often', async () => {
+    const node = await ScriptedHosts.started()
+    for (let second = 0; second < 60; second++) {
+      for (const host of node.all.filter(({ batches, tasks }) => batches.length + tasks.length === 0))
+        if (host !== node.all[0]) host.end()
+      await node.pass(1_000)
+    }
+    expect(node.all.length).toBeLessThan(25)
+  })
+})
+
+test('a stop lets what runs finish, refuses what waits, and leaves no process', async () => {
+  const node = await ScriptedHosts.started()
+  const running = node.put(A, 'running')
+  await node.settle()
+  const waits = node.put(A, 'waits')
+  const host = node.busy
+  const stopped = node.hosts.stop(10_000)
+  host.answer({ 0: 'done' })
+  host.say({ type: 'done' })
+  expect(host.given).toEqual(['running'])
+  for (const each of node.all) expect(each.isStopped || each.isKilled).toBe(true)
+  for (const each of node.all) each.end()
+  await stopped
+  expect(running.answer).toBe('done')
+  expect(waits.error).toMatchObject({ code: 'shutting_down' })
+  const late = node.hosts.runTask({ task: 'collect', cellId: A })
+  node.clock.advance(60_000)
+  expect(node.all.filter(({ isKilled, isStopped }) => !isKilled && !isStopped)).toEqual([])
+  void late.catch(() => {})
+})

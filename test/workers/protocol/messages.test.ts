@@ -1,0 +1,59 @@
+import { expect, test } from 'vitest'
+import { fitsJson } from '../../../src/workers/protocol/json-fitness.ts'
+import { encodeFrame, FrameReader } from '../../../src/workers/protocol/messages.ts'
+import { seededRandom } from '../../support/seed.ts'
+
+const MESSAGES: unknown[] = [
+  { type: 'done' },
+  { n: 2n ** 63n, blob: new Uint8Array([0, 1, 255]), nothing: undefined, null: null, date: 1.5 },
+  { text: 'é🂡\u0000', long: 'x'.repeat(200_000), list: [1, [2, { three: 3 }]] },
+  '',
+  [-0, 0, Number.NaN, Number.POSITIVE_INFINITY, 1e300, 2 ** 53],
+  [undefined, null],
+  { half: '\ud800', list: [{ key: '\u2028', n: -1 }] },
+  JSON.parse('{"__proto__": 1, "toJSON": "a string"}'),
+  { blobs: [new Uint8Array(0), new Uint8Array(100_000).fill(7)] },
+]
+
+test('messages arrive as they were, however the stream of bytes is cut', () => {
+  const random = seededRandom('frames')
+  const stream = Buffer.concat(MESSAGES.map(encodeFrame))
+  for (let round = 0; round < 20; round++) {
+    const arrived: unknown[] = []
+    const reader = new FrameReader((message) => arrived.push(message))
+    const longest = random.pick([1, 3, 5, 1_000, 100_000])
+    for (let at = 0; at < stream.length; ) {
+      const length = longest === 1 && at > 2_000 ? stream.length : 1 + random.below(longest)
+      reader.push(stream.subarray(at, at + length))
+      at += length
+    }
+    expect(arrived).toEqual(MESSAGES)
+  }
+})
+
+test.each([
+  [0, true],
+  [-0, false],
+  [Number.NaN, false],
+  [1n, false],
+  [undefined, false],
+  [{ a: undefined, b: [true, null, ''] }, true],
+  [[undefined], false],
+  [new Date(0), false],
+  [new Map(), false],
+  [new Uint8Array(1), false],
+  [{ deep: [{ down: new Uint8Array(1) }] }, false],
+  // biome-ignore lint/suspicious/noSparseArray: an empty place is what this is about
+  [[1, , 2], false],
+])('%o goes as JSON only if it comes out of it as it was: %s', (value, isExact) => {
+  expect(fitsJson(value)).toBe(isExact)
+})
+
+test.each<[what: string, message: unknown, bytes: number]>([
+  ['a long text', '\u0001'.repeat(1_000_000), 1_000_000],
+  ['many texts', Array.from({ length: 10_000 }, () => '\u0001'.repeat(100)), 1_000_000],
+  ['a long name', { ['\u0001'.repeat(1_000_000)]: 1 }, 1_000_000],
+  ['many numbers', Array.from({ length: 100_000 }, () => -1e-300 / 7), 800_000],
+])('a frame takes little more than what is in it: %s (invariant 13)', (_what, message, bytes) => {
+  expect(encodeFrame(message).length).toBeLessThan(1.2 * bytes)
+})

@@ -1,0 +1,86 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { newCellId } from '../../../src/base/store-paths.ts'
+import { Checkpoints } from '../../../src/engine/checkpoints.ts'
+import { KvStatements } from '../../../src/kv/statements.ts'
+import type { CellOperation } from '../../../src/service/operations.ts'
+import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+import { BatchHost } from '../../support/workers/batch-worker.ts'
+
+const MIB = 1_048_576
+
+/** A host with one cell, and what it has written of the batches that it was given. */
+function openHost() {
+  const host = new BatchHost(path.join(tempDirectory('cellstore-batch'), 'host'))
+  const cellId = newCellId()
+  host.cells.files.write(cellId)
+  const written: BatchMessage[] = []
+  host.onWrite = (messages) => written.push(...messages)
+  const run = (operations: CellOperation[]) =>
+    host.run([operations.map((operation) => ({ cellId, operation }))])
+  return { host, cellId, written, run }
+}
+
+test('what look-ups have found leaves in parts of a few MiB, however many are in one batch (invariant 13)', async () => {
+  const { host, cellId, written, run } = openHost()
+  const value = '\u0001'.repeat(MIB)
+  host.cells.handle(cellId).kv.put('large', value)
+  await run(Array.from({ length: 64 }, () => ({ op: 'kv.get', key: 'large' })))
+  const parts = written.filter((message) => message.type === 'results').map(({ outcomes }) => outcomes)
+  expect(Math.max(...parts.map(({ length }) => length))).toBeLessThanOrEqual(2)
+  expect(parts.flat().map(([index]) => index)).toEqual(Array.from({ length: 64 }, (_, i) => i))
+  expect(parts.flat().every(([, found]) => (found as { value: string }).value === value)).toBe(true)
+})
+
+test('a statement that has ended is not running any more, for the node, when the cell has to see to its log before a change', async () => {
+  const { written, run } = openHost()
+  const heard: (string | undefined)[] = []
+  vi.spyOn(Checkpoints.prototype, 'assertRoom').mockImplementationOnce(() => {
+    heard.push(written.at(-1)?.type)
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  await run([
+    { op: 'sql', sql: 'SELECT 1' },
+    { op: 'kv.put', key: 'a', value: 'b' },
+  ])
+  expect(heard).toEqual(['results'])
+})
+
+test('a cell whose change is on disk is answered, however long the fsync of its neighbour takes (invariant 13)', async () => {
+  const { host, cellId, written } = openHost()
+  const other = newCellId()
+  host.cells.files.write(other)
+  const ends: (() => void)[] = []
+  const hold = (_descriptor: number, callback: fs.NoParamCallback) => void ends.push(() => callback(null))
+  vi.spyOn(fs, 'fsync').mockImplementation(hold as typeof fs.fsync)
+  onTestFinished(() => void vi.restoreAllMocks())
+  const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
+  const running = host.run([[{ cellId, operation }], [{ cellId: other, operation }]])
+  const committed = () => written.filter(({ type }) => type === 'committed').length
+  expect([ends.length, committed()]).toEqual([2, 0])
+  ends[0]?.()
+  await expect.poll(committed).toBe(1)
+  ends[1]?.()
+  await running
+  expect([committed(), written.at(-1)?.type]).toEqual([2, 'done'])
+})
+
+test('a look-up that gets no memory, with which SQLite ends the transaction, fails alone (invariant 8)', async () => {
+  const { host, cellId, written, run } = openHost()
+  host.cells.handle(cellId).kv.put('a', 'found')
+  const database = host.cells.pool.open(cellId)
+  const { getEntry } = KvStatements.of(database)
+  const get = getEntry.get.bind(getEntry)
+  vi.spyOn(getEntry, 'get').mockImplementation((key, now) => {
+    if (key !== 'no memory') return get(key, now)
+    database.exec('ROLLBACK')
+    throw Object.assign(new Error('out of memory'), { name: 'SqliteError', code: 'SQLITE_NOMEM' })
+  })
+  await run(['a', 'no memory', 'a', 'a'].map((key) => ({ op: 'kv.get', key })))
+  const outcomes = written.flatMap((message) => (message.type === 'results' ? message.outcomes : []))
+  const told = outcomes.map(([, found, error]) => error?.code ?? (found as { value: string }).value)
+  expect(told).toEqual(['found', 'result_memory_exceeded', 'found', 'found'])
+  expect([database.inTransaction, database.busy]).toEqual([false, false])
+})

@@ -1,0 +1,28 @@
+import { expect, test } from 'vitest'
+import { CellError } from '../../../src/errors.ts'
+import type { FromHost } from '../../../src/workers/protocol/protocol.ts'
+import type { HostCells } from '../../../src/workers/worker/worker-cells.ts'
+import { HostTasks } from '../../../src/workers/worker/worker-tasks.ts'
+import { openTestDatabase } from '../../support/open-test-database.ts'
+
+/** Tasks over a cell that there is, or one that can't be opened. */
+function tasksOver(open: () => unknown) {
+  const sent: FromHost[] = []
+  const local = { files: { exists: () => true }, pool: { open } }
+  return { sent, tasks: new HostTasks({ local } as unknown as HostCells, (message) => sent.push(message)) }
+}
+
+test('what the last transaction was is answered before anything that comes after the question is done (invariant 8)', () => {
+  const database = openTestDatabase()
+  const { sent, tasks } = tasksOver(() => database)
+  tasks.run(1, { task: 'last-transaction', cellId: 'c' })
+  expect(sent).toEqual([{ type: 'reply', id: 1, value: undefined, error: undefined }])
+})
+
+test('that it can not be known is answered as soon', () => {
+  const { sent, tasks } = tasksOver(() => {
+    throw new CellError('cell_quarantined', 'The disk has failed.')
+  })
+  tasks.run(2, { task: 'last-transaction', cellId: 'c' })
+  expect(sent).toMatchObject([{ type: 'reply', id: 2, error: { code: 'cell_quarantined' } }])
+})
