@@ -29,7 +29,7 @@ try {
   const snapshot = await snapshots()
   await incrementals(snapshot.seconds)
   await restores(snapshot.result)
-  await writersBeside()
+  await writersDuring()
 } finally {
   await store.close()
   fs.rmSync(directory, { recursive: true, force: true })
@@ -169,7 +169,7 @@ async function restores({ version }: BackupResult): Promise<void> {
 }
 
 /** The time of one durable put, as a caller sees it, with and without a snapshot under way. */
-async function writersBeside(): Promise<void> {
+async function writersDuring(): Promise<void> {
   const idle = await putTimes(async () => {
     for (let turn = 0; turn < 600; turn++) await turnOfTheLoop()
   })

@@ -6,18 +6,18 @@ import { HEAD, median, report, sideBySide } from './side-by-side.ts'
 
 /**
  * GET and durable PUT of entries over HTTP, through the built `cellstore serve` with its key checked, next to a bare
- * node:http + better-sqlite3 server with the same group commit; and, where the build has hosts, hosted next to in-process.
+ * node:http + better-sqlite3 server with the same group commit; and, where the build has workers, with workers next to in-process.
  */
 const CONNECTIONS = 32
 const KEYS = 1_000
 const CELLS = 1_000
 const ROUNDS = Number(process.env['CELLSTORE_BENCH_ROUNDS'] ?? 5)
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_ROUND_MS'] ?? 2_000)
-const HOSTS_FLAG = '--hosts'
+const WORKERS_FLAG = '--workers'
 
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-http-'))
 const client = new Client()
-const hasHosts = knowsFlag(HOSTS_FLAG)
+const hasWorkers = knowsFlag(WORKERS_FLAG)
 const running: Served[] = []
 
 /** Someone who can be asked for entries, under paths of their own. */
@@ -109,11 +109,11 @@ try {
   console.log(`${CONNECTIONS} connections; in brackets the server's processor time a request\n\n${HEAD}`)
   await compare('HTTP GET', 'GET', [served, baseline], { aim: 0.8, of: 'bare node:http + better-sqlite3' })
   await compare('HTTP PUT, durable', 'PUT', [served, baseline], { aim: 0.7, of: 'the same' })
-  if (hasHosts) {
-    const inProcess = await cellstore('in-process', HOSTS_FLAG, '0')
+  if (hasWorkers) {
+    const inProcess = await cellstore('in-process', WORKERS_FLAG, '0')
     await rate('PUT', inProcess)
-    await compare('GET, hosted', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })
-    await compare('PUT, hosted', 'PUT', [served, inProcess], { aim: 0.9, of: 'in process' })
+    await compare('GET, with workers', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })
+    await compare('PUT, with workers', 'PUT', [served, inProcess], { aim: 0.9, of: 'in process' })
   }
   const many = await manyCells(served)
   await compare(`PUT, ${CELLS} cells in turn`, 'PUT', [many, served], { aim: 0.5, of: 'one cell' })

@@ -13,7 +13,7 @@ const ROUNDS = 3
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 10) * 1_000
 const OFFENDERS = 4
 const PAUSE_MS = 5
-const HOST_MEMORY_MIB = 512
+const WORKER_MEMORY_MIB = 512
 /** The abuse's answer when a round is over. */
 const GONE = { status: 0, code: 'hung up' }
 
@@ -29,12 +29,12 @@ const BOMBS = [
 ]
 
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-neighbours-'))
-const server = await startCellstore(directory, ['--host-memory', String(HOST_MEMORY_MIB)])
+const server = await startCellstore(directory, ['--worker-memory', String(WORKER_MEMORY_MIB)])
 try {
   const neighbour = await newCell(server)
-  const offenders: string[] = []
-  for (let i = 0; i < OFFENDERS; i++) offenders.push(await newCell(server))
-  for (const cell of offenders) await ask(server, `/${cell}/sql`, { sql: 'CREATE TABLE t (x)' })
+  const backoff: string[] = []
+  for (let i = 0; i < OFFENDERS; i++) backoff.push(await newCell(server))
+  for (const cell of backoff) await ask(server, `/${cell}/sql`, { sql: 'CREATE TABLE t (x)' })
   await measure(server, neighbour, 1_000)
   const alone: number[] = []
   const beside: number[] = []
@@ -44,9 +44,9 @@ try {
     alone.push(await measure(server, neighbour, ROUND_MS))
     const stop = new AbortController()
     const watch = setInterval(() => {
-      largestRss = Math.max(largestRss, ...hostsOf(server).map(residentMib))
+      largestRss = Math.max(largestRss, ...workersOf(server).map(residentMib))
     }, 50)
-    const abuse = offenders.map((cell, i) => offend(server, cell, i, stop.signal, answers))
+    const abuse = backoff.map((cell, i) => offend(server, cell, i, stop.signal, answers))
     beside.push(await measure(server, neighbour, ROUND_MS))
     stop.abort()
     await Promise.all(abuse)
@@ -63,12 +63,12 @@ try {
     met: ratio >= 0.5,
   })
   report({
-    what: 'largest memory of a host',
+    what: 'largest memory of a worker',
     ours: `${Math.round(largestRss)} MiB`,
-    theirs: `${HOST_MEMORY_MIB} MiB`,
-    ratio: HOST_MEMORY_MIB / largestRss,
-    aim: '≤ --host-memory',
-    met: largestRss <= HOST_MEMORY_MIB,
+    theirs: `${WORKER_MEMORY_MIB} MiB`,
+    ratio: WORKER_MEMORY_MIB / largestRss,
+    aim: '≤ --worker-memory',
+    met: largestRss <= WORKER_MEMORY_MIB,
   })
   console.log(`\nThe abuse was answered: ${JSON.stringify(Object.fromEntries([...answers].sort()))}`)
 } finally {
@@ -135,7 +135,7 @@ async function newCell({ port, key }: Served): Promise<string> {
   return ((await response.json()) as { id: string }).id
 }
 
-function hostsOf({ pid }: Served): number[] {
+function workersOf({ pid }: Served): number[] {
   return fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
 }
 

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { writeNewFile } from '../src/base/durable-files.ts'
 import { DEFAULT_LIMITS } from '../src/base/limits.ts'
 import { CellDatabase } from '../src/engine/cell-database.ts'
-import { HostSchema } from '../src/engine/reserved-schema.ts'
+import { ReservedSchema } from '../src/engine/reserved-schema.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
 /**
@@ -14,10 +14,10 @@ import { HEAD, median, report } from './side-by-side.ts'
 const CELLS = 32
 const ROUNDS = 41
 
-const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-log-sync-'))
+const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-wal-sync-'))
 const cells = Array.from({ length: CELLS }, (_, i) => {
   const file = path.join(directory, `${i}.db`)
-  writeNewFile(file, new HostSchema('CREATE TABLE t (a INTEGER PRIMARY KEY, b);').image())
+  writeNewFile(file, new ReservedSchema('CREATE TABLE t (a INTEGER PRIMARY KEY, b);').image())
   return new CellDatabase(file, {
     durability: 'full',
     sqlPolicy: 'trusted',

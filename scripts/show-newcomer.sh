@@ -101,7 +101,7 @@ start() {
   done
   cat "$folder/$1.out"
   address=$(sed -n 's/.* serves on \(http:[^ ]*\)$/\1/p' "$folder/$1.out")
-  # Its own pid comes first in that file, before its hosts'.
+  # Its own pid comes first in that file, before its workers'.
   node_pid=$(sed -n 's/^{"pid":\([0-9]*\).*/\1/p' "$CELLSTORE_DATA_DIR/owner.json")
 }
 

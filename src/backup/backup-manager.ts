@@ -19,7 +19,7 @@ import type {
   RestoreResult,
 } from './versions/backup-types.ts'
 import { checkVersion } from './versions/object-keys.ts'
-import { BackupCatalogue, type BackupInfo, listingOf } from './versions/version-index.ts'
+import { type BackupInfo, listingOf, VersionIndex } from './versions/version-index.ts'
 
 /** Of the catalog's own backups only the newest are kept, and what those rest on. */
 const CATALOG_KEEP = 3
@@ -30,7 +30,7 @@ const CATALOG_KEEP = 3
  */
 export class BackupManager {
   readonly #c: BackupComponents
-  readonly #catalogue: BackupCatalogue
+  readonly #index: VersionIndex
   readonly #trackers: ChangeTrackers
   readonly #queues: CellQueues
   readonly #runner: BackupRunner
@@ -42,13 +42,13 @@ export class BackupManager {
 
   /** @internal */
   constructor(components: BackupComponents) {
-    const { objectStore, storeId, subjects, progress, clock, onChange } = components
+    const { objectStore, storeId, cells, progress, clock, onChange } = components
     this.#c = components
-    this.#catalogue = new BackupCatalogue(objectStore, storeId)
-    this.#trackers = new ChangeTrackers(subjects, progress, clock, onChange)
+    this.#index = new VersionIndex(objectStore, storeId)
+    this.#trackers = new ChangeTrackers(cells, progress, clock, onChange)
     this.#queues = new CellQueues((cellId) => this.#releaseUnlessUsed(cellId))
-    this.#runner = new BackupRunner(components, this.#catalogue, this.#trackers, this.#abort.signal)
-    this.#restorer = new CellRestorer(components, this.#catalogue, this.#trackers)
+    this.#runner = new BackupRunner(components, this.#index, this.#trackers, this.#abort.signal)
+    this.#restorer = new CellRestorer(components, this.#index, this.#trackers)
   }
 
   /**
@@ -104,17 +104,17 @@ export class BackupManager {
     this.#restorer.checkRecord(cellId, options.accountId)
     const part = new BackupPage(cellId, options)
     const { signal } = options
-    const all = await this.#catalogue.versions(cellId, { signal })
+    const all = await this.#index.versions(cellId, { signal })
     await this.#restorer.checkManifests(cellId, all, options)
     const { page, nextCursor } = part.of(all)
-    return { backups: await this.#catalogue.describe(cellId, page, listingOf(all), { signal }), nextCursor }
+    return { backups: await this.#index.describe(cellId, page, listingOf(all), { signal }), nextCursor }
   }
 
   /** The newest backup, or undefined. One listing, and at most one read. */
   async latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     this.#assertCell(cellId)
-    const all = await this.#catalogue.versions(cellId, { signal })
-    const [info] = await this.#catalogue.describe(cellId, all.slice(0, 1), listingOf(all), { signal })
+    const all = await this.#index.versions(cellId, { signal })
+    const [info] = await this.#index.describe(cellId, all.slice(0, 1), listingOf(all), { signal })
     return info
   }
 
@@ -125,7 +125,7 @@ export class BackupManager {
    * @throws `no_backup` if there is none; as {@link restore}
    */
   async ensureLocal(cellId: string): Promise<void> {
-    if (this.#c.subjects.isLocal(cellId)) return
+    if (this.#c.cells.isLocal(cellId)) return
     this.#assertRunning()
     let recovery = this.#recoveries.get(cellId)
     if (recovery === undefined) {
@@ -163,7 +163,7 @@ export class BackupManager {
    * @internal
    */
   changed(): BackupProgress[] {
-    return this.#c.progress.changed().filter(({ cellId }) => this.#isThere(cellId))
+    return this.#c.progress.changed().filter(({ cellId }) => this.#exists(cellId))
   }
 
   /**
@@ -173,7 +173,7 @@ export class BackupManager {
    */
   changeOf(cellId: string): BackupProgress | undefined {
     const progress = this.#c.progress.find(cellId)
-    return (progress.dirty || progress.dirtySinceSnapshot) && this.#isThere(cellId) ? progress : undefined
+    return (progress.dirty || progress.dirtySinceSnapshot) && this.#exists(cellId) ? progress : undefined
   }
 
   /**
@@ -226,7 +226,7 @@ export class BackupManager {
     const result = await this.#inTurn(cellId, options.signal, (signal) =>
       this.#runner.run(identity, kind, this.#c.keep, { ...options, signal }),
     ).catch((error) => {
-      throw this.#isThere(cellId) ? error : cellNotFound()
+      throw this.#exists(cellId) ? error : cellNotFound()
     })
     await this.ensureCatalogStored(options.signal)
     return result
@@ -251,7 +251,7 @@ export class BackupManager {
   async #recover(cellId: string): Promise<void> {
     await this.#inTurn(cellId, undefined, async (signal) => {
       // A restore that was asked for may have come first.
-      if (this.#c.subjects.isLocal(cellId)) return
+      if (this.#c.cells.isLocal(cellId)) return
       await this.#restorer.run(cellId, { signal })
     }).catch((error) => {
       if (!isCellError(error, 'backup_not_found')) throw error
@@ -277,17 +277,17 @@ export class BackupManager {
   }
 
   #identityOf(cellId: string): CellIdentity {
-    const record = this.#c.subjects.record(cellId)
+    const record = this.#c.cells.record(cellId)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
     return identityOfCell(this.#c.storeId, record)
   }
 
-  #isThere(cellId: string): boolean {
-    return this.#c.subjects.record(cellId)?.deletedAt === null
+  #exists(cellId: string): boolean {
+    return this.#c.cells.record(cellId)?.deletedAt === null
   }
 
   #releaseUnlessUsed(cellId: string): void {
-    if (!this.#c.subjects.isOpen(cellId)) this.#trackers.release(cellId)
+    if (!this.#c.cells.isOpen(cellId)) this.#trackers.release(cellId)
   }
 
   /** The catalog is no cell to anybody, and neither is what is no id. */

@@ -3,11 +3,11 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import type { CallOptions, ObjectStore } from './object-store/object-store.ts'
-import { buildIncoming } from './restore/restore-build.ts'
+import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
-import { IncomingThreads } from './restore/restore-threads.ts'
+import { RestoreThreads } from './restore/restore-threads.ts'
 import { BACKUPS_PREFIX } from './versions/object-keys.ts'
-import { BackupCatalogue, listingOf } from './versions/version-index.ts'
+import { listingOf, VersionIndex } from './versions/version-index.ts'
 
 /**
  * Brings a lost catalog back from its newest backup: never an older one, which might know a key that was revoked since
@@ -36,8 +36,8 @@ async function recover(
   paths: CellPaths,
   options: CallOptions,
 ): Promise<boolean> {
-  const catalogue = new BackupCatalogue(store, storeId)
-  const versions = await catalogue.versions(storeId, options)
+  const index = new VersionIndex(store, storeId)
+  const versions = await index.versions(storeId, options)
   const [newest] = versions
   if (newest === undefined) {
     for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
@@ -49,10 +49,10 @@ async function recover(
     }
     return false
   }
-  const manifest = await catalogue.manifest(newest.version, storeId, listingOf(versions), options)
-  const threads = new IncomingThreads(systemClock)
+  const manifest = await index.manifest(newest.version, storeId, listingOf(versions), options)
+  const threads = new RestoreThreads(systemClock)
   try {
-    await buildIncoming(store, manifest, { storeId, cellId: storeId }, paths, threads, options)
+    await buildDatabase(store, manifest, { storeId, cellId: storeId }, paths, threads, options)
   } finally {
     await threads.close()
   }

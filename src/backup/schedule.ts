@@ -58,7 +58,7 @@ export class BackupSchedule {
   }
 
   /** Plans all that has changed since its backup, and starts what is due. */
-  look(): void {
+  reschedule(): void {
     if (!this.enabled || this.#abort.signal.aborted) return
     for (const progress of this.#backups.changed()) this.#plan(progress)
     this.#startDue()

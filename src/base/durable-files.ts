@@ -11,7 +11,7 @@ export const FILE_MODE = 0o600
  *
  * @throws the file system's error
  */
-export function isThere(file: string): boolean {
+export function exists(file: string): boolean {
   return fs.statSync(file, { throwIfNoEntry: false }) !== undefined
 }
 
@@ -31,7 +31,7 @@ export function fsyncDirectory(directory: string): void {
  * @returns the topmost one that it made, or undefined if all were there
  */
 export function makeDirectory(directory: string): string | undefined {
-  if (isThere(directory)) return undefined
+  if (exists(directory)) return undefined
   const made = makeDirectory(path.dirname(directory))
   try {
     fs.mkdirSync(directory, { mode: DIRECTORY_MODE })

@@ -2,7 +2,7 @@
  * Keeps entries that were used lately, up to a bound, so that ad-hoc SQL texts can't grow a cell's memory. Two
  * generations: a hit in the young one moves nothing, and what was not used while a generation filled up is dropped whole.
  */
-export class StatementCache<T> {
+export class LruCache<T> {
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   readonly #generationMax: number

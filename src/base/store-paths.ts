@@ -33,9 +33,9 @@ export class StorePaths {
     return path.join(this.root, 'lock.db')
   }
 
-  /** Locked by the processes that hold cells open for the owner: see hosts-lock.ts. */
-  get hosts(): string {
-    return path.join(this.root, 'hosts.db')
+  /** Locked by the processes that hold cells open for the owner: see workers-lock.ts. */
+  get workers(): string {
+    return path.join(this.root, 'workers.db')
   }
 
   get owner(): string {
@@ -52,7 +52,7 @@ export class StorePaths {
     return path.join(this.root, 'spool')
   }
 
-  /** The same of one host, so that it can be emptied when that has ended. */
+  /** The same of one worker, so that it can be emptied when that has ended. */
   spoolOf(pid: number): string {
     return path.join(this.spool, String(pid))
   }
@@ -101,11 +101,11 @@ export class CellPaths {
   }
 
   /** A restored database before the switch. */
-  get incoming(): string {
+  get restoreTarget(): string {
     return path.join(this.directory, 'incoming.db')
   }
 
-  /** There while a switch to `incoming` is decided and not yet finished. */
+  /** There while a switch to `restoreTarget` is decided and not yet finished. */
   get restoreIntent(): string {
     return path.join(this.directory, 'restore-intent')
   }

@@ -1,4 +1,4 @@
-import { StatementCache } from '../base/lru-cache.ts'
+import { LruCache } from '../base/lru-cache.ts'
 import type { Catalog } from './catalog.ts'
 
 /**
@@ -8,13 +8,13 @@ import type { Catalog } from './catalog.ts'
  */
 export class CatalogCache<T extends object> {
   readonly #catalog: Catalog
-  readonly #entries: StatementCache<Readonly<T>>
+  readonly #entries: LruCache<Readonly<T>>
   #version = 0
 
   /** @param max how many entries are kept; those that were not used lately go first */
   constructor(catalog: Catalog, max: number) {
     this.#catalog = catalog
-    this.#entries = new StatementCache(max)
+    this.#entries = new LruCache(max)
   }
 
   /**

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { isThere, replaceFile, writeNewFile } from '../base/durable-files.ts'
+import { exists, replaceFile, writeNewFile } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type Connection, databaseImage, openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
@@ -15,7 +15,7 @@ export interface Owner extends ProcessIdentity {
   /** Unix socket of the running node, if it serves one. */
   socket: string | null
   /** Processes that hold cells open for the owner; a later owner ends those that have outlived it. */
-  hosts: readonly ProcessIdentity[]
+  workers: readonly ProcessIdentity[]
 }
 
 /**
@@ -26,21 +26,21 @@ export class DirectoryLock {
   readonly #connection: Connection
   readonly #paths: StorePaths
   /** What an earlier owner had on record. */
-  readonly leftHosts: readonly ProcessIdentity[]
+  readonly leftWorkers: readonly ProcessIdentity[]
   #owner: Owner
 
   private constructor(connection: Connection, paths: StorePaths) {
     this.#connection = connection
     this.#paths = paths
     // Until they have ended, those of the owner before stay on record.
-    this.leftHosts = readOwner(paths)?.hosts ?? []
-    this.#owner = { ...processIdentity(process.pid), socket: null, hosts: this.leftHosts }
+    this.leftWorkers = readOwner(paths)?.workers ?? []
+    this.#owner = { ...processIdentity(process.pid), socket: null, workers: this.leftWorkers }
     this.#publish()
   }
 
   /** @throws `store_locked`, with the owner's pid */
   static acquire(paths: StorePaths): DirectoryLock {
-    if (!isThere(paths.lock)) writeLockFile(paths.lock)
+    if (!exists(paths.lock)) writeLockFile(paths.lock)
     const before = identityOf(paths.lock)
     let connection: Connection | undefined
     try {
@@ -61,9 +61,9 @@ export class DirectoryLock {
     this.#publish()
   }
 
-  /** Puts the hosts on record: to be done before they open anything. */
-  publishHosts(hosts: readonly ProcessIdentity[]): void {
-    this.#owner = { ...this.#owner, hosts }
+  /** Puts the workers on record: to be done before they open anything. */
+  publishWorkers(workers: readonly ProcessIdentity[]): void {
+    this.#owner = { ...this.#owner, workers }
     this.#publish()
   }
 

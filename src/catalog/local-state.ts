@@ -1,6 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
-import { FILE_MODE, isThere } from '../base/durable-files.ts'
+import { exists, FILE_MODE } from '../base/durable-files.ts'
 import { type Connection, openConnection, type Statement } from '../engine/sqlite.ts'
 import { isDamage, isSqliteError } from '../engine/sqlite-errors.ts'
 
@@ -117,10 +117,10 @@ function replace(path: string): Connection {
 }
 
 function openConfigured(path: string): Connection {
-  if (!isThere(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
+  if (!exists(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
   const connection = openConnection(path)
   try {
-    // Hosts write here too, each for microseconds.
+    // WorkerPool write here too, each for microseconds.
     connection.pragma(`busy_timeout = ${BUSY_MS_MAX}`)
     connection.pragma('journal_mode = WAL')
     connection.pragma('synchronous = NORMAL')

@@ -1,27 +1,27 @@
 import type { Clock } from '../base/clock.ts'
-import { isThere } from '../base/durable-files.ts'
+import { exists } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 import { isBusy, type ProcessIdentity, processStartTime, writeLockFile } from './directory-lock.ts'
 
 /**
- * Whether hosts of an earlier owner are still there: a host inside a native statement notices the end of its node only
- * when that is over, and until then could commit (invariant 2). Each host holds a shared lock on `hosts.db`, which the
+ * Whether workers of an earlier owner are still there: a worker inside a native statement notices the end of its node only
+ * when that is over, and until then could commit (invariant 2). Each worker holds a shared lock on `workers.db`, which the
  * kernel drops when it ends, however it ends; a new owner needs it exclusively, once, before it opens anything.
  */
 
 const WAIT_MS_MAX = 10_000
 const LOOK_EVERY_MS = 10
 
-/** Called by the owner before its first host. */
-export function prepareHosts(paths: StorePaths): void {
-  if (!isThere(paths.hosts)) writeLockFile(paths.hosts)
+/** Called by the owner before its first worker. */
+export function prepareWorkers(paths: StorePaths): void {
+  if (!exists(paths.workers)) writeLockFile(paths.workers)
 }
 
-/** Called in a host; holds for as long as the process lives. */
-export function joinHosts(paths: StorePaths): void {
-  const connection = openConnection(paths.hosts)
+/** Called in a worker; holds for as long as the process lives. */
+export function joinWorkers(paths: StorePaths): void {
+  const connection = openConnection(paths.workers)
   connection.exec('BEGIN')
   connection.prepare('SELECT count(*) FROM sqlite_schema').get()
   held.push(connection)
@@ -31,20 +31,20 @@ export function joinHosts(paths: StorePaths): void {
 const held: unknown[] = []
 
 /**
- * Ends the hosts that an earlier owner has left, and waits until none is there.
+ * Ends the workers that an earlier owner has left, and waits until none is there.
  *
  * @param left those that it had on record
  * @throws `store_locked` if one does not end
  */
-export async function endLeftHosts(
+export async function endLeftWorkers(
   paths: StorePaths,
   left: readonly ProcessIdentity[],
   clock: Clock,
 ): Promise<void> {
-  // A store that never had hosts has none left.
-  if (!isThere(paths.hosts)) return
+  // A store that never had workers has none left.
+  if (!exists(paths.workers)) return
   for (const identity of left) end(identity)
-  const connection = openConnection(paths.hosts)
+  const connection = openConnection(paths.workers)
   const deadline = clock.monotonic() + WAIT_MS_MAX
   try {
     for (;;) {

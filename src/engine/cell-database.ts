@@ -2,9 +2,9 @@ import { CellError } from '../errors.ts'
 import { configure } from './cell-pragmas.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
 import { type CheckpointHold, Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
-import { closeAsItIs } from './close-without-checkpoint.ts'
+import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
-import { HeadRoom } from './delete-reserve.ts'
+import { DeleteReserve } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -59,7 +59,7 @@ export class CellDatabase {
   readonly #group: GroupCommit
   readonly #checkpoints: Checkpoints
   readonly #syncs: CommitSync
-  readonly #headRoom: HeadRoom
+  readonly #deleteReserve: DeleteReserve
   /** Made with the first statement: of thousands of open cells, many know only KV. */
   #runner: StatementRunner | undefined
   #open = true
@@ -83,14 +83,14 @@ export class CellDatabase {
           if (this.#quarantined !== undefined) throw this.#quarantined
         },
         begin: () => this.#checkpoints.assertRoom(),
-        commit: (run) => this.#headRoom.forCommit(run),
+        commit: (run) => this.#deleteReserve.forCommit(run),
         committed: () => this.#transactionCommitted(),
         rolledBack: () => this.#runner?.statements.rolledBack(),
         lostChanged: (lost) => this.#setLost(lost),
       })
       this.#group = new GroupCommit(this.#transactions, (error) => this.#failureOrOwn(error))
       this.#syncs = new CommitSync(connection, path, settings.durability, (error) => this.#quarantine(error))
-      this.#headRoom = new HeadRoom(connection, settings.limits.cellBytesMax)
+      this.#deleteReserve = new DeleteReserve(connection, settings.limits.cellBytesMax)
       const bounds = { checkpointBytes: settings.checkpointBytes, walBytesMax: settings.limits.walBytesMax }
       this.#checkpoints = new Checkpoints(connection, path, bounds, {
         before: (wal) => hooks.beforeCheckpoint?.(this, wal),
@@ -226,8 +226,8 @@ export class CellDatabase {
    * The same for a change that only deletes: where the cell is full it may take a little more room for that. It can run
    * twice, the first time in vain.
    */
-  remove<T>(run: () => T, weight = 1): T {
-    return this.write(() => this.#headRoom.forDeletion(run), weight)
+  writeDelete<T>(run: () => T, weight = 1): T {
+    return this.write(() => this.#deleteReserve.forDeletion(run), weight)
   }
 
   /**
@@ -237,7 +237,7 @@ export class CellDatabase {
   failure(error: unknown): CellError {
     if (this.#open) this.#transactions.checkAfterStatement()
     const failure = toCellError(error, this.#errorContext)
-    this.#headRoom.saw(failure)
+    this.#deleteReserve.saw(failure)
     if (failure.code === 'cell_quarantined') this.#quarantine(failure)
     if (failure.code === 'disk_full' && this.usable) this.#checkpoints.relieve()
     return failure
@@ -367,7 +367,11 @@ export class CellDatabase {
     if (this.#quarantined === undefined) this.#connection.close()
     else {
       this.#syncs.giveUp()
-      this.#framesLeft = closeAsItIs(this.#connection, this.path, () => this.#checkpoints.state().frames)
+      this.#framesLeft = closeWithoutCheckpoint(
+        this.#connection,
+        this.path,
+        () => this.#checkpoints.state().frames,
+      )
     }
     this.#checkpoints.closed()
     this.#hooks.closed?.()
@@ -396,7 +400,7 @@ export class CellDatabase {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changing: () => this.#checkpoints.assertRoom(),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
-      deletion: (run) => this.#headRoom.forDeletion(run),
+      deletion: (run) => this.#deleteReserve.forDeletion(run),
     })
   }
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import { isThere } from '../base/durable-files.ts'
+import { exists } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -110,7 +110,7 @@ export class CellPool {
     const settings = this.#opener.settings(id)
     try {
       this.#opener.beforeOpen(id, paths)
-      if (!isThere(paths.database)) throw this.#opener.missing(id)
+      if (!exists(paths.database)) throw this.#opener.missing(id)
       this.quarantine.assertFree(id)
     } catch (error) {
       throw toCellError(error, { path: paths.database, limits: settings.limits })

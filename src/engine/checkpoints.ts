@@ -33,10 +33,10 @@ export interface CheckpointEvents {
 
 const FRAME_BYTES = PAGE_BYTES + 24
 /** A look at the log costs as much as a read. So small changes, whose size is known, are counted first. */
-const WEIGHT_BETWEEN_LOOKS = 64
+const WEIGHT_BETWEEN_MEASURES = 64
 const REFUSED_BETWEEN_TRIES = 32
 /** The weight of a change of unknown size: it is followed by a look. */
-export const UNKNOWN_WEIGHT = WEIGHT_BETWEEN_LOOKS
+export const UNKNOWN_WEIGHT = WEIGHT_BETWEEN_MEASURES
 
 /** When a cell's write-ahead log is moved into its database file: only here (invariant 7). */
 export class Checkpoints {
@@ -143,7 +143,7 @@ export class Checkpoints {
       release: () => {
         if (!this.#holds.delete(state)) return
         if (this.#closed) this.#closeDescriptor()
-        else this.look()
+        else this.measure()
       },
     }
   }
@@ -156,11 +156,11 @@ export class Checkpoints {
   /** After a commit. @param weight how many small changes it is worth in length of the log */
   committed(weight: number): void {
     this.#weight += weight
-    if (this.#weight >= WEIGHT_BETWEEN_LOOKS) this.look()
+    if (this.#weight >= WEIGHT_BETWEEN_MEASURES) this.measure()
   }
 
   /** Looks at the log, and checkpoints if it is long. Never throws: whoever has just committed has committed. */
-  look(): void {
+  measure(): void {
     this.#weight = 0
     if (this.#closed || this.#connection.inTransaction) return
     try {

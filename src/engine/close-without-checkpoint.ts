@@ -1,5 +1,5 @@
 import { type Connection, closeLeavingLog } from './sqlite.ts'
-import { cutLog } from './wal-repair.ts'
+import { cutWal } from './wal-repair.ts'
 
 /** Connections that can't be closed without a write: kept, since the driver would close what nobody holds. */
 const parked = new Set<Connection>()
@@ -11,7 +11,7 @@ const parked = new Set<Connection>()
  * @param framesOf asks the connection how many frames of the log hold commits
  * @returns that number, if it could be told
  */
-export function closeAsItIs(
+export function closeWithoutCheckpoint(
   connection: Connection,
   path: string,
   framesOf: () => number,
@@ -24,7 +24,7 @@ export function closeAsItIs(
   }
   if (!closeLeavingLog(connection)) parked.add(connection)
   try {
-    if (frames !== undefined) cutLog(`${path}-wal`, frames)
+    if (frames !== undefined) cutWal(`${path}-wal`, frames)
   } catch {
     // The disk fails; whether what was refused is there again is not known.
   }

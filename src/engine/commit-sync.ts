@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
 import type { Connection } from './sqlite.ts'
-import { LogSync } from './wal-sync.ts'
+import { WalSync } from './wal-sync.ts'
 
 /**
  * How the commits of one cell get to the disk: each by an fsync of SQLite's own, in its COMMIT, or several by one that is
@@ -13,7 +13,7 @@ export class CommitSync {
   readonly #path: string
   readonly #isRelaxed: boolean
   readonly #lost: (error: CellError) => CellError
-  readonly #log: LogSync
+  readonly #wal: WalSync
 
   constructor(
     connection: Connection,
@@ -25,17 +25,17 @@ export class CommitSync {
     this.#path = path
     this.#isRelaxed = durability === 'relaxed'
     this.#lost = lost
-    this.#log = new LogSync(path)
+    this.#wal = new WalSync(path)
   }
 
   /** True while a commit may not be on disk whose fsync was put off. */
   get pending(): boolean {
-    return this.#log.pending
+    return this.#wal.pending
   }
 
   /** Runs commits without their fsyncs, for changes that need not survive a power loss by themselves. */
   without<T>(run: () => T): T {
-    if (this.#isAsItIs) return run()
+    if (this.#syncsInCommit) return run()
     this.#connection.exec('PRAGMA synchronous = NORMAL')
     try {
       return run()
@@ -46,9 +46,9 @@ export class CommitSync {
 
   /** Runs commits whose fsync is put off until {@link sync}. If the log can't be opened for that, each has its own. */
   later<T>(run: () => T): T {
-    if (this.#isAsItIs) return run()
+    if (this.#syncsInCommit) return run()
     try {
-      this.#log.expect()
+      this.#wal.expect()
     } catch {
       return run()
     }
@@ -58,7 +58,7 @@ export class CommitSync {
   /** Resolves once every commit so far is on disk. @throws `cell_quarantined` */
   async sync(): Promise<void> {
     try {
-      await this.#log.sync()
+      await this.#wal.sync()
     } catch (error) {
       throw this.#lost(logLost(error))
     }
@@ -67,7 +67,7 @@ export class CommitSync {
   /** The same at once. @throws `cell_quarantined` */
   syncNow(): void {
     try {
-      this.#log.syncNow()
+      this.#wal.syncNow()
     } catch (error) {
       throw this.#lost(logLost(error))
     }
@@ -77,7 +77,7 @@ export class CommitSync {
   storeFound(): void {
     if (!fs.existsSync(`${this.#path}-wal`)) return
     try {
-      this.#log.expect()
+      this.#wal.expect()
     } catch (error) {
       throw this.#lost(logLost(error))
     }
@@ -86,11 +86,11 @@ export class CommitSync {
 
   /** Nothing of what is pending is to be acknowledged any more. */
   giveUp(): void {
-    this.#log.giveUp()
+    this.#wal.giveUp()
   }
 
   /** Of a transaction, the COMMIT counts, which is not run here. */
-  get #isAsItIs(): boolean {
+  get #syncsInCommit(): boolean {
     return this.#isRelaxed || this.#connection.inTransaction
   }
 }

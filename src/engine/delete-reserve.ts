@@ -13,7 +13,7 @@ const SHARE = 16
  *
  * The bound is moved only in a cell that has been full since it was opened.
  */
-export class HeadRoom {
+export class DeleteReserve {
   readonly #connection: Connection
   readonly #pages: number
   #raise: Statement | undefined

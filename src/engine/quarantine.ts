@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock, Timer } from '../base/clock.ts'
-import { isThere, replaceFile } from '../base/durable-files.ts'
+import { exists, replaceFile } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
@@ -198,7 +198,7 @@ export class Quarantine {
 
   #remembered(id: string): (QuarantineState & { frames?: number }) | undefined {
     const file = this.#parts.paths(id).quarantine
-    if (!isThere(file)) return undefined
+    if (!exists(file)) return undefined
     try {
       return JSON.parse(fs.readFileSync(file, 'utf8'))
     } catch {

@@ -2,7 +2,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
 import { assertReadable, findDamage } from './quick-check.ts'
 import { openConnection } from './sqlite.ts'
-import { storeLogAnew } from './wal-repair.ts'
+import { rewriteWal } from './wal-repair.ts'
 
 /** What is known of a cell that the disk has failed under, and that is closed. */
 export interface ClosedCell {
@@ -19,7 +19,7 @@ export interface ClosedCell {
  * @throws `cell_quarantined` as damaged; SQLite's and the system's errors as they come, while the disk still fails
  */
 export async function checkClosedCell(cell: ClosedCell): Promise<void> {
-  await storeLogAnew(cell.paths.wal, cell.isCurrent)
+  await rewriteWal(cell.paths.wal, cell.isCurrent)
   if (cell.isCurrent()) proveTwice(cell)
 }
 

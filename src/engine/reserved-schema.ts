@@ -3,7 +3,7 @@ import type { CellDatabase } from './cell-database.ts'
 import { databaseImage } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
-/** Version of the host tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
+/** Version of the worker tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
 const SCHEMA_VERSION = 1
 
 const META_SCHEMA = `
@@ -12,7 +12,7 @@ const META_SCHEMA = `
 `
 
 /** The tables that a cell begins with: the engine's own, and those that the layers above add. */
-export class HostSchema {
+export class ReservedSchema {
   readonly #tables: string
   #image: Buffer | undefined
 

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
-import { isThere } from '../base/durable-files.ts'
+import { exists } from '../base/durable-files.ts'
 
 /**
  * What is done to a cell's write-ahead log after the disk has failed, while SQLite has closed it. The log carries no locks:
@@ -19,7 +19,7 @@ const CHUNK_BYTES = 1_048_576
  *
  * @param frames how many frames hold commits
  */
-export function cutLog(file: string, frames: number): void {
+export function cutWal(file: string, frames: number): void {
   const descriptor = fs.openSync(file, 'r+')
   try {
     const header = Buffer.alloc(HEADER_BYTES)
@@ -37,8 +37,8 @@ export function cutLog(file: string, frames: number): void {
  *
  * @param goesOn asked before each write, and nothing is written once it is false: somebody else may use the file by then
  */
-export async function storeLogAnew(file: string, goesOn: () => boolean): Promise<void> {
-  if (!isThere(file)) return
+export async function rewriteWal(file: string, goesOn: () => boolean): Promise<void> {
+  if (!exists(file)) return
   const descriptor = fs.openSync(file, 'r+')
   try {
     const chunk = Buffer.alloc(Math.min(fs.fstatSync(descriptor).size, CHUNK_BYTES))

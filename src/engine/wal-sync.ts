@@ -7,7 +7,7 @@ import fs from 'node:fs'
  *
  * A failure stays: once an fsync has failed, a later one that succeeds proves nothing of what the first was to store.
  */
-export class LogSync {
+export class WalSync {
   readonly #path: string
   /** Opened before what it is to store is written: only then does it hear of every error. */
   #descriptor: number | undefined

@@ -2,8 +2,8 @@ import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../base/clock.ts'
 
 /** After an early answer, so much of what the client still sends is read and thrown away before the connection closes. */
-export const DISCARD_BYTES_MAX = 16_777_216
-export const DISCARD_MS_MAX = 5_000
+export const DRAIN_BYTES_MAX = 16_777_216
+export const DRAIN_MS_MAX = 5_000
 
 /**
  * Reads the rest of a request's body and throws it away: most clients send all of it before they look at the answer,
@@ -11,7 +11,7 @@ export const DISCARD_MS_MAX = 5_000
  *
  * @returns false if the client sent too much or took too long, so that the connection has to be cut
  */
-export function discardRest(request: IncomingMessage, clock: Clock): Promise<boolean> {
+export function drainRest(request: IncomingMessage, clock: Clock): Promise<boolean> {
   if (request.complete || request.destroyed) {
     request.resume()
     return Promise.resolve(!request.destroyed)
@@ -27,11 +27,11 @@ export function discardRest(request: IncomingMessage, clock: Clock): Promise<boo
     }
     const onData = (chunk: Buffer) => {
       size += chunk.length
-      if (size > DISCARD_BYTES_MAX) settle(false)
+      if (size > DRAIN_BYTES_MAX) settle(false)
     }
     const onEnd = () => settle(true)
     const onGone = () => settle(false)
-    const timer = clock.setTimer(() => settle(false), DISCARD_MS_MAX)
+    const timer = clock.setTimer(() => settle(false), DRAIN_MS_MAX)
     request.on('data', onData).on('end', onEnd).on('error', onGone).on('close', onGone)
     request.resume()
   })

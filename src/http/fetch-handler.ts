@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import { Application } from './application.ts'
-import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from './drain-body.ts'
+import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
 import { bodyTooLarge } from './request-body.ts'
@@ -22,7 +22,7 @@ export function createHandler(
   return async (request) => {
     const incoming = new FetchRequest(request, basePath)
     const { status, headers, body } = await application.handle(incoming)
-    await incoming.discardBody(store.clock)
+    await incoming.drainBody(store.clock)
     return new Response(body, { status, headers })
   }
 }
@@ -78,16 +78,16 @@ class FetchRequest implements HttpRequest {
    * Reads what an early answer left unread: whoever carries the response may close the connection with it, and a client
    * that is still sending would see a reset in place of the answer.
    */
-  async discardBody(clock: Clock): Promise<void> {
+  async drainBody(clock: Clock): Promise<void> {
     if (this.#bodyEnded || this.contentLength === 0 || (this.#reader === undefined && this.#request.bodyUsed))
       return
     let expired = false
     const timer = clock.setTimer(() => {
       expired = true
       this.#reader?.cancel().catch(() => {})
-    }, DISCARD_MS_MAX)
+    }, DRAIN_MS_MAX)
     try {
-      for (let size = 0; size <= DISCARD_BYTES_MAX && !expired; ) {
+      for (let size = 0; size <= DRAIN_BYTES_MAX && !expired; ) {
         const chunk = await this.#readChunk()
         if (chunk === undefined) return
         size += chunk.byteLength

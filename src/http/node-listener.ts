@@ -2,7 +2,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../base/clock.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import { Application } from './application.ts'
-import { discardRest } from './drain-body.ts'
+import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
 import { bodyTooLarge } from './request-body.ts'
@@ -154,7 +154,7 @@ export function answer(
   else return sendEarly(incoming, outgoing, response, clock)
 }
 
-/** The answer goes out at once, and ends only when the client has nothing more to send: see {@link discardRest}. */
+/** The answer goes out at once, and ends only when the client has nothing more to send: see {@link drainRest}. */
 async function sendEarly(
   incoming: IncomingMessage,
   outgoing: ServerResponse,
@@ -162,7 +162,7 @@ async function sendEarly(
   clock: Clock,
 ): Promise<void> {
   outgoing.write(response.body)
-  const drained = await discardRest(incoming, clock)
+  const drained = await drainRest(incoming, clock)
   outgoing.end()
   if (!drained) incoming.destroy()
 }

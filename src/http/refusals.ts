@@ -4,7 +4,7 @@ import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
-import { DISCARD_MS_MAX } from './drain-body.ts'
+import { DRAIN_MS_MAX } from './drain-body.ts'
 import type { HttpResponse } from './http-message.ts'
 import { answer } from './node-listener.ts'
 import { problemResponse } from './problem.ts'
@@ -56,7 +56,7 @@ export class Refusals {
 
   /** What the client still sends is thrown away for a while, or it would see a reset in place of the answer. */
   #end(socket: Duplex, text: string): void {
-    const timer = this.#clock.setTimer(() => socket.destroy(), DISCARD_MS_MAX)
+    const timer = this.#clock.setTimer(() => socket.destroy(), DRAIN_MS_MAX)
     socket.once('close', () => timer.cancel())
     socket.end(text)
     socket.resume()
@@ -64,8 +64,8 @@ export class Refusals {
 }
 
 /** What a request of HTTP/1.1 without a host is told, as RFC 9112 asks. */
-export function noHost(): HttpResponse {
-  return problem(new CellError('invalid_request', 'A request of HTTP/1.1 has a header Host.'))
+export function noWorker(): HttpResponse {
+  return problem(new CellError('invalid_request', 'A request of HTTP/1.1 has a header WorkerProcess.'))
 }
 
 /** What a connection that is one too many is told. */

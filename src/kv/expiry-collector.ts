@@ -25,7 +25,7 @@ export async function collectExpired(
     const started = clock.monotonic()
     // A lost deletion of what is expired is made again: it needs no fsync of its own.
     const removed = database.withoutSync(() =>
-      database.remove(() => remove.run(clock.now(), batch).changes, batch),
+      database.writeDelete(() => remove.run(clock.now(), batch).changes, batch),
     )
     if (removed < batch) return database.prepare(NEXT_EXPIRY).pluck().get() as number | null
     const slow = clock.monotonic() - started > BATCH_MS_MAX

@@ -42,12 +42,12 @@ export class ExpirySweeper {
   }
 
   /** Looks at the hints anew, at the start and whenever they have changed elsewhere. */
-  look(): void {
+  reschedule(): void {
     this.#schedule()
   }
 
   /** A cell that may hold expired entries: looked at soon. */
-  lookAt(cellId: string): void {
+  sweepSoon(cellId: string): void {
     this.note(cellId, this.#clock.now())
   }
 

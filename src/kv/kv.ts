@@ -21,7 +21,7 @@ import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
 
 /** What the KV part needs of the cell it lives on. */
-export interface KvHost {
+export interface KvContext {
   /** The open database; opens it again if the pool has closed it. */
   database(): CellDatabase
   readonly clock: Clock
@@ -38,16 +38,16 @@ export interface KvHost {
  * `cell_restoring`, `no_backup`, `store_closed`.
  */
 export class Kv {
-  readonly #host: KvHost
+  readonly #context: KvContext
   #bound: KvStatements | undefined
 
   /** @internal Comes with a cell, as `cell.kv`. */
-  constructor(host: KvHost) {
-    this.#host = host
+  constructor(context: KvContext) {
+    this.#context = context
   }
 
   get(key: string): string | undefined {
-    const { limits, clock } = this.#host
+    const { limits, clock } = this.#context
     checkKey(key, limits)
     const statements = this.#statements()
     try {
@@ -59,7 +59,7 @@ export class Kv {
 
   /** Like {@link get}, with the time to live. */
   entry(key: string): KvEntry | undefined {
-    checkKey(key, this.#host.limits)
+    checkKey(key, this.#context.limits)
     return this.#read((statements, now) => readEntry(statements, key, now))
   }
 
@@ -69,7 +69,7 @@ export class Kv {
    * @throws `invalid_ttl`, `value_too_large`, `invalid_request`
    */
   put(key: string, value: string, options: KvPutOptions = {}): KvPutResult {
-    const { limits, clock } = this.#host
+    const { limits, clock } = this.#context
     checkKey(key, limits)
     checkValue(value, limits)
     const now = clock.now()
@@ -85,9 +85,9 @@ export class Kv {
 
   /** @returns false if there was no live entry */
   delete(key: string): boolean {
-    checkKey(key, this.#host.limits)
+    checkKey(key, this.#context.limits)
     const { database, deleteLive } = this.#statements()
-    return database.remove(() => deleteLive.run(key, this.#host.clock.now()).changes > 0)
+    return database.writeDelete(() => deleteLive.run(key, this.#context.clock.now()).changes > 0)
   }
 
   /**
@@ -104,7 +104,7 @@ export class Kv {
 
   /** Like {@link incr}, with the time to live. */
   incrEntry(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): KvIncrResult {
-    const { limits, clock } = this.#host
+    const { limits, clock } = this.#context
     checkKey(key, limits)
     const step = checkDelta(delta)
     const now = clock.now()
@@ -136,7 +136,7 @@ export class Kv {
    * @throws `invalid_ttl`
    */
   expire(key: string, ttlSeconds: number | null): KvExpireResult {
-    const { limits, clock } = this.#host
+    const { limits, clock } = this.#context
     checkKey(key, limits)
     const now = clock.now()
     const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
@@ -144,7 +144,7 @@ export class Kv {
     const updated = statements.database.write(
       () => statements.updateExpiry.run(expiresAt, key, now).changes > 0,
     )
-    if (updated && expiresAt !== null) this.#host.expiryNoted(expiresAt)
+    if (updated && expiresAt !== null) this.#context.expiryNoted(expiresAt)
     return { updated, ttlSeconds: updated ? secondsLeft(expiresAt, now) : null }
   }
 
@@ -154,7 +154,7 @@ export class Kv {
    * @throws `invalid_request` for a bad limit or cursor
    */
   list(options: KvListOptions = {}): KvPage {
-    const { limits } = this.#host
+    const { limits } = this.#context
     const limit = pageLimit(options, limits)
     const { from, to } = keyRange(options, limits)
     return this.#read((statements, now) => {
@@ -176,7 +176,7 @@ export class Kv {
    * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, their field naming the entry
    */
   mset(entries: readonly KvPutEntry[]): number {
-    const { limits, clock } = this.#host
+    const { limits, clock } = this.#context
     this.#checkCount(entries.length, 'entries')
     const now = clock.now()
     const rows = entries.map(({ key, value, ...ttl }, i) => {
@@ -194,10 +194,10 @@ export class Kv {
   /** Deletes all of the keys at once. @returns how many of them had a live entry */
   deleteMany(keys: readonly string[]): number {
     this.#checkKeys(keys)
-    const now = this.#host.clock.now()
+    const now = this.#context.clock.now()
     const { database, deleteLive } = this.#statements()
     return database.transaction(() =>
-      keys.reduce((count, key) => count + database.remove(() => deleteLive.run(key, now).changes), 0),
+      keys.reduce((count, key) => count + database.writeDelete(() => deleteLive.run(key, now).changes), 0),
     )
   }
 
@@ -215,7 +215,7 @@ export class Kv {
   #read<T>(read: (statements: KvStatements, now: number) => T): T {
     const statements = this.#statements()
     try {
-      return read(statements, this.#host.clock.now())
+      return read(statements, this.#context.clock.now())
     } catch (error) {
       throw statements.database.failure(error)
     }
@@ -227,7 +227,7 @@ export class Kv {
       bound.database.touch()
       return bound
     }
-    const database = this.#host.database()
+    const database = this.#context.database()
     database.assertUsable()
     this.#bound = KvStatements.of(database)
     return this.#bound
@@ -243,7 +243,7 @@ export class Kv {
   ): boolean {
     const updated = statements.updateLive.run(value, expiresAt, key, now).changes > 0
     if (!updated) statements.upsert.run(key, value, expiresAt)
-    if (expiresAt !== null) this.#host.expiryNoted(expiresAt)
+    if (expiresAt !== null) this.#context.expiryNoted(expiresAt)
     return !updated
   }
 
@@ -263,11 +263,11 @@ export class Kv {
 
   #checkKeys(keys: readonly string[]): void {
     this.#checkCount(keys.length, 'keys')
-    for (const [i, key] of keys.entries()) checkKey(key, this.#host.limits, `keys[${i}]`)
+    for (const [i, key] of keys.entries()) checkKey(key, this.#context.limits, `keys[${i}]`)
   }
 
   #checkCount(count: number, field: string): void {
-    const { kvKeysMax } = this.#host.limits
+    const { kvKeysMax } = this.#context.limits
     if (count <= kvKeysMax) return
     throw new CellError('invalid_request', `At most ${kvKeysMax} ${field} an operation.`, {
       field,

@@ -16,7 +16,7 @@ export interface ApplyContext {
 
 /**
  * Carries an operation out on an open cell: the one mapping from operations as plain data to the library's calls,
- * for this process and for hosts. Synchronous, so that it can be part of a transaction; what it changes is committed by
+ * for this process and for workers. Synchronous, so that it can be part of a transaction; what it changes is committed by
  * whoever opened that.
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details

@@ -11,7 +11,7 @@ import type { CellOperation, OperationResults } from './operations.ts'
 
 /**
  * The one way from HTTP into cells: asynchronous, plain data in and out. In process it is a thin layer over the store;
- * hosted, the same calls go to child processes. Whether the caller may touch the cell is settled before.
+ * with workers, the same calls go to child processes. Whether the caller may touch the cell is settled before.
  *
  * Every method rejects with a `CellError`, or with the reason of an aborted signal.
  */

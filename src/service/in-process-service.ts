@@ -6,7 +6,7 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
-import { StatementCache } from '../base/lru-cache.ts'
+import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
@@ -27,7 +27,7 @@ export interface InProcessServiceOptions {
 
 /**
  * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and are
- * answered when it is on disk. A statement holds up everything else for as long as it runs: hosts are the way out of
+ * answered when it is on disk. A statement holds up everything else for as long as it runs: workers are the way out of
  * that.
  */
 export class InProcessService implements CellService {
@@ -35,7 +35,7 @@ export class InProcessService implements CellService {
   readonly #restoreWaitMs: number
   readonly #context: ApplyContext
   /** A handle keeps its prepared statements, which a new one would have to prepare again. */
-  readonly #cells: StatementCache<Cell>
+  readonly #cells: LruCache<Cell>
 
   constructor(
     store: CellStore,
@@ -44,7 +44,7 @@ export class InProcessService implements CellService {
     this.#store = store
     this.#restoreWaitMs = restoreWaitMs
     this.#context = { sqlPolicy, clock: store.clock, answerBytesMax }
-    this.#cells = new StatementCache(store.settings.openCellsMax)
+    this.#cells = new LruCache(store.settings.openCellsMax)
   }
 
   /** A statement in this process can't be interrupted: a deadline changes nothing here. */

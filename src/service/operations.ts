@@ -11,7 +11,7 @@ import type {
 } from '../kv/entry.ts'
 
 /**
- * What can be asked of a cell, as plain data: the same requests go to a cell in this process and to one in a host.
+ * What can be asked of a cell, as plain data: the same requests go to a cell in this process and to one in a worker.
  * Each kind has its answer in {@link OperationResults}.
  */
 export type CellOperation = BatchableOperation | ReadOperation | BatchOperation

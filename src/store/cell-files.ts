@@ -1,12 +1,12 @@
 import fs from 'node:fs'
-import { fsyncDirectory, isThere, makeDirectory, writeNewFile } from '../base/durable-files.ts'
+import { exists, fsyncDirectory, makeDirectory, writeNewFile } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
-import { HostSchema } from '../engine/reserved-schema.ts'
+import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { CellError } from '../errors.ts'
 import { KV_SCHEMA } from '../kv/queries.ts'
 
 /** What a cell's file begins with. */
-export const CELL_SCHEMA = new HostSchema(KV_SCHEMA)
+export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA)
 
 /** The cells' files on this machine. */
 export class CellFiles {
@@ -37,7 +37,7 @@ export class CellFiles {
   }
 
   exists(id: string): boolean {
-    return isThere(this.#paths.cell(id).database)
+    return exists(this.#paths.cell(id).database)
   }
 
   /** Of database and log; stat opens nothing, and so drops no lock (invariant 4). */

@@ -1,12 +1,12 @@
 import type { ChangeTracker } from '../backup/changes/change-tracker.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellHooks } from '../engine/cell-database.ts'
-import type { HostSchema } from '../engine/reserved-schema.ts'
+import type { ReservedSchema } from '../engine/reserved-schema.ts'
 import { KV_VIEW, KV_VIEW_NAME } from '../kv/queries.ts'
 
 /** How the parts above the engine take part in the life of one open cell. */
 export function cellHooks(
-  schema: HostSchema,
+  schema: ReservedSchema,
   clock: Clock,
   tracker: () => ChangeTracker | undefined,
   events: Pick<CellHooks, 'failed' | 'closed'>,

@@ -20,7 +20,7 @@ import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
 import { trackedBy } from './cell-hooks.ts'
 import { databaseSettings } from './local-cells.ts'
-import type { HostEvents, RemoteCells } from './remote-cells.ts'
+import type { RemoteCells, WorkerEvents } from './remote-cells.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreBackups } from './store-backups.ts'
@@ -133,7 +133,7 @@ export class CellStore {
   /**
    * The same, with the cells open in other processes. @internal For `cellstore serve`.
    */
-  static openHosted(directory: string, options: StoreOptions, remote: RemoteCells): Promise<CellStore> {
+  static openWithWorkers(directory: string, options: StoreOptions, remote: RemoteCells): Promise<CellStore> {
     const build = (parts: StoreParts) => new CellStore(parts, remote)
     return startStore('open-or-create', directory, options, CATALOG_TABLES, build)
   }
@@ -193,7 +193,7 @@ export class CellStore {
    *
    * @throws `cell_not_found`
    */
-  async deleteHostedCell(id: string): Promise<void> {
+  async deleteCellInWorker(id: string): Promise<void> {
     if (this.#remote === undefined) this.#cells.delete(id)
     else await this.#cells.deleteRemote(id, this.#remote)
   }
@@ -232,8 +232,8 @@ export class CellStore {
     await this.#backups?.catalogStored()
   }
 
-  /** What a host has to tell: see {@link HostEvents}. @internal */
-  get hostEvents(): HostEvents {
+  /** What a worker has to tell: see {@link WorkerEvents}. @internal */
+  get workerEvents(): WorkerEvents {
     return {
       changed: (id) => this.#backups?.cellChanged(id),
       expiryChanged: () => this.#cells.expiryChanged(),
@@ -247,8 +247,8 @@ export class CellStore {
   }
 
   /** Puts processes on record that are about to open cells for this store. @internal */
-  publishHosts(hosts: readonly ProcessIdentity[]): void {
-    this.#lock.publishHosts(hosts)
+  publishWorkers(workers: readonly ProcessIdentity[]): void {
+    this.#lock.publishWorkers(workers)
   }
 
   /** Starts what runs by itself: expiry, the catalog's backup, the schedule. @internal */

@@ -1,7 +1,7 @@
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { SqlParams, SqlResult, SqlRow } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
-import { Kv, type KvHost } from '../kv/kv.ts'
+import { Kv, type KvContext } from '../kv/kv.ts'
 
 /**
  * One cell, for use through SQL and KV. The handle stays good while the pool closes and reopens the file behind it, and
@@ -18,10 +18,10 @@ export class Cell {
   #database: CellDatabase | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
-  constructor(id: string, open: () => CellDatabase, host: Omit<KvHost, 'database'>) {
+  constructor(id: string, open: () => CellDatabase, context: Omit<KvContext, 'database'>) {
     this.id = id
     this.#open = open
-    this.kv = new Kv({ ...host, database: () => this.#use() })
+    this.kv = new Kv({ ...context, database: () => this.#use() })
   }
 
   /**

@@ -17,7 +17,7 @@ export interface RemoteCells {
 }
 
 /** What those processes tell the store. */
-export interface HostEvents {
+export interface WorkerEvents {
   /** A cell has changed for the first time since its newest backup. */
   changed(cellId: string): void
   /** An entry expires earlier than the hints said. */

@@ -4,13 +4,13 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { claimPrefix, readStoreId } from '../backup/versions/store-identity.ts'
-import { isThere } from '../base/durable-files.ts'
+import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
 import { newCellId, StorePaths } from '../base/store-paths.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import { DirectoryLock } from '../catalog/directory-lock.ts'
-import { endLeftHosts } from '../catalog/workers-lock.ts'
+import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { NewFiles } from './new-files.ts'
@@ -55,8 +55,8 @@ export async function startStore<T extends StartedStore>(
   checkDirectory(directory)
   const settings = resolveSettings(options)
   const paths = new StorePaths(directory)
-  const isHere = isThere(paths.catalog)
-  if (mode === 'create' && isHere) throw exists(`${paths.root} holds a store already. Open it instead.`)
+  const isHere = exists(paths.catalog)
+  if (mode === 'create' && isHere) throw storeExists(`${paths.root} holds a store already. Open it instead.`)
   if (mode === 'open' && !isHere && options.objectStore === undefined) throw notFound(paths)
   const objectStore = toObjectStore(options.objectStore, paths, settings)
   let files: NewFiles | undefined
@@ -65,8 +65,8 @@ export async function startStore<T extends StartedStore>(
   try {
     files = new NewFiles(paths.root)
     lock = DirectoryLock.acquire(paths)
-    await endLeftHosts(paths, lock.leftHosts, settings.clock)
-    if (lock.leftHosts.length > 0) lock.publishHosts([])
+    await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
+    if (lock.leftWorkers.length > 0) lock.publishWorkers([])
     const isFirst = await bringUpCatalog(mode, paths, objectStore, settings, tables)
     store = build({ paths, settings, lock, objectStore })
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
@@ -95,11 +95,11 @@ async function bringUpCatalog(
   tables: readonly string[],
 ): Promise<boolean> {
   finishRestore(paths.catalogCell)
-  if (isThere(paths.catalog)) return false
+  if (exists(paths.catalog)) return false
   const known = objectStore && (await untilAvailable(settings, () => readStoreId(objectStore)))
   if (objectStore !== undefined && known !== undefined) {
     if (mode === 'create')
-      throw exists(`${objectStore.url} holds the backups of the store ${known}. Open it instead.`)
+      throw storeExists(`${objectStore.url} holds the backups of the store ${known}. Open it instead.`)
     if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell)))
       return false
   }
@@ -193,7 +193,7 @@ function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Lim
   })
 }
 
-function exists(message: string): CellError {
+function storeExists(message: string): CellError {
   return new CellError('store_exists', message)
 }
 

@@ -1,7 +1,7 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
-import type { BackupSubjects } from '../backup/changes/cell-access.ts'
+import type { CellAccess } from '../backup/changes/cell-access.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { BackupSchedule, type ScheduledBackups } from '../backup/schedule.ts'
@@ -12,7 +12,7 @@ import type { LocalState } from '../catalog/local-state.ts'
 import type { CellPool } from '../engine/cell-pool.ts'
 import type { RemoteCells } from './remote-cells.ts'
 import type { StoreSettings } from './settings.ts'
-import { backupSubjects } from './store-cell-access.ts'
+import { storeCellAccess } from './store-cell-access.ts'
 
 export interface StoreBackupParts {
   objectStore: ObjectStore
@@ -33,19 +33,19 @@ export class StoreBackups {
   readonly manager: BackupManager
   readonly #catalog: CatalogBackup
   readonly #schedule: BackupSchedule
-  readonly #subjects: BackupSubjects
+  readonly #cellAccess: CellAccess
   readonly #catalogId: string
 
   constructor(parts: StoreBackupParts) {
     const { objectStore, paths, settings, state, catalog } = parts
     const { clock, log, random } = settings
     this.#catalogId = catalog.storeId
-    this.#subjects = backupSubjects(parts)
+    this.#cellAccess = storeCellAccess(parts)
     const manager = new BackupManager({
       objectStore,
       storeId: catalog.storeId,
       storeCreatedAt: Number(catalog.meta('created_at') ?? 0),
-      subjects: this.#subjects,
+      cells: this.#cellAccess,
       progress: new BackupProgressTable(state),
       clock,
       log,
@@ -56,7 +56,7 @@ export class StoreBackups {
       onCatalogLost: () => this.#catalog.startAnew(),
       onNewTarget: () => {
         this.#catalog.startAnew()
-        this.#schedule.look()
+        this.#schedule.reschedule()
       },
     })
     this.manager = manager
@@ -72,7 +72,7 @@ export class StoreBackups {
 
   start(): void {
     this.#catalog.start()
-    this.#schedule.look()
+    this.#schedule.reschedule()
   }
 
   /** A cell has changed for the first time since its newest backup. */
@@ -83,7 +83,7 @@ export class StoreBackups {
 
   /** A cell was restored in another process. */
   cellRestored(id: string, manifest: ManifestHead): void {
-    this.#subjects.restored(id, manifest)
+    this.#cellAccess.restored(id, manifest)
   }
 
   catalogChanged(): void {

@@ -1,11 +1,11 @@
-import type { BackupSubjects } from '../backup/changes/cell-access.ts'
-import { isThere } from '../base/durable-files.ts'
+import type { CellAccess } from '../backup/changes/cell-access.ts'
+import { exists } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { CellRegistry } from '../catalog/cell-registry.ts'
 import type { CellPool } from '../engine/cell-pool.ts'
 
-interface SubjectParts {
+interface CellAccessParts {
   paths: StorePaths
   catalog: Catalog
   registry: CellRegistry
@@ -15,7 +15,7 @@ interface SubjectParts {
 }
 
 /** The store's cells as backups see them: the catalog is one of them, under the store's own id. */
-export function backupSubjects({ paths, catalog, registry, pool, onRestored }: SubjectParts): BackupSubjects {
+export function storeCellAccess({ paths, catalog, registry, pool, onRestored }: CellAccessParts): CellAccess {
   const isCatalog = (id: string) => id === catalog.storeId
   const isOpen = (id: string) => isCatalog(id) || pool.peek(id) !== undefined
   return {
@@ -23,7 +23,7 @@ export function backupSubjects({ paths, catalog, registry, pool, onRestored }: S
     paths: (id) => (isCatalog(id) ? paths.catalogCell : paths.cell(id)),
     pin: (id) => (isCatalog(id) ? { database: catalog.database, unpin: () => {} } : pool.pin(id)),
     isOpen,
-    isLocal: (id) => isOpen(id) || isThere(paths.cell(id).database),
+    isLocal: (id) => isOpen(id) || exists(paths.cell(id).database),
     replace: (id, install) => pool.replace(id, install),
     restored: (id, manifest) => {
       const record = registry.find(id)

@@ -39,7 +39,7 @@ export interface StoreCellsParts {
 }
 
 /** Within this time after the machine went down every cell is looked at for expired entries. */
-const LOOK_WITHIN_MS = 60 * 60 * 1_000
+const INSPECT_WITHIN_MS = 60 * 60 * 1_000
 
 /** The cells of a store, from their creation to their deletion: in the catalog, on this machine, and open. */
 export class StoreCells {
@@ -136,20 +136,20 @@ export class StoreCells {
 
   /** The cell was restored: nothing that was known of its content holds any more. */
   restored(id: string): void {
-    this.#sweeper.lookAt(id)
-    // What the table says from here on is the host's to change.
+    this.#sweeper.sweepSoon(id)
+    // What the table says from here on is the worker's to change.
     if (this.#parts.remote !== undefined) this.local.hints.forget(id)
   }
 
   /** Something may expire earlier than was known here. */
   expiryChanged(): void {
-    this.#sweeper.look()
+    this.#sweeper.reschedule()
   }
 
   /** Starts the collection of expired entries. */
   start(): void {
-    this.#sweeper.look()
-    if (!this.#parts.state.complete) void this.#lookAtAll()
+    this.#sweeper.reschedule()
+    if (!this.#parts.state.complete) void this.#inspectAll()
   }
 
   async stop(): Promise<void> {
@@ -162,7 +162,7 @@ export class StoreCells {
     const open = () => {
       throw new CellError(
         'invalid_request',
-        'The cell is open in a host process. Use it through its service.',
+        'The cell is open in a worker process. Use it through its service.',
       )
     }
     const { clock, limits } = this.#parts.settings
@@ -170,22 +170,22 @@ export class StoreCells {
   }
 
   /** After the machine went down, rows of the local state may be missing: what they told shows in the cells' files. */
-  async #lookAtAll(): Promise<void> {
+  async #inspectAll(): Promise<void> {
     const { state, settings } = this.#parts
     try {
-      const look = (id: string) => this.#lookAt(id)
-      await forEachCell(this.registry, look, () => this.#stopped)
+      const inspect = (id: string) => this.#inspect(id)
+      await forEachCell(this.registry, inspect, () => this.#stopped)
       if (this.#stopped) return
       state.markComplete()
-      this.#sweeper.look()
+      this.#sweeper.reschedule()
     } catch (err) {
       settings.log.error({ err }, 'not all cells could be looked at after the machine went down')
     }
   }
 
-  #lookAt(id: string): void {
+  #inspect(id: string): void {
     const { clock, random } = this.#parts.settings
-    this.local.hints.setIfAbsent(id, clock.now() + Math.floor(random() * LOOK_WITHIN_MS))
+    this.local.hints.setIfAbsent(id, clock.now() + Math.floor(random() * INSPECT_WITHIN_MS))
     const backups = this.#parts.backups()
     const tracker = backups?.tracker(id)
     if (tracker?.differsFromFiles()) tracker.foundChanged()

@@ -156,7 +156,7 @@ describe('The schedule', () => {
   it('looks at no cell that did not change', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
-    schedule.look()
+    schedule.reschedule()
     backups.scans = 0
     await pass(backups, 24 * HOUR_MS, HOUR_MS)
     expect([backups.scans, backups.looks, backups.made.length]).toEqual([0, 0, 0])
@@ -305,7 +305,7 @@ describe('The schedule', () => {
     await pass(backups, 2 * MINUTE_MS)
     await schedule.stop()
     schedule.changed('b')
-    schedule.look()
+    schedule.reschedule()
     await pass(backups, HOUR_MS)
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['a'])
   })

@@ -4,7 +4,7 @@ import type { CellStore } from '../../src/store/cell-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
 /** A store, and a way to give its owner's commands. */
-export interface AdminSubject {
+export interface AdminUnderTest {
   admin: AdminService
   /** The same store, to see what a command did. */
   store: CellStore
@@ -15,7 +15,7 @@ const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const UUID = expect.stringMatching(/^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/)
 
 /** The promises of `AdminService`, as tests. Whoever holds the store, its owner gets the same answers. */
-export function adminServiceContract(name: string, make: () => Promise<AdminSubject>): void {
+export function adminServiceContract(name: string, make: () => Promise<AdminUnderTest>): void {
   describe(`${name} keeps the contract of an owner's commands`, () => {
     let admin: AdminService
     let store: CellStore

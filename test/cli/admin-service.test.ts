@@ -17,7 +17,7 @@ import { FakeClock } from '../support/fake-clock.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { turnsUntil } from '../support/turns.ts'
-import { type AdminSubject, adminServiceContract } from './admin-service.contract.ts'
+import { type AdminUnderTest, adminServiceContract } from './admin-service.contract.ts'
 
 async function openStore(): Promise<{ store: CellStore; admin: StoreAdmin; paths: StorePaths }> {
   const folder = tempDirectory()
@@ -32,7 +32,7 @@ async function openStore(): Promise<{ store: CellStore; admin: StoreAdmin; paths
 
 async function serveAdmin(
   log: Log = silentLog,
-): Promise<AdminSubject & { service: StoreAdmin; server: AdminServer; paths: StorePaths }> {
+): Promise<AdminUnderTest & { service: StoreAdmin; server: AdminServer; paths: StorePaths }> {
   const { store, admin: service, paths } = await openStore()
   const server = await AdminServer.start({ service, place: SocketPlace.take(paths), clock: systemClock, log })
   onTestFinished(() => server.stop({ drainMs: 0 }))
@@ -154,7 +154,7 @@ describe("a node's socket", () => {
       received += chunk
     })
     const body = JSON.stringify({ cell: 'x', kind: 'snapshot' })
-    socket.write(`POST /backup HTTP/1.1\r\nHost: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+    socket.write(`POST /backup HTTP/1.1\r\nWorker: x\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
     await turnsUntil(() => signal !== undefined, 'the backup is under way')
     for (let beats = 1; beats <= 3; beats++) {
       clock.advance(HEARTBEAT_MS)
@@ -192,7 +192,7 @@ function exchange(socketPath: string, start: string, body: string): Promise<stri
     socket.on('error', reject)
     socket.on('close', () => resolve(received.split('\n').find((line) => line.startsWith('{')) ?? ''))
     socket.end(
-      `${start} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
+      `${start} HTTP/1.1\r\nWorker: x\r\nConnection: close\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
   })
 }

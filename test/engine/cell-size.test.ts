@@ -64,7 +64,7 @@ describe('a cell that is full', () => {
 })
 
 const ROUNDS = Number(process.env['CELLSTORE_ROUNDS'] ?? 3)
-/** What deletions may take on top of the bound: see HeadRoom. */
+/** What deletions may take on top of the bound: see DeleteReserve. */
 const ROOM = 64 * 4_096
 
 const text = (random: Random, max: number) =>

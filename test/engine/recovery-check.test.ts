@@ -5,9 +5,9 @@ import { describe, expect, test } from 'vitest'
 import { writeNewFile } from '../../src/base/durable-files.ts'
 import { CellPaths } from '../../src/base/store-paths.ts'
 import { checkClosedCell } from '../../src/engine/recovery-check.ts'
-import { HostSchema } from '../../src/engine/reserved-schema.ts'
+import { ReservedSchema } from '../../src/engine/reserved-schema.ts'
 import { closeLeavingLog, openConnection } from '../../src/engine/sqlite.ts'
-import { cutLog } from '../../src/engine/wal-repair.ts'
+import { cutWal } from '../../src/engine/wal-repair.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { commitsIn } from '../support/wal-commits.ts'
@@ -17,7 +17,7 @@ const ROWS = 50
 /** A cell that was closed with its log beside it, each row a commit of its own, and how many frames that makes. */
 function closedWithLog() {
   const paths = new CellPaths(tempDirectory())
-  writeNewFile(paths.database, new HostSchema('CREATE TABLE t (a INTEGER PRIMARY KEY, b);').image())
+  writeNewFile(paths.database, new ReservedSchema('CREATE TABLE t (a INTEGER PRIMARY KEY, b);').image())
   const connection = openConnection(paths.database)
   connection.pragma('wal_autocheckpoint = 0')
   const frames: number[] = []
@@ -109,13 +109,13 @@ describe('the check of a closed cell', () => {
 
 test('what lies behind the last commit that was acknowledged is cut off the log', () => {
   const { paths, frames } = closedWithLog()
-  cutLog(paths.wal, frames[29] as number)
+  cutWal(paths.wal, frames[29] as number)
   expect([commitsIn(paths.wal), rowsOf(paths)]).toEqual([30, 30])
   // Nothing to cut, and nothing that is a log.
-  cutLog(paths.wal, 1_000)
+  cutWal(paths.wal, 1_000)
   expect(rowsOf(paths)).toBe(30)
   const short = path.join(paths.directory, 'short')
   fs.writeFileSync(short, 'short')
-  cutLog(short, 0)
+  cutWal(short, 0)
   expect(fs.readFileSync(short, 'utf8')).toBe('short')
 })

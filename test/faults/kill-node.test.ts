@@ -15,10 +15,10 @@ const KILLS_BETWEEN_CHECKS = 25
 vi.setConfig({ testTimeout: 120_000 + KILLS * 20_000 })
 
 test.each([
-  ['with two hosts', ['--hosts', '2']],
-  ['in one process', ['--hosts', '0']],
+  ['with two workers', ['--workers', '2']],
+  ['in one process', ['--workers', '0']],
 ] as const)(
-  `after kill -9 of a node %s, or of a host of it, under HTTP writes, every acknowledged one is there, whole and once (invariants 1, 2; ${KILLS} kills)`,
+  `after kill -9 of a node %s, or of a worker of it, under HTTP writes, every acknowledged one is there, whole and once (invariants 1, 2; ${KILLS} kills)`,
   async (_how, flags) => {
     const random = seededRandom('kills of a node')
     const place = new Workplace()
@@ -26,15 +26,15 @@ test.each([
     let node = await serve()
     const writers = await HttpWriters.create(node, CELLS)
     const starts: number[] = []
-    let hostsKilled = 0
+    let workersKilled = 0
     let nodesKilled = 0
     for (let kill = 1; kill <= KILLS; kill++) {
       const stop = writers.start(node, CLIENTS, random)
       await untilAcknowledged(writers, 1 + random.below(80), node)
-      const hosts = childrenOf(node.pid)
-      if (hosts.length > 0 && random.chance(0.5)) {
-        process.kill(random.pick(hosts), 'SIGKILL')
-        hostsKilled++
+      const workers = childrenOf(node.pid)
+      if (workers.length > 0 && random.chance(0.5)) {
+        process.kill(random.pick(workers), 'SIGKILL')
+        workersKilled++
         await untilAcknowledged(writers, 1 + random.below(40), node)
         await stop()
       } else {
@@ -46,7 +46,7 @@ test.each([
         node = await serve()
         starts.push(performance.now() - started)
         // Nothing that the killed node has left may still write, or hold anything.
-        expect(hosts.filter(isAlive)).toEqual([])
+        expect(workers.filter(isAlive)).toEqual([])
       }
       await writers.check(node)
       if (kill % KILLS_BETWEEN_CHECKS !== 0 && kill !== KILLS) continue
@@ -55,7 +55,7 @@ test.each([
       if (kill < KILLS) node = await serve()
     }
     console.info(
-      `${flags.join(' ')}: ${nodesKilled} nodes and ${hostsKilled} hosts killed, ${writers.acknowledged} acknowledged, statuses ${JSON.stringify(writers.statuses)}, slowest start ${Math.round(Math.max(0, ...starts))} ms`,
+      `${flags.join(' ')}: ${nodesKilled} nodes and ${workersKilled} workers killed, ${writers.acknowledged} acknowledged, statuses ${JSON.stringify(writers.statuses)}, slowest start ${Math.round(Math.max(0, ...starts))} ms`,
     )
   },
 )

@@ -11,17 +11,17 @@ const CLIENTS = 16
 
 vi.setConfig({ testTimeout: 120_000 + CELLS * 200 })
 
-const HOSTS = [
-  ['with two hosts', '2'],
+const WORKERS = [
+  ['with two workers', '2'],
   ['in one process', '0'],
 ] as const
 
-test.each(HOSTS)(
+test.each(WORKERS)(
   `a node %s that may have ${DESCRIPTORS} files open serves ${CELLS} cells, and no client sees the bound`,
-  async (_how, hosts) => {
+  async (_how, workers) => {
     const random = seededRandom('few descriptors')
     const place = new Workplace()
-    const node = await place.serveWithDescriptors(DESCRIPTORS, '--hosts', hosts)
+    const node = await place.serveWithDescriptors(DESCRIPTORS, '--workers', workers)
     const ids: string[] = []
     await side(CLIENTS, CELLS, async () => {
       ids.push(String((await okay(node, 'POST', '/v1/databases'))['id']))
@@ -39,9 +39,9 @@ test.each(HOSTS)(
     await node.stop('SIGKILL')
 
     const started = performance.now()
-    const again = await place.serveWithDescriptors(DESCRIPTORS, '--hosts', hosts)
+    const again = await place.serveWithDescriptors(DESCRIPTORS, '--workers', workers)
     console.info(
-      `--hosts ${hosts}: ${CELLS} cells served again after ${Math.round(performance.now() - started)} ms`,
+      `--workers ${workers}: ${CELLS} cells served again after ${Math.round(performance.now() - started)} ms`,
     )
     await side(CLIENTS, CELLS, async (i) => {
       const { body } = await again.request('GET', `/v1/databases/${ids[i]}/kv/k`, undefined, node.key)
@@ -52,12 +52,12 @@ test.each(HOSTS)(
   },
 )
 
-test.each(HOSTS)(
+test.each(WORKERS)(
   'SIGTERM under load ends a node %s with 0, and every answered write is there (invariant 1)',
-  async (_how, hosts) => {
+  async (_how, workers) => {
     const random = seededRandom('SIGTERM under load')
     const place = new Workplace()
-    let node = await place.serve('--hosts', hosts)
+    let node = await place.serve('--workers', workers)
     const writers = await HttpWriters.create(node, 3)
     for (let round = 0; round < 3; round++) {
       const stop = writers.start(node, 4, random)
@@ -65,7 +65,7 @@ test.each(HOSTS)(
       expect(await node.stop()).toEqual([0, null])
       await stop()
       checkIntegrity(place.dataDir)
-      node = await place.serve('--hosts', hosts)
+      node = await place.serve('--workers', workers)
       await writers.check(node)
     }
     const { 500: errors = 0 } = writers.statuses
@@ -76,12 +76,12 @@ test.each(HOSTS)(
 test('a second node on the directory of one that is under load is refused with its pid, and costs it nothing (invariant 2)', async () => {
   const random = seededRandom('a second node')
   const place = new Workplace()
-  const node = await place.serve('--hosts', '2')
+  const node = await place.serve('--workers', '2')
   const writers = await HttpWriters.create(node, 3)
   const stop = writers.start(node, 4, random)
   await acknowledged(writers, 20)
-  for (const hosts of ['0', '2']) {
-    const { code, stderr } = await place.run('serve', '--port', '0', '--hosts', hosts)
+  for (const workers of ['0', '2']) {
+    const { code, stderr } = await place.run('serve', '--port', '0', '--workers', workers)
     expect(code).not.toBe(0)
     expect(stderr).toContain(`in use by process ${node.pid}`)
   }

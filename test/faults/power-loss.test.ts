@@ -28,7 +28,7 @@ test.runIf(noStrace !== undefined)(`power losses were not tested: ${noStrace}`, 
 test.skipIf(noStrace !== undefined).each([
   ['full', 'full', 'ledger-program.ts'],
   ['relaxed', 'relaxed', 'ledger-program.ts'],
-  ['hosted', 'full', 'hosted-program.ts'],
+  ['workers', 'full', 'worker-program.ts'],
 ] as const)(
   `after a power loss at any moment of a %s store nothing acknowledged is lost, half or damaged (invariants 1, 10, 14; ${STATES} states)`,
   async (what, durability, program) => {

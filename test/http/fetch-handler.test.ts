@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Timer } from '../../src/base/clock.ts'
-import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from '../../src/http/drain-body.ts'
+import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from '../../src/http/drain-body.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { Bench } from '../support/http/bench.ts'
 import { SteppedClock } from '../support/http/stepped-clock.ts'
@@ -8,12 +8,12 @@ import { viaFetch } from '../support/http/transports.ts'
 
 /** What only a Fetch body shows: it is a stream, which can stall, fail, or be read by someone else. */
 
-/** A clock that leaves the discarding of bodies to the test. */
-class DiscardClock extends SteppedClock {
+/** A clock that leaves the draining of bodies to the test. */
+class DrainClock extends SteppedClock {
   expire: (() => void) | undefined
 
   override setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
-    if (delayMs !== DISCARD_MS_MAX) return super.setTimer(run, delayMs, options)
+    if (delayMs !== DRAIN_MS_MAX) return super.setTimer(run, delayMs, options)
     this.expire = run
     return {
       cancel: () => {
@@ -24,11 +24,11 @@ class DiscardClock extends SteppedClock {
 }
 
 let bench: Bench
-let clock: DiscardClock
+let clock: DrainClock
 let handler: (request: Request) => Promise<Response>
 
 beforeEach(async () => {
-  clock = new DiscardClock()
+  clock = new DrainClock()
   bench = await Bench.open(viaFetch, { store: { clock } })
   const logger = { error: (fields: object) => void bench.logged.push(fields as Record<string, unknown>) }
   handler = createHandler(bench.store, { logger })
@@ -111,8 +111,8 @@ describe('after an early answer the body', () => {
     const { body, state } = stream(repeat('x'.repeat(65_536), 1_000_000))
     expect((await handler(put(body))).status).toBe(413)
     expect(state.cancelled).toBe(true)
-    expect(state.bytes).toBeGreaterThan(DISCARD_BYTES_MAX)
-    expect(state.bytes).toBeLessThan(DISCARD_BYTES_MAX + 3_000_000)
+    expect(state.bytes).toBeGreaterThan(DRAIN_BYTES_MAX)
+    expect(state.bytes).toBeLessThan(DRAIN_BYTES_MAX + 3_000_000)
   })
 
   test('is waited for no longer than 5 seconds', async () => {

@@ -10,7 +10,7 @@ import type { CellStore } from '../../src/store/cell-store.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
-interface Hosted {
+interface Served {
   /** Where `/v1` is. */
   base: string
   /** The framework took its prefix off where the handler can't see it: links lack it. */
@@ -18,7 +18,7 @@ interface Hosted {
   close(): Promise<void>
 }
 
-async function listen(server: http.Server): Promise<Hosted> {
+async function listen(server: http.Server): Promise<Served> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
   return { base: `http://127.0.0.1:${port}`, close: () => end(server) }
@@ -34,11 +34,11 @@ const withExpress =
   async () => {
     const app = express()
     set(app)
-    const hosted = await listen(http.createServer(app))
-    return { ...hosted, base: hosted.base + prefix }
+    const served = await listen(http.createServer(app))
+    return { ...served, base: served.base + prefix }
   }
 
-async function withHono(app: Hono, prefix = ''): Promise<Hosted> {
+async function withHono(app: Hono, prefix = ''): Promise<Served> {
   const server = await new Promise<http.Server>((resolve) => {
     const started = serve({ fetch: app.fetch, hostname: '127.0.0.1', port: 0 }, () =>
       resolve(started as http.Server),
@@ -49,14 +49,14 @@ async function withHono(app: Hono, prefix = ''): Promise<Hosted> {
 }
 
 /** Each way of wrapping: the name, whether integers keep all their digits, and how it is done. */
-const WRAPPINGS: [name: string, exact: boolean, host: (store: CellStore) => Promise<Hosted>][] = [
+const WRAPPINGS: [name: string, exact: boolean, host: (store: CellStore) => Promise<Served>][] = [
   ['plain node:http', true, (store) => listen(http.createServer(createListener(store)))],
   [
     'plain node:http, below a base path',
     true,
     async (store) => {
-      const hosted = await listen(http.createServer(createListener(store, { basePath: '/api/cells' })))
-      return { ...hosted, base: `${hosted.base}/api/cells` }
+      const served = await listen(http.createServer(createListener(store, { basePath: '/api/cells' })))
+      return { ...served, base: `${served.base}/api/cells` }
     },
   ],
   [
@@ -71,8 +71,8 @@ const WRAPPINGS: [name: string, exact: boolean, host: (store: CellStore) => Prom
     'Hono, mounted',
     true,
     async (store) => {
-      const hosted = await withHono(new Hono().mount('/api', createHandler(store)), '/api')
-      return { ...hosted, prefixLost: true }
+      const served = await withHono(new Hono().mount('/api', createHandler(store)), '/api')
+      return { ...served, prefixLost: true }
     },
   ],
   [
@@ -119,13 +119,13 @@ const WRAPPINGS: [name: string, exact: boolean, host: (store: CellStore) => Prom
 
 describe.each(WRAPPINGS)('%s', (_name, exact, host) => {
   let bench: Bench
-  let hosted: Hosted
+  let served: Served
   beforeAll(async () => {
     bench = await Bench.open(viaFetch)
-    hosted = await host(bench.store)
+    served = await host(bench.store)
   })
   afterAll(async () => {
-    await hosted.close()
+    await served.close()
     await bench.close()
   })
 
@@ -135,7 +135,7 @@ describe.each(WRAPPINGS)('%s', (_name, exact, host) => {
     raw?: string | null,
     headers: Record<string, string> = {},
   ) {
-    const response = await fetch(hosted.base + bench.fill(path), {
+    const response = await fetch(served.base + bench.fill(path), {
       method,
       headers: {
         'x-api-key': bench.key,
@@ -161,7 +161,7 @@ describe.each(WRAPPINGS)('%s', (_name, exact, host) => {
         json: { id: expect.any(String), name: null, created_at: '2026-11-21T02:02:13.123Z' },
       })
       const location = headers.get('location') ?? ''
-      const url = hosted.prefixLost ? hosted.base + location : new URL(location, hosted.base)
+      const url = served.prefixLost ? served.base + location : new URL(location, served.base)
       const response = await fetch(url, { headers: { 'x-api-key': bench.key } })
       expect(await response.json()).toMatchObject({ id: json['id'] })
     }
@@ -252,7 +252,7 @@ describe.each(WRAPPINGS)('%s', (_name, exact, host) => {
 
   test('reaches a client that sends more than it may', async () => {
     const raw = `{"padding":"${'x'.repeat(2_500_000)}"}`
-    const response = await fetch(`${hosted.base}/v1/databases`, {
+    const response = await fetch(`${served.base}/v1/databases`, {
       method: 'POST',
       headers: { 'x-api-key': bench.key, 'content-type': 'application/json' },
       body: raw,
@@ -268,35 +268,35 @@ test('a body that was read and thrown away is reported as a mistake of the embed
   const listener = createListener(bench.store, {
     logger: { error: (fields) => void logged.push(fields as Record<string, unknown>) },
   })
-  const hosted = await listen(
+  const served = await listen(
     http.createServer((request, response) => {
       request.on('data', () => {}).on('end', () => listener(request, response))
     }),
   )
-  const response = await fetch(`${hosted.base}/v1/databases`, {
+  const response = await fetch(`${served.base}/v1/databases`, {
     method: 'POST',
     headers: { 'x-api-key': bench.key, 'content-type': 'application/json' },
     body: '{}',
   })
   expect(response.status).toBe(500)
   expect(String(logged[0]?.['err'])).toContain('was read before')
-  await hosted.close()
+  await served.close()
   await bench.close()
 })
 
 test.each(['text', 'raw'] as const)('a body that express.%s() has read is still bounded', async (reader) => {
   const bench = await Bench.open(viaFetch)
   const read = express[reader]({ type: '*/*', limit: '5mb' })
-  const hosted = await withExpress((app) => app.use(read, createListener(bench.store)))()
+  const served = await withExpress((app) => app.use(read, createListener(bench.store)))()
   const send = async (size: number) => {
     const body = new Blob(['{"padding":"', 'x'.repeat(size - 14), '"}']).stream()
     const init = { method: 'POST', body, duplex: 'half' } as RequestInit
     const headers = { 'x-api-key': bench.key, 'content-type': 'application/json' }
-    return (await fetch(`${hosted.base}/v1/databases`, { ...init, headers })).status
+    return (await fetch(`${served.base}/v1/databases`, { ...init, headers })).status
   }
   expect(await send(2_097_152)).toBe(201)
   expect(await send(2_097_153)).toBe(413)
-  await hosted.close()
+  await served.close()
   await bench.close()
 })
 

@@ -3,7 +3,7 @@ import http2 from 'node:http2'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Timer } from '../../src/base/clock.ts'
-import { DISCARD_BYTES_MAX, DISCARD_MS_MAX } from '../../src/http/drain-body.ts'
+import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from '../../src/http/drain-body.ts'
 import { createListener } from '../../src/http/node-listener.ts'
 import { Bench } from '../support/http/bench.ts'
 import { SteppedClock } from '../support/http/stepped-clock.ts'
@@ -11,12 +11,12 @@ import { sendOverSocket, viaFetch } from '../support/http/transports.ts'
 
 /** What only sockets show: when answers leave, when connections end, what a path is before a URL parser sees it. */
 
-/** A clock that leaves the discarding of bodies to the test; the store's own timers run. */
-class DiscardClock extends SteppedClock {
+/** A clock that leaves the draining of bodies to the test; the store's own timers run. */
+class DrainClock extends SteppedClock {
   readonly timers: { run: () => void }[] = []
 
   override setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
-    if (delayMs !== DISCARD_MS_MAX) return super.setTimer(run, delayMs, options)
+    if (delayMs !== DRAIN_MS_MAX) return super.setTimer(run, delayMs, options)
     const timer = { run }
     this.timers.push(timer)
     return { cancel: () => void this.timers.splice(this.timers.indexOf(timer), 1) }
@@ -26,10 +26,10 @@ class DiscardClock extends SteppedClock {
 let bench: Bench
 let server: http.Server
 let port: number
-let clock: DiscardClock
+let clock: DrainClock
 
 beforeEach(async () => {
-  clock = new DiscardClock()
+  clock = new DrainClock()
   bench = await Bench.open(viaFetch, { store: { clock } })
   server = http.createServer(createListener(bench.store))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
@@ -162,8 +162,8 @@ describe('an early answer', () => {
       await new Promise((resolve) => setImmediate(resolve))
     }
     await wire.end()
-    expect(sent).toBeGreaterThan(DISCARD_BYTES_MAX)
-    expect(sent).toBeLessThan(DISCARD_BYTES_MAX * 4)
+    expect(sent).toBeGreaterThan(DRAIN_BYTES_MAX)
+    expect(sent).toBeLessThan(DRAIN_BYTES_MAX * 4)
   })
 
   test('is followed by no more than 5 seconds', async () => {

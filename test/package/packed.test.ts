@@ -14,7 +14,7 @@ const EXAMPLES_REQUIRED = ['express', 'hono', 'node-http']
 const EXAMPLE_TIMEOUT_MS = 60_000
 const INSTALL_TIMEOUT_MS = 300_000
 
-const SENTENCE = 'cellstore needs Node.js 22.15 or newer'
+const CRASH_OUTCOME = 'cellstore needs Node.js 22.15 or newer'
 
 /** The system's own Node, where it is too old for us: a clone's npm scripts never meet it, an embedder's program does. */
 const OLD_NODE = oldNode()
@@ -162,7 +162,7 @@ describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
     )
     const { code, signal, stderr } = await onOldNode(['old-node.mjs'])
     expect({ code, signal }).toEqual({ code: 1, signal: null })
-    expect(stderr).toContain(`CellError: ${SENTENCE}`)
+    expect(stderr).toContain(`CellError: ${CRASH_OUTCOME}`)
     expect(stderr).toContain("code: 'unsupported_runtime'")
     expect(fs.existsSync(path.join(project.folder, 'old-node-data'))).toBe(false)
   })
@@ -172,7 +172,7 @@ describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
     async (...args) => {
       const outcome = await onOldNode(['node_modules/cellstore/dist/cellstore.js', ...args])
       expect(outcome).toMatchObject({ code: 1, signal: null, stdout: '' })
-      expect(outcome.stderr).toMatch(new RegExp(`^${SENTENCE}.*\n$`))
+      expect(outcome.stderr).toMatch(new RegExp(`^${CRASH_OUTCOME}.*\n$`))
     },
   )
 })

@@ -2,12 +2,12 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
-import type { MakeService, ServiceSubject } from './service-under-test.ts'
+import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 
 /** What a `CellService` promises of backups, as tests. */
 export function cellServiceBackupsContract(name: string, make: MakeService): void {
   describe(`${name} keeps the contract of backups through a cell service`, () => {
-    let subject: ServiceSubject
+    let subject: ServiceUnderTest
     let id: string
 
     beforeAll(async () => {

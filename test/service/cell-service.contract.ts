@@ -3,15 +3,15 @@ import type { ExecuteOptions } from '../../src/service/cell-service.ts'
 import type { BatchableOperation, CellOperation, OperationResults } from '../../src/service/operations.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { cellServiceBackupsContract } from './cell-service-backups.contract.ts'
-import type { MakeService, ServiceSubject } from './service-under-test.ts'
+import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 
 const UNKNOWN = '00000000-0000-4000-8000-000000000000'
 const BEYOND_SAFE = 9_007_199_254_740_993n
 
-/** The promises of `CellService`, as tests. Cells in this process and cells in hosts keep the same ones. */
+/** The promises of `CellService`, as tests. Cells in this process and cells in workers keep the same ones. */
 export function cellServiceContract(name: string, make: MakeService): void {
   describe(`${name} keeps the contract of a cell service`, () => {
-    let subject: ServiceSubject
+    let subject: ServiceUnderTest
     let id: string
 
     beforeAll(async () => {

@@ -6,16 +6,16 @@ import { afterAll } from 'vitest'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { checkIntegrity } from '../support/integrity.ts'
-import { HostedStore } from '../support/worker-store.ts'
+import { WorkerStore } from '../support/worker-store.ts'
 import { cellServiceContract } from './cell-service.contract.ts'
-import type { ServiceOptions, ServiceSubject } from './service-under-test.ts'
+import type { ServiceOptions, ServiceUnderTest } from './service-under-test.ts'
 
 const home = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-service-'))
 afterAll(() => fs.rmSync(home, { recursive: true, force: true }))
 
 const newFolder = () => fs.mkdtempSync(path.join(home, 'store-'))
 
-async function inProcess({ folder, ...options }: ServiceOptions): Promise<ServiceSubject> {
+async function inProcess({ folder, ...options }: ServiceOptions): Promise<ServiceUnderTest> {
   const { hasObjects, incrementalEveryMs, sqlPolicy } = options
   const place = folder ?? newFolder()
   const directory = path.join(place, 'data')
@@ -33,18 +33,18 @@ async function inProcess({ folder, ...options }: ServiceOptions): Promise<Servic
   return { service, store, folder: place, close }
 }
 
-async function hosted({ folder, ...options }: ServiceOptions): Promise<ServiceSubject> {
+async function node({ folder, ...options }: ServiceOptions): Promise<ServiceUnderTest> {
   const { hasObjects, incrementalEveryMs, sqlPolicy } = options
   const place = folder ?? newFolder()
-  const subject = await HostedStore.start({
+  const subject = await WorkerStore.start({
     folder: place,
     hasObjects,
     store: { backups: { incrementalEveryMs } },
-    service: { hosts: 2, sqlPolicy },
+    service: { workers: 2, sqlPolicy },
   })
   const { service, store } = subject
   return { service, store, folder: place, close: () => subject.close() }
 }
 
 cellServiceContract('InProcessService', inProcess)
-cellServiceContract('HostedService', hosted)
+cellServiceContract('WorkerService', node)

@@ -3,7 +3,7 @@ import type { CellService } from '../../src/service/cell-service.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 
 /** A service under test. */
-export interface ServiceSubject {
+export interface ServiceUnderTest {
   service: CellService
   store: CellStore
   /** The store's directory is `data` in it. */
@@ -22,4 +22,4 @@ export interface ServiceOptions {
   folder?: string
 }
 
-export type MakeService = (options: ServiceOptions) => Promise<ServiceSubject>
+export type MakeService = (options: ServiceOptions) => Promise<ServiceUnderTest>

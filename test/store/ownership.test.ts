@@ -68,7 +68,7 @@ describe('one owner a directory (invariant 2)', () => {
       pid: process.pid,
       startTime: expect.any(Number),
       socket: null,
-      hosts: [],
+      workers: [],
     })
     store.publishSocket('/run/cellstore.sock')
     expect(readOwner(paths)).toMatchObject({ pid: process.pid, socket: '/run/cellstore.sock' })

@@ -8,7 +8,7 @@ import { silentLog } from '../../src/base/log.ts'
 import { CellPaths } from '../../src/base/store-paths.ts'
 import { cellNotFound } from '../../src/catalog/cell-registry.ts'
 import { type CellOpener, CellPool } from '../../src/engine/cell-pool.ts'
-import { HostSchema } from '../../src/engine/reserved-schema.ts'
+import { ReservedSchema } from '../../src/engine/reserved-schema.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { openFilesBelow } from '../support/open-files.ts'
@@ -131,7 +131,7 @@ describe('by itself', () => {
   function openPool(max: number) {
     const directory = tempDirectory()
     const paths = (id: string) => new CellPaths(path.join(directory, id))
-    const image = new HostSchema().image()
+    const image = new ReservedSchema().image()
     const opened: string[] = []
     const opener: CellOpener = {
       paths,

@@ -9,13 +9,13 @@ import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { CellPaths } from '../../src/base/store-paths.ts'
 import { CellPool } from '../../src/engine/cell-pool.ts'
-import { HostSchema } from '../../src/engine/reserved-schema.ts'
+import { ReservedSchema } from '../../src/engine/reserved-schema.ts'
 import { isCellError } from '../../src/errors.ts'
 
 const [, , directory = ''] = process.argv
 const ID = 'cell'
 const paths = (id: string) => new CellPaths(directory, path.join(directory, `${id}.db`))
-writeNewFile(paths(ID).database, new HostSchema('CREATE TABLE t (a);').image())
+writeNewFile(paths(ID).database, new ReservedSchema('CREATE TABLE t (a);').image())
 const settings = {
   durability: 'full',
   sqlPolicy: 'trusted',

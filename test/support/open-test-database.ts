@@ -4,7 +4,7 @@ import { writeNewFile } from '../../src/base/durable-files.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
 import { CellDatabase, type CellHooks } from '../../src/engine/cell-database.ts'
 import type { CellDatabaseSettings } from '../../src/engine/cell-settings.ts'
-import { HostSchema } from '../../src/engine/reserved-schema.ts'
+import { ReservedSchema } from '../../src/engine/reserved-schema.ts'
 import { checkIntegrity } from './integrity.ts'
 import { tempDirectory } from './temp-directory.ts'
 
@@ -17,7 +17,7 @@ export interface TestDatabaseOptions extends Partial<Omit<CellDatabaseSettings, 
 export function openTestDatabase({ limits, hooks, ...settings }: TestDatabaseOptions = {}): CellDatabase {
   const directory = tempDirectory()
   const file = path.join(directory, 'cell.db')
-  writeNewFile(file, new HostSchema().image())
+  writeNewFile(file, new ReservedSchema().image())
   const database = new CellDatabase(
     file,
     {

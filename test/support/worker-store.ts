@@ -5,38 +5,38 @@ import { onTestFinished } from 'vitest'
 import type { Log } from '../../src/base/log.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../src/store/settings.ts'
-import { HostedService, type HostedServiceOptions } from '../../src/workers/node/worker-service.ts'
+import { WorkerService, type WorkerServiceOptions } from '../../src/workers/node/worker-service.ts'
 import { checkIntegrity } from './integrity.ts'
 import { isAlive } from './processes.ts'
 import { tempDirectory } from './temp-directory.ts'
 
-/** Each host is a process of its own, and most of its start would be compiling the same sources again. */
+/** Each worker is a process of its own, and most of its start would be compiling the same sources again. */
 process.env['NODE_COMPILE_CACHE'] ??= path.join(
   import.meta.dirname,
   '..',
   '..',
   'node_modules',
   '.cache',
-  'cellstore-hosts',
+  'cellstore-workers',
 )
 
-export interface HostedStoreOptions {
+export interface WorkerStoreOptions {
   /** An empty folder. */
   folder: string
   /** False for a store without backups. */
   hasObjects?: boolean
   /** What the store is told. */
   store?: Omit<StoreOptions, 'objectStore'>
-  service?: Partial<HostedServiceOptions>
+  service?: Partial<WorkerServiceOptions>
 }
 
-/** A hosted store of a test's own, in a new folder; closed when it has finished. */
-export async function openHostedStore(
-  options: Omit<HostedStoreOptions, 'folder'> = {},
-): Promise<HostedStore> {
-  const hosted = await HostedStore.start({ folder: tempDirectory('cellstore-hosts'), ...options })
-  onTestFinished(() => hosted.close())
-  return hosted
+/** A node store of a test's own, in a new folder; closed when it has finished. */
+export async function openWorkerStore(
+  options: Omit<WorkerStoreOptions, 'folder'> = {},
+): Promise<WorkerStore> {
+  const node = await WorkerStore.start({ folder: tempDirectory('cellstore-workers'), ...options })
+  onTestFinished(() => node.close())
+  return node
 }
 
 export interface LoggedLine {
@@ -45,15 +45,15 @@ export interface LoggedLine {
   message: string
 }
 
-/** A store whose cells are run in hosts, with real processes and the real time. */
-export class HostedStore {
+/** A store whose cells are run in workers, with real processes and the real time. */
+export class WorkerStore {
   readonly directory: string
   readonly objectStore: string | undefined
   readonly log: LoggedLine[]
   readonly store: CellStore
-  readonly service: HostedService
+  readonly service: WorkerService
 
-  private constructor(parts: Pick<HostedStore, 'directory' | 'objectStore' | 'log' | 'store' | 'service'>) {
+  private constructor(parts: Pick<WorkerStore, 'directory' | 'objectStore' | 'log' | 'store' | 'service'>) {
     this.directory = parts.directory
     this.objectStore = parts.objectStore
     this.log = parts.log
@@ -66,47 +66,47 @@ export class HostedStore {
     hasObjects = true,
     store: told = {},
     service: options = {},
-  }: HostedStoreOptions): Promise<HostedStore> {
+  }: WorkerStoreOptions): Promise<WorkerStore> {
     const directory = path.join(folder, 'data')
     const objectStore = hasObjects ? pathToFileURL(path.join(folder, 'objects')).href : undefined
     const log: LoggedLine[] = []
     const take = (level: keyof Log) => (fields: object, message: string) =>
       void log.push({ level, fields: fields as Record<string, unknown>, message })
-    const service = new HostedService({
+    const service = new WorkerService({
       dataDir: directory,
       objectStore,
-      hosts: 1,
+      workers: 1,
       waitMs: 20_000,
       answerBytesMax: 10_485_760,
       statementMs: 20_000,
       ...options,
     })
     const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
-    const store = await CellStore.openHosted(directory, { ...settings, objectStore }, service)
+    const store = await CellStore.openWithWorkers(directory, { ...settings, objectStore }, service)
     try {
       await service.start(store)
     } catch (error) {
       await store.close()
       throw error
     }
-    return new HostedStore({ directory, objectStore, log, store, service })
+    return new WorkerStore({ directory, objectStore, log, store, service })
   }
 
   /** Processes that hold its cells open, and the one in reserve. */
-  get hosts(): number[] {
+  get workers(): number[] {
     const owner = JSON.parse(fs.readFileSync(path.join(this.directory, 'owner.json'), 'utf8'))
-    const recorded: number[] = owner.hosts.map(({ pid }: { pid: number }) => pid)
+    const recorded: number[] = owner.workers.map(({ pid }: { pid: number }) => pid)
     return recorded.filter(isAlive)
   }
 
-  /** Hosts that have ended before they were told to. A killed one leaves the logs of its cells for the next to open them. */
-  get lostHosts(): LoggedLine[] {
-    return this.log.filter(({ message }) => message.startsWith('a host has ended'))
+  /** WorkerPool that have ended before they were told to. A killed one leaves the logs of its cells for the next to open them. */
+  get lostWorkers(): LoggedLine[] {
+    return this.log.filter(({ message }) => message.startsWith('a worker has ended'))
   }
 
   /** Closes it; every cell passes integrity_check afterwards. */
   async close(): Promise<void> {
     await this.store.close()
-    checkIntegrity(this.directory, { afterPowerLoss: this.lostHosts.length > 0 })
+    checkIntegrity(this.directory, { afterPowerLoss: this.lostWorkers.length > 0 })
   }
 }

@@ -7,9 +7,9 @@ import type { Outcome } from '../../src/engine/group-commit.ts'
 import { Batch } from '../../src/workers/node/batch.ts'
 import type { QueuedOperation } from '../../src/workers/node/operation-queue.ts'
 import type { BatchMessage } from '../../src/workers/node/worker-process.ts'
-import { provenTransaction, wasCommitted } from '../../src/workers/protocol/commit-marker.ts'
+import { provenCommitMarker, wasCommitted } from '../../src/workers/protocol/commit-marker.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
-import { BatchHost } from '../support/workers/batch-worker.ts'
+import { BatchWorker } from '../support/workers/batch-worker.ts'
 
 type Told = QueuedOperation & { outcomes: Outcome[] }
 
@@ -36,19 +36,19 @@ function operationsOf(cells: Record<string, string[]>): Told[][] {
   )
 }
 
-/** What the node does with a host that was killed after so many messages, and with the host that comes after it. */
+/** What the node does with a worker that was killed after so many messages, and with the worker that comes after it. */
 async function recover(
   place: string,
   cells: Told[][],
   messages: readonly BatchMessage[],
-): Promise<BatchHost> {
+): Promise<BatchWorker> {
   const batch = new Batch(cells, 0)
   for (const message of messages) batch.take(message, 0)
   const { provisional, unrun } = batch.lost()
-  const next = new BatchHost(place)
+  const next = new BatchWorker(place)
   const again = [...unrun]
   for (const { cellId, transaction, outcomes } of provisional) {
-    const isCommitted = wasCommitted(transaction, provenTransaction(next.cells.pool.open(cellId)))
+    const isCommitted = wasCommitted(transaction, provenCommitMarker(next.cells.pool.open(cellId)))
     if (isCommitted) for (const [operation, outcome] of outcomes) operation.settle(outcome)
     else again.push(...outcomes.map(([operation]) => operation))
   }
@@ -105,10 +105,10 @@ test.each<[what: string, cells: string[][], keys: boolean]>([
     false,
   ],
 ])(
-  'a host can be killed before and after all that it writes of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
+  'a worker can be killed before and after all that it writes of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
   async (_what, texts, keys) => {
     const home = tempDirectory('cellstore-kill')
-    const first = new BatchHost(path.join(home, 'first'))
+    const first = new BatchWorker(path.join(home, 'first'))
     const ids = texts.map(() => newCellId())
     for (const id of ids) {
       first.cells.files.write(id)

@@ -10,7 +10,7 @@ import { rejectedBy } from '../support/thrown.ts'
 /** Runs for many seconds, and writes at its end. */
 const LONG_WRITE =
   'INSERT INTO t WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c LIMIT 60000000) SELECT max(n) FROM c'
-const SERVE = ['--hosts', '1', '--statement-timeout', '120s']
+const SERVE = ['--workers', '1', '--statement-timeout', '120s']
 
 vi.setConfig({ testTimeout: 120_000 })
 
@@ -25,7 +25,7 @@ function query(node: ServedNode, id: string, sql: string, key = node.key) {
   return node.request('POST', `/v1/databases/${id}/sql`, { sql }, key)
 }
 
-/** Until the statement that was just sent runs in a host. @returns that host */
+/** Until the statement that was just sent runs in a worker. @returns that worker */
 async function untilBusy(node: ServedNode): Promise<number> {
   const before = new Map(childrenOf(node.pid).map((pid) => [pid, processorMs(pid)]))
   const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? Number.POSITIVE_INFINITY) > 300
@@ -33,22 +33,22 @@ async function untilBusy(node: ServedNode): Promise<number> {
   await until(() => {
     busy = childrenOf(node.pid).find(isBusy)
     return busy !== undefined
-  }, 'a host runs the statement')
+  }, 'a worker runs the statement')
   return busy as number
 }
 
-test('only the node is killed during a long write of a host, and a new one starts at once: it ends the host before it serves, and nothing unacknowledged appears later (invariant 2)', async () => {
+test('only the node is killed during a long write of a worker, and a new one starts at once: it ends the worker before it serves, and nothing unacknowledged appears later (invariant 2)', async () => {
   const place = new Workplace()
   const first = await place.serve(...SERVE)
   const id = await newCell(first)
   await query(first, id, 'INSERT INTO t VALUES (1)')
   const unanswered = query(first, id, LONG_WRITE).catch((error) => error)
-  const host = await untilBusy(first)
+  const worker = await untilBusy(first)
   first.child.kill('SIGKILL')
   await first.ended
-  expect(isAlive(host)).toBe(true)
+  expect(isAlive(worker)).toBe(true)
   const second = await place.serve(...SERVE)
-  expect(isAlive(host)).toBe(false)
+  expect(isAlive(worker)).toBe(false)
   expect(await unanswered).toBeInstanceOf(Error)
   await query(second, id, 'INSERT INTO t VALUES (2)', first.key)
   const { body } = await query(second, id, 'SELECT n FROM t', first.key)
@@ -57,32 +57,32 @@ test('only the node is killed during a long write of a host, and a new one start
   checkIntegrity(place.dataDir)
 })
 
-test('a directory whose cells a host still holds for a node that is gone is refused, even where nobody has it on record; and is free once the host has ended (invariant 2)', async () => {
+test('a directory whose cells a worker still holds for a node that is gone is refused, even where nobody has it on record; and is free once the worker has ended (invariant 2)', async () => {
   const place = new Workplace()
   const node = await place.serve(...SERVE)
   const id = await newCell(node)
   void query(node, id, LONG_WRITE).catch(() => {})
-  const host = await untilBusy(node)
+  const worker = await untilBusy(node)
   node.child.kill('SIGKILL')
   await node.ended
   fs.rmSync(path.join(place.dataDir, 'owner.json'))
-  process.kill(host, 'SIGSTOP')
+  process.kill(worker, 'SIGSTOP')
   const refused = await rejectedBy(CellStore.open(place.dataDir, { objectStore: `file://${place.objects}` }))
   expect(refused.code).toBe('store_locked')
-  expect(isAlive(host)).toBe(true)
-  process.kill(host, 'SIGKILL')
+  expect(isAlive(worker)).toBe(true)
+  process.kill(worker, 'SIGKILL')
   const store = await CellStore.open(place.dataDir, { objectStore: `file://${place.objects}` })
   expect(store.openCell(id).sql('SELECT * FROM t').rows).toEqual([])
   await store.close()
 })
 
-test('SIGTERM while statements run and others wait: requests under way get their answer or are cut, no host is left, and it ends with 0', async () => {
+test('SIGTERM while statements run and others wait: requests under way get their answer or are cut, no worker is left, and it ends with 0', async () => {
   const place = new Workplace()
   const node = await place.serve(...SERVE, '--drain', '1s')
   const [slow, other] = [await newCell(node), await newCell(node)]
   const cut = query(node, slow, LONG_WRITE).catch((error) => error)
   await untilBusy(node)
-  const hosts = () => childrenOf(node.pid)
+  const workers = () => childrenOf(node.pid)
   const acknowledged: number[] = []
   let isOver = false
   const writer = (async () => {
@@ -92,7 +92,7 @@ test('SIGTERM while statements run and others wait: requests under way get their
     }
   })().catch(() => {})
   await until(() => acknowledged.length > 10, 'the other cell is written to')
-  const before = hosts()
+  const before = workers()
   expect(before.length).toBeGreaterThanOrEqual(2)
   const ended = await node.stop()
   isOver = true

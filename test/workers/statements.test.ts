@@ -2,7 +2,7 @@ import { expect, test } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
 import { processorMs } from '../support/processes.ts'
 import { rejectedBy } from '../support/thrown.ts'
-import { type HostedStore, openHostedStore } from '../support/worker-store.ts'
+import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
 const ENDLESS = 'WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c) SELECT max(n) FROM c'
 /** Takes long for a neighbour, and comes to an end. */
@@ -16,110 +16,110 @@ const MIB = 1_048_576
 const sql = (text: string): CellOperation & { op: 'sql' } => ({ op: 'sql', sql: text })
 const incr = { op: 'kv.incr', key: 'n' } as const
 
-function newCells(hosted: HostedStore, count: number): string[] {
-  return Array.from({ length: count }, () => hosted.store.createCell().id)
+function newCells(node: WorkerStore, count: number): string[] {
+  return Array.from({ length: count }, () => node.store.createCell().id)
 }
 
 /** Writes to many cells at once, each of which counts. */
-async function countUp({ service }: HostedStore, cells: readonly string[]): Promise<void> {
+async function countUp({ service }: WorkerStore, cells: readonly string[]): Promise<void> {
   await Promise.all(cells.flatMap((id) => Array.from({ length: EACH }, () => service.execute(id, incr))))
 }
 
-async function countsOf({ service }: HostedStore, cells: readonly string[]): Promise<unknown[]> {
+async function countsOf({ service }: WorkerStore, cells: readonly string[]): Promise<unknown[]> {
   return await Promise.all(
     cells.map(async (id) => (await service.execute(id, { op: 'kv.get', key: 'n' }))?.value),
   )
 }
 
-/** Until a host has used so much time of a processor that it can only be a statement. */
-async function untilOneIsBusy(hosted: HostedStore): Promise<void> {
-  const before = new Map(hosted.hosts.map((pid) => [pid, processorMs(pid)]))
+/** Until a worker has used so much time of a processor that it can only be a statement. */
+async function untilOneIsBusy(node: WorkerStore): Promise<void> {
+  const before = new Map(node.workers.map((pid) => [pid, processorMs(pid)]))
   const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? Number.POSITIVE_INFINITY) > 500
-  await expect.poll(() => hosted.hosts.some(isBusy), { timeout: 20_000 }).toBe(true)
+  await expect.poll(() => node.workers.some(isBusy), { timeout: 20_000 }).toBe(true)
 }
 
 const once = (cells: readonly string[]) => cells.map(() => String(EACH))
-const reasons = (hosted: HostedStore) => hosted.lostHosts.map(({ fields }) => fields['reason'])
+const reasons = (node: WorkerStore) => node.lostWorkers.map(({ fields }) => fields['reason'])
 
 test('a statement over its deadline ends with 408, and whatever waited behind it is done exactly once', async () => {
-  const hosted = await openHostedStore({ service: { limits: { holdMs: 60_000 } } })
-  const [offender = '', ...cells] = newCells(hosted, 1 + NEIGHBOURS)
-  await hosted.service.execute(offender, sql('CREATE TABLE t (n)'))
-  const endless = hosted.service.execute(offender, sql(`INSERT INTO t ${ENDLESS}`), { deadlineMs: 300 })
+  const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
+  const [offender = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  await node.service.execute(offender, sql('CREATE TABLE t (n)'))
+  const endless = node.service.execute(offender, sql(`INSERT INTO t ${ENDLESS}`), { deadlineMs: 300 })
   const refused = expect(endless).rejects.toMatchObject({
     code: 'statement_timeout',
     details: { limit: 300 },
   })
-  await countUp(hosted, cells)
+  await countUp(node, cells)
   await refused
-  expect(await countsOf(hosted, cells)).toEqual(once(cells))
-  expect((await hosted.service.execute(offender, sql('SELECT * FROM t'))).rows).toEqual([])
-  expect(reasons(hosted)).toEqual(['timeout'])
+  expect(await countsOf(node, cells)).toEqual(once(cells))
+  expect((await node.service.execute(offender, sql('SELECT * FROM t'))).rows).toEqual([])
+  expect(reasons(node)).toEqual(['timeout'])
 })
 
-test('a statement that holds up others is run again in a host of its own, and comes to its end; then its cell goes home', async () => {
-  const hosted = await openHostedStore({ service: { limits: { holdMs: 30, apartMs: 200 } } })
-  const [slow = '', ...cells] = newCells(hosted, 1 + NEIGHBOURS)
-  await hosted.service.execute(slow, sql('CREATE TABLE t (n)'))
+test('a statement that holds up others is run again in a worker of its own, and comes to its end; then its cell goes home', async () => {
+  const node = await openWorkerStore({ service: { limits: { holdMs: 30, isolationMs: 200 } } })
+  const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  await node.service.execute(slow, sql('CREATE TABLE t (n)'))
   const [inserted] = await Promise.all([
-    hosted.service.execute(slow, sql(`INSERT INTO t ${LONG} RETURNING n`)),
-    countUp(hosted, cells),
+    node.service.execute(slow, sql(`INSERT INTO t ${LONG} RETURNING n`)),
+    countUp(node, cells),
   ])
   expect(inserted.rows).toEqual([{ n: 3_000_000 }])
-  expect(reasons(hosted)).toContain('held-up')
-  // The host apart, the one at home, and the one in reserve; then two again.
-  await expect.poll(() => hosted.hosts.length, { timeout: 20_000 }).toBe(2)
-  await countUp(hosted, [slow, ...cells])
-  expect((await hosted.service.execute(slow, sql('SELECT n FROM t'))).rows).toEqual([{ n: 3_000_000 }])
-  expect(await countsOf(hosted, cells)).toEqual(cells.map(() => String(2 * EACH)))
-  expect(await countsOf(hosted, [slow])).toEqual(once([slow]))
+  expect(reasons(node)).toContain('held-up')
+  // The worker apart, the one at home, and the one in reserve; then two again.
+  await expect.poll(() => node.workers.length, { timeout: 20_000 }).toBe(2)
+  await countUp(node, [slow, ...cells])
+  expect((await node.service.execute(slow, sql('SELECT n FROM t'))).rows).toEqual([{ n: 3_000_000 }])
+  expect(await countsOf(node, cells)).toEqual(cells.map(() => String(2 * EACH)))
+  expect(await countsOf(node, [slow])).toEqual(once([slow]))
 })
 
 test('whoever keeps running into deadlines is slowed down, and nobody else', async () => {
-  const hosted = await openHostedStore()
-  const [offender = '', ...cells] = newCells(hosted, 1 + NEIGHBOURS)
+  const node = await openWorkerStore()
+  const [offender = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   for (let offence = 0; offence < 3; offence++) {
-    const refused = await rejectedBy(hosted.service.execute(offender, sql(ENDLESS), { deadlineMs: 100 }))
+    const refused = await rejectedBy(node.service.execute(offender, sql(ENDLESS), { deadlineMs: 100 }))
     expect(refused.code).toBe('statement_timeout')
   }
-  const slowedDown = await rejectedBy(hosted.service.execute(offender, sql('SELECT 1')))
+  const slowedDown = await rejectedBy(node.service.execute(offender, sql('SELECT 1')))
   expect(slowedDown.code).toBe('rate_limited')
   expect(slowedDown.details.retryAfterMs).toBeGreaterThan(0)
-  await countUp(hosted, cells)
-  expect(await countsOf(hosted, cells)).toEqual(once(cells))
+  await countUp(node, cells)
+  expect(await countsOf(node, cells)).toEqual(once(cells))
 })
 
 test('a client that hangs up ends its statement, and its cell goes on at once', async () => {
-  const hosted = await openHostedStore({ service: { limits: { holdMs: 30 } } })
-  const [cell = ''] = newCells(hosted, 1)
+  const node = await openWorkerStore({ service: { limits: { holdMs: 30 } } })
+  const [cell = ''] = newCells(node, 1)
   const abort = new AbortController()
-  const endless = hosted.service.execute(cell, sql(ENDLESS), { signal: abort.signal })
-  const behind = hosted.service.execute(cell, incr)
-  await untilOneIsBusy(hosted)
+  const endless = node.service.execute(cell, sql(ENDLESS), { signal: abort.signal })
+  const behind = node.service.execute(cell, incr)
+  await untilOneIsBusy(node)
   abort.abort(new Error('hung up'))
   await expect(endless).rejects.toThrow('hung up')
   expect(await behind).toMatchObject({ value: 1 })
-  expect(reasons(hosted)).toEqual(['abandoned'])
+  expect(reasons(node)).toEqual(['abandoned'])
 })
 
-test('a statement that asks for more memory than its host may use is refused, and its neighbours are served', async () => {
-  const hosted = await openHostedStore({ service: { limits: { memoryMax: 200 * MIB } } })
-  const [bomber = '', ...cells] = newCells(hosted, 1 + NEIGHBOURS)
-  const bomb = rejectedBy(hosted.service.execute(bomber, sql(BOMB)))
-  await countUp(hosted, cells)
+test('a statement that asks for more memory than its worker may use is refused, and its neighbours are served', async () => {
+  const node = await openWorkerStore({ service: { limits: { memoryMax: 200 * MIB } } })
+  const [bomber = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  const bomb = rejectedBy(node.service.execute(bomber, sql(BOMB)))
+  await countUp(node, cells)
   const refused = await bomb
   expect(['result_memory_exceeded', 'result_too_large', 'sql_error']).toContain(refused.code)
-  expect(await countsOf(hosted, cells)).toEqual(once(cells))
-  expect(await hosted.service.execute(bomber, incr)).toMatchObject({ value: 1 })
+  expect(await countsOf(node, cells)).toEqual(once(cells))
+  expect(await node.service.execute(bomber, incr)).toMatchObject({ value: 1 })
 })
 
 test('what one cell may have waiting is bounded; who is refused is told when to try again (invariant 13)', async () => {
-  const hosted = await openHostedStore()
-  const [busy = '', other = ''] = newCells(hosted, 2)
+  const node = await openWorkerStore()
+  const [busy = '', other = ''] = newCells(node, 2)
   const abort = new AbortController()
-  const endless = hosted.service.execute(busy, sql(ENDLESS), { signal: abort.signal })
-  const settled = Promise.allSettled(Array.from({ length: 2_100 }, () => hosted.service.execute(busy, incr)))
-  expect(await hosted.service.execute(other, incr)).toMatchObject({ value: 1 })
+  const endless = node.service.execute(busy, sql(ENDLESS), { signal: abort.signal })
+  const settled = Promise.allSettled(Array.from({ length: 2_100 }, () => node.service.execute(busy, incr)))
+  expect(await node.service.execute(other, incr)).toMatchObject({ value: 1 })
   abort.abort(new Error('hung up'))
   await expect(endless).rejects.toThrow('hung up')
   const refused = (await settled).filter((each) => each.status === 'rejected')
@@ -127,36 +127,36 @@ test('what one cell may have waiting is bounded; who is refused is told when to 
   for (const { reason } of refused)
     expect(reason).toMatchObject({ code: 'busy', details: { retryAfterMs: 1_000 } })
   const done = 2_100 - refused.length
-  expect(await hosted.service.execute(busy, { op: 'kv.get', key: 'n' })).toMatchObject({
+  expect(await node.service.execute(busy, { op: 'kv.get', key: 'n' })).toMatchObject({
     value: String(done),
   })
 })
 
 test('a cell can be deleted while a statement on it runs apart', async () => {
-  const hosted = await openHostedStore({ service: { limits: { holdMs: 30 }, statementMs: 3_000 } })
-  const [slow = '', ...cells] = newCells(hosted, 1 + NEIGHBOURS)
-  const endless = rejectedBy(hosted.service.execute(slow, sql(ENDLESS)))
-  await countUp(hosted, cells)
-  await expect.poll(() => reasons(hosted), { timeout: 20_000 }).toContain('held-up')
-  await untilOneIsBusy(hosted)
-  await hosted.service.deleteCell(slow)
+  const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, statementMs: 3_000 } })
+  const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  const endless = rejectedBy(node.service.execute(slow, sql(ENDLESS)))
+  await countUp(node, cells)
+  await expect.poll(() => reasons(node), { timeout: 20_000 }).toContain('held-up')
+  await untilOneIsBusy(node)
+  await node.service.deleteCell(slow)
   expect((await endless).code).toBe('statement_timeout')
-  await expect(hosted.service.execute(slow, incr)).rejects.toMatchObject({ code: 'cell_not_found' })
-  expect(await countsOf(hosted, cells)).toEqual(once(cells))
+  await expect(node.service.execute(slow, incr)).rejects.toMatchObject({ code: 'cell_not_found' })
+  expect(await countsOf(node, cells)).toEqual(once(cells))
 })
 
 test('a cell whose group answers with more than fits into memory at once gets every answer', async () => {
-  const hosted = await openHostedStore({ service: { limits: { memoryMax: 500 * MIB } } })
-  const [cell = ''] = newCells(hosted, 1)
-  await hosted.service.execute(cell, sql('CREATE TABLE t (n)'))
+  const node = await openWorkerStore({ service: { limits: { memoryMax: 500 * MIB } } })
+  const [cell = ''] = newCells(node, 1)
+  await node.service.execute(cell, sql('CREATE TABLE t (n)'))
   const insert = 'INSERT INTO t VALUES (?) RETURNING hex(zeroblob(4000000)) AS x'
   const answers = await Promise.all(
     Array.from({ length: 60 }, async (_, n) => {
-      const { rows } = await hosted.service.execute(cell, { op: 'sql', sql: insert, params: [n] })
+      const { rows } = await node.service.execute(cell, { op: 'sql', sql: insert, params: [n] })
       return String(rows[0] && Object.values(rows[0])[0]).length
     }),
   )
   expect(answers).toEqual(answers.map(() => 8_000_000))
-  expect((await hosted.service.execute(cell, sql('SELECT count(*) AS n FROM t'))).rows).toEqual([{ n: 60 }])
-  expect(reasons(hosted)).toEqual([])
+  expect((await node.service.execute(cell, sql('SELECT count(*) AS n FROM t'))).rows).toEqual([{ n: 60 }])
+  expect(reasons(node)).toEqual([])
 })

@@ -10,7 +10,7 @@ import {
   MANIFEST_MEMBER,
   type Manifest,
 } from './manifest.ts'
-import { decompressFirstFrame, decompressSeekable } from './seekable-zstd.ts'
+import { decompressFirstBlock, decompressSeekable } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */
 export interface ArchiveSink {
@@ -33,11 +33,11 @@ export interface Received {
 
 /** JSON members are small; a larger one is no backup of ours. */
 const JSON_BYTES_MAX = 4 * 1_048_576
-/** The manifest is a frame of its own at the very front, in no more bytes than these. */
+/** The manifest is a block of its own at the very front, in no more bytes than these. */
 export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
 
 /**
- * Reads an archive as a stream. Resolves only if every byte was proven: the frames, the seek table, and each member's
+ * Reads an archive as a stream. Resolves only if every byte was proven: the blocks, the seek table, and each member's
  * length and SHA-256 (invariant 10).
  *
  * @throws `backup_corrupt`, naming the member; what `source` and `sink` throw
@@ -70,9 +70,9 @@ export async function readArchive(source: AsyncIterable<Uint8Array>, sink: Archi
  * @throws `backup_corrupt`
  */
 export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
-  const plain = await decompressFirstFrame(head)
+  const plain = await decompressFirstBlock(head)
   if (plain === undefined) {
-    if (isAll) throw corrupt('archive', 'it ends within its first frame')
+    if (isAll) throw corrupt('archive', 'it ends within its first block')
     return undefined
   }
   const extract = openExtract()

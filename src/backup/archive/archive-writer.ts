@@ -24,13 +24,13 @@ export interface ArchiveProgress {
   onProgress?: ((bytes: number, total: number) => void) | undefined
 }
 
-/** One chunk, one frame. */
+/** One chunk, one block. */
 const CHUNK_BYTES = 1_048_576
 const TAR_BLOCK_BYTES = 512
 
 /**
  * Writes a backup archive: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
- * frame of its own, so that it can be read without the rest.
+ * block of its own, so that it can be read without the rest.
  */
 export async function writeArchive(
   spool: Spool,
@@ -64,17 +64,17 @@ function tarBytes(size: number): number {
 async function drain(
   pack: Pack,
   compressor: SeekableCompressor,
-  firstFrameBytes: number,
+  firstBlockBytes: number,
   chunks: Chunks,
 ): Promise<void> {
-  let missing = firstFrameBytes
+  let missing = firstBlockBytes
   for await (const chunk of pack as AsyncIterable<Buffer>) {
     const first = chunk.subarray(0, missing)
     const rest = chunk.subarray(first.length)
     missing -= first.length
     if (first.length > 0) {
       await compressor.push(first)
-      if (missing === 0) await compressor.endFrame()
+      if (missing === 0) await compressor.endBlock()
     }
     if (rest.length > 0) await compressor.push(rest, () => chunks.free(chunk))
   }

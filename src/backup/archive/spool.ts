@@ -3,7 +3,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
 import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
-import { giveBack } from './own-memory.ts'
+import { release } from './own-memory.ts'
 import { PacedHash } from './paced-hash.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
@@ -34,7 +34,7 @@ export class Spool {
     this.#size += bytes.length
     if (this.#file !== undefined) {
       await writeAll(this.#file.handle, bytes)
-      giveBack(bytes)
+      release(bytes)
       return
     }
     this.#chunks.push(bytes)
@@ -73,7 +73,7 @@ export class Spool {
     this.#file = { path: file, handle: await fs.open(file, 'wx+', FILE_MODE) }
     for (const chunk of this.#chunks) {
       await writeAll(this.#file.handle, chunk)
-      giveBack(chunk)
+      release(chunk)
     }
     this.#chunks = []
   }

@@ -1,28 +1,28 @@
 import { CellError } from '../../errors.ts'
-import type { FrameMemory } from './buffer-pool.ts'
+import type { BufferPool } from './buffer-pool.ts'
 
-/** The frames of a zstd stream: RFC 8878, 3.1. */
+/** The blocks of a zstd stream: RFC 8878, 3.1. */
 
-export const FRAME_MAGIC = 0xfd2fb528
+export const BLOCK_MAGIC = 0xfd2fb528
 const SKIPPABLE_MAGIC = 0x184d2a50
-/** Magic number and descriptor of a frame; magic number and length of a skippable one; a block's. */
-const FRAME_BEGINNING_BYTES = 5
+/** Magic number and descriptor of a block; magic number and length of a skippable one; a block's. */
+const BLOCK_BEGINNING_BYTES = 5
 const SKIPPABLE_HEADER_BYTES = 8
 const BLOCK_HEADER_BYTES = 3
 
 /**
- * Cuts a byte stream into whole frames, each in memory of `memory`: give it back once the frame is no longer needed.
+ * Cuts a byte stream into whole blocks, each in memory of `memory`: give it back once the block is no longer needed.
  *
- * @param bytesMax the longest frame that is waited for
+ * @param bytesMax the longest block that is waited for
  * @throws `backup_corrupt`
  */
-export async function* splitFrames(
+export async function* splitBlocks(
   source: AsyncIterable<Uint8Array>,
   bytesMax: number,
-  memory: FrameMemory,
+  memory: BufferPool,
 ): AsyncGenerator<Buffer> {
-  let walk = new FrameWalk()
-  let frame = memory.take()
+  let walk = new BlockWalk()
+  let block = memory.take()
   let length = 0
   for await (const chunk of source) {
     let bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
@@ -30,32 +30,32 @@ export async function* splitFrames(
       const end = walk.endIn(bytes)
       const piece = bytes.subarray(0, end)
       if (length + piece.length > bytesMax)
-        throw damagedArchive('a frame is larger than any this version writes')
-      frame = memory.enlarge(frame, length, length + piece.length)
-      // A copy: the source may use the chunk's memory again, and a frame may come in many chunks.
-      length += piece.copy(frame, length)
+        throw damagedArchive('a block is larger than any this version writes')
+      block = memory.enlarge(block, length, length + piece.length)
+      // A copy: the source may use the chunk's memory again, and a block may come in many chunks.
+      length += piece.copy(block, length)
       if (end === undefined) break
-      yield frame.subarray(0, length)
-      walk = new FrameWalk()
-      frame = memory.take()
+      yield block.subarray(0, length)
+      walk = new BlockWalk()
+      block = memory.take()
       length = 0
       bytes = bytes.subarray(end)
     }
   }
-  if (length > 0) throw damagedArchive('it ends within a frame')
+  if (length > 0) throw damagedArchive('it ends within a block')
 }
 
-/** Where the frame ends that `bytes` begin with; undefined if it goes on behind them. @throws `backup_corrupt` */
-export function frameEnd(bytes: Buffer): number | undefined {
-  return new FrameWalk().endIn(bytes)
+/** Where the block ends that `bytes` begin with; undefined if it goes on behind them. @throws `backup_corrupt` */
+export function blockEnd(bytes: Buffer): number | undefined {
+  return new BlockWalk().endIn(bytes)
 }
 
-/** Finds the end of one frame in whatever pieces its bytes come: from block to block, each of which says its length. */
-class FrameWalk {
-  /** What has come of the header that is next: the frame's beginning, then each block's. */
+/** Finds the end of one block in whatever pieces its bytes come: from block to block, each of which says its length. */
+class BlockWalk {
+  /** What has come of the header that is next: the block's beginning, then each block's. */
   readonly #header = Buffer.alloc(SKIPPABLE_HEADER_BYTES)
   #have = 0
-  #want = FRAME_BEGINNING_BYTES
+  #want = BLOCK_BEGINNING_BYTES
   #isBeginning = true
   #hasChecksum = false
   /** Bytes before the next header, or before the end. */
@@ -63,10 +63,10 @@ class FrameWalk {
   #isLast = false
 
   /**
-   * Goes on through the frame's next bytes.
+   * Goes on through the block's next bytes.
    *
-   * @returns where in them the frame ends; undefined if it goes on behind them
-   * @throws `backup_corrupt` if they are not those of a frame
+   * @returns where in them the block ends; undefined if it goes on behind them
+   * @throws `backup_corrupt` if they are not those of a block
    */
   endIn(bytes: Buffer): number | undefined {
     let at = 0
@@ -93,7 +93,7 @@ class FrameWalk {
       else this.#want = SKIPPABLE_HEADER_BYTES
       return
     }
-    if (magic !== FRAME_MAGIC) throw damagedArchive('what should be a zstd frame is none')
+    if (magic !== BLOCK_MAGIC) throw damagedArchive('what should be a zstd block is none')
     const descriptor = this.#header.readUInt8(4)
     this.#hasChecksum = (descriptor & 0x04) !== 0
     this.#skip = headerBytes(descriptor)
@@ -112,7 +112,7 @@ class FrameWalk {
   }
 }
 
-/** RFC 8878, 3.1.1.1: window descriptor, dictionary id and content size, as the frame header's descriptor says. */
+/** RFC 8878, 3.1.1.1: window descriptor, dictionary id and content size, as the block header's descriptor says. */
 function headerBytes(descriptor: number): number {
   const singleSegment = (descriptor & 0x20) !== 0
   const contentSizeFlag = descriptor >> 6

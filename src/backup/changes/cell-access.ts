@@ -4,7 +4,7 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 
 /** The cells, as backups see them. The store implements it; the catalog is one of them, under the store's own id. */
-export interface BackupSubjects {
+export interface CellAccess {
   /** What the catalog says, deleted cells too; undefined for an id that it does not know, and for the catalog itself. */
   record(cellId: string): CellRecord | undefined
   paths(cellId: string): CellPaths

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase, CellHooks } from '../../engine/cell-database.ts'
 import { outgrown } from './chain-bounds.ts'
-import { type FileStamp, sameStamp, stampOf } from './file-fingerprint.ts'
+import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import type { BackupChain, BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { type Segment, Segments } from './segments.ts'
 
@@ -11,7 +11,7 @@ interface BaseInProgress {
   /** Segments after this one belong to it. */
   from: number
   /** The database file as the chain will need it: since the cut, or our own last checkpoint after it. */
-  database: FileStamp | undefined
+  database: FileFingerprint | undefined
   /** A change has escaped the logs since the cut: the base is as good as any, but no incremental can go on from it. */
   broken: boolean
 }
@@ -70,8 +70,8 @@ export class ChangeTracker {
   pending(versionsMax: number): { chain: BackupChain; segments: Segment[] } | undefined {
     const { chain } = this.progress
     if (chain === null || chain.versions.length >= versionsMax) return undefined
-    const now = stampOf(this.#paths.database)
-    if (now === undefined || !sameStamp(now, chain.database)) return undefined
+    const now = fingerprintOf(this.#paths.database)
+    if (now === undefined || !sameFingerprint(now, chain.database)) return undefined
     const segments = this.segments.list().filter(({ sequence }) => sequence > chain.through)
     // None may be missing: they were given out one by one.
     const complete = segments.every(({ sequence }, i) => sequence === chain.through + 1 + i)
@@ -90,13 +90,15 @@ export class ChangeTracker {
   beginBase(): void {
     // Without a chain, what lies there is left over from a crash.
     if (this.progress.chain === null) this.#clearSegments()
-    this.#base = { from: this.#newest, database: stampOf(this.#paths.database), broken: false }
+    this.#base = { from: this.#newest, database: fingerprintOf(this.#paths.database), broken: false }
   }
 
   /** True as long as nobody has written the database file since the cut of the base. */
   get baseUntouched(): boolean {
-    const now = stampOf(this.#paths.database)
-    return now !== undefined && this.#base?.database !== undefined && sameStamp(now, this.#base.database)
+    const now = fingerprintOf(this.#paths.database)
+    return (
+      now !== undefined && this.#base?.database !== undefined && sameFingerprint(now, this.#base.database)
+    )
   }
 
   /** A base is stored: the chain begins anew with it. @param cutAt epoch milliseconds */
@@ -177,8 +179,8 @@ export class ChangeTracker {
 
   /** True if the files hold changes that no row tells of: after a crash. */
   differsFromFiles(): boolean {
-    const isThere = stampOf(this.#paths.database) !== undefined
-    return isThere && (this.progress.chain === null || this.#hasLogOrOtherFile())
+    const exists = fingerprintOf(this.#paths.database) !== undefined
+    return exists && (this.progress.chain === null || this.#hasLogOrOtherFile())
   }
 
   #opened(database: CellDatabase): void {
@@ -189,10 +191,10 @@ export class ChangeTracker {
 
   #hasLogOrOtherFile(): boolean {
     const { chain } = this.progress
-    const wal = stampOf(this.#paths.wal)
+    const wal = fingerprintOf(this.#paths.wal)
     if (wal !== undefined && wal.size > 0) return true
-    const now = stampOf(this.#paths.database)
-    return chain !== null && now !== undefined && !sameStamp(now, chain.database)
+    const now = fingerprintOf(this.#paths.database)
+    return chain !== null && now !== undefined && !sameFingerprint(now, chain.database)
   }
 
   #changed(): void {
@@ -217,7 +219,7 @@ export class ChangeTracker {
     this.#dataVersion = undefined
     if (this.progress.chain === null && (this.#base === undefined || this.#base.broken)) return
     try {
-      const now = stampOf(this.#paths.database)
+      const now = fingerprintOf(this.#paths.database)
       if (now === undefined || !this.#isUntouched(now)) return
       // Counted again after the version was read: a commit in between is in both.
       this.#dataVersion = database.dataVersion()
@@ -243,7 +245,7 @@ export class ChangeTracker {
       this.#breakAll()
       return
     }
-    const stamp = stampOf(this.#paths.database)
+    const stamp = fingerprintOf(this.#paths.database)
     if (stamp === undefined) return
     if (this.#base !== undefined) this.#base.database = stamp
     if (this.progress.chain === null) return
@@ -252,9 +254,10 @@ export class ChangeTracker {
   }
 
   /** Another program that wrote the file may have moved changes into it that no kept log has. */
-  #isUntouched(now: FileStamp): boolean {
-    if (this.#base?.database !== undefined && !sameStamp(now, this.#base.database)) this.#base.broken = true
-    if (this.progress.chain !== null && !sameStamp(now, this.progress.chain.database)) this.dropChain()
+  #isUntouched(now: FileFingerprint): boolean {
+    if (this.#base?.database !== undefined && !sameFingerprint(now, this.#base.database))
+      this.#base.broken = true
+    if (this.progress.chain !== null && !sameFingerprint(now, this.progress.chain.database)) this.dropChain()
     return this.progress.chain !== null || (this.#base !== undefined && !this.#base.broken)
   }
 

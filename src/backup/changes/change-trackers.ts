@@ -1,23 +1,23 @@
 import type { Clock } from '../../base/clock.ts'
-import type { BackupSubjects } from './cell-access.ts'
+import type { CellAccess } from './cell-access.ts'
 import { ChangeTracker } from './change-tracker.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 
 /** The trackers in use: of open cells, and of those that are being backed up. All others are rows in the local state. */
 export class ChangeTrackers {
   readonly #trackers = new Map<string, ChangeTracker>()
-  readonly #subjects: BackupSubjects
+  readonly #cells: CellAccess
   readonly #table: BackupProgressTable
   readonly #clock: Clock
   readonly #onChange: (cellId: string) => void
 
   constructor(
-    subjects: BackupSubjects,
+    cells: CellAccess,
     table: BackupProgressTable,
     clock: Clock,
     onChange: (cellId: string) => void,
   ) {
-    this.#subjects = subjects
+    this.#cells = cells
     this.#table = table
     this.#clock = clock
     this.#onChange = onChange
@@ -27,7 +27,7 @@ export class ChangeTrackers {
   get(cellId: string): ChangeTracker {
     let tracker = this.#trackers.get(cellId)
     if (tracker === undefined) {
-      const paths = this.#subjects.paths(cellId)
+      const paths = this.#cells.paths(cellId)
       tracker = new ChangeTracker(cellId, paths, this.#table, this.#clock, () => this.#onChange(cellId))
       this.#trackers.set(cellId, tracker)
     }

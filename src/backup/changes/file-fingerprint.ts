@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 
 /** What tells whether a file was written or replaced. */
-export interface FileStamp {
+export interface FileFingerprint {
   size: number
   /** Nanoseconds, in decimal. */
   modified: string
@@ -14,11 +14,11 @@ export interface FileStamp {
  *
  * @returns undefined if there is no such file
  */
-export function stampOf(file: string): FileStamp | undefined {
+export function fingerprintOf(file: string): FileFingerprint | undefined {
   const stat = fs.statSync(file, { bigint: true, throwIfNoEntry: false })
   return stat && { size: Number(stat.size), modified: String(stat.mtimeNs), inode: String(stat.ino) }
 }
 
-export function sameStamp(a: FileStamp, b: FileStamp): boolean {
+export function sameFingerprint(a: FileFingerprint, b: FileFingerprint): boolean {
   return a.size === b.size && a.modified === b.modified && a.inode === b.inode
 }

@@ -1,6 +1,6 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
-import type { FileStamp } from './file-fingerprint.ts'
+import type { FileFingerprint } from './file-fingerprint.ts'
 
 /** Where this machine's backups went last. */
 const TARGET_KEY = 'backup_target'
@@ -31,7 +31,7 @@ export interface BackupChain {
   /** The newest sequence given out. */
   newest: number
   /** The database file as our own last checkpoint left it. Another program's checkpoint shows as a difference. */
-  database: FileStamp
+  database: FileFingerprint
 }
 
 const SCHEMA = `
@@ -99,7 +99,7 @@ export class BackupProgressTable {
    *
    * @returns true if it is another place than the last time
    */
-  aimAt(target: string): boolean {
+  setTarget(target: string): boolean {
     if (this.#state.get(TARGET_KEY) === target) return false
     this.#state.define(
       'UPDATE backup_progress SET chain = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',

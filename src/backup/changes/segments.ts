@@ -15,7 +15,7 @@ export interface Segment {
 }
 
 const NAME = /^(\d{12})-([0-9a-f]{16})-(\d+)-(\d+)\.wal$/
-const INCOMING = 'incoming'
+const UNFINISHED = 'incoming'
 
 /**
  * The kept logs of one cell: what an incremental backup uploads. A file's name says how much of it counts, and it gets
@@ -56,9 +56,9 @@ export class Segments {
       log.extend(newest.path, newest.frames, frames)
       fs.renameSync(newest.path, target)
     } else {
-      const incoming = path.join(this.#directory, INCOMING)
-      log.copy(incoming, frames)
-      fs.renameSync(incoming, target)
+      const unfinished = path.join(this.#directory, UNFINISHED)
+      log.copy(unfinished, frames)
+      fs.renameSync(unfinished, target)
     }
     fsyncDirectory(this.#directory)
     return sequence

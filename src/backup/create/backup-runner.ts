@@ -10,7 +10,7 @@ import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import { UploadSweep } from '../versions/upload-sweep.ts'
-import type { BackupCatalogue } from '../versions/version-index.ts'
+import type { VersionIndex } from '../versions/version-index.ts'
 import { type BackupOrder, CellBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
@@ -18,20 +18,15 @@ const VERSION_ATTEMPTS = 5
 /** Makes the backups of any cell, one after the other: names them, sees that what they go on from is there, and prunes. */
 export class BackupRunner {
   readonly #c: BackupComponents
-  readonly #catalogue: BackupCatalogue
+  readonly #index: VersionIndex
   readonly #trackers: ChangeTrackers
   readonly #claim: ObjectStoreClaim
   readonly #sweep: UploadSweep
 
   /** @param signal ends what no single caller can */
-  constructor(
-    c: BackupComponents,
-    catalogue: BackupCatalogue,
-    trackers: ChangeTrackers,
-    signal: AbortSignal,
-  ) {
+  constructor(c: BackupComponents, index: VersionIndex, trackers: ChangeTrackers, signal: AbortSignal) {
     this.#c = c
-    this.#catalogue = catalogue
+    this.#index = index
     this.#trackers = trackers
     const { objectStore, storeId, clock, log, progress } = c
     const onNewTarget = () => {
@@ -49,16 +44,16 @@ export class BackupRunner {
     keep: number | undefined,
     options: BackupOptions,
   ): Promise<BackupResult> {
-    const { subjects } = this.#c
+    const { cells } = this.#c
     const { cell_id: cellId } = identity
     options.signal?.throwIfAborted()
     await this.#claim.ensure()
-    this.#sweep.lookIfDue()
+    this.#sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
       const tracker = this.#trackers.get(cellId)
       const order = { kind, ...this.#stamp(cellId, tracker, versions), versionsMax: chainVersionsMax(keep) }
-      const { database, unpin } = subjects.pin(cellId)
+      const { database, unpin } = cells.pin(cellId)
       try {
         const result = await this.#backup(identity, tracker, options).run(order, database, unpin)
         await this.#prune(cellId, result, versions, keep, options)
@@ -79,7 +74,7 @@ export class BackupRunner {
 
   #backup(identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions): CellBackup {
     const { objectStore: store, spoolDirectory, clock } = this.#c
-    const remember = this.#catalogue.remember.bind(this.#catalogue)
+    const remember = this.#index.remember.bind(this.#index)
     return new CellBackup({ store, spoolDirectory, clock, stored: remember }, identity, tracker, options)
   }
 
@@ -96,10 +91,10 @@ export class BackupRunner {
     const known = [...(progress.chain?.versions ?? []), progress.lastVersion].filter((each) => each !== null)
     const oldest = known.toSorted(compareVersions).at(-1)
     const after = keep === undefined && oldest !== undefined ? keyBefore(oldest) : undefined
-    const versions = await this.#catalogue.versions(cellId, { after, signal })
+    const versions = await this.#index.versions(cellId, { after, signal })
     const present = new Set(versions.map(({ version }) => version))
     if (known.every((version) => present.has(version))) return versions
-    this.#claim.doubt()
+    this.#claim.invalidate()
     await this.#claim.ensure()
     const tracker = this.#trackers.get(cellId)
     if (!tracker.progress.chain?.versions.every((version) => present.has(version))) tracker.dropChain()
@@ -130,7 +125,7 @@ export class BackupRunner {
     if (keep === undefined) return
     const versions = [{ version, sizeBytes }, ...before]
     try {
-      await pruneVersions(this.#c.objectStore, this.#catalogue, cellId, versions, keep, { signal })
+      await pruneVersions(this.#c.objectStore, this.#index, cellId, versions, keep, { signal })
     } catch (err) {
       this.#c.log.warn({ cellId, err }, 'old backups could not be removed; they will be after the next one')
     }

@@ -4,29 +4,29 @@ import type { BackupComponents } from '../versions/backup-components.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { backupNotFound } from '../versions/object-keys.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
-import { type BackupCatalogue, listingOf } from '../versions/version-index.ts'
-import { buildIncoming } from './restore-build.ts'
-import { discardIncoming, finishRestore, installRestored } from './restore-install.ts'
-import { IncomingThreads } from './restore-threads.ts'
+import { listingOf, type VersionIndex } from '../versions/version-index.ts'
+import { buildDatabase } from './restore-build.ts'
+import { finishRestore, installRestored, removeUnfinished } from './restore-install.ts'
+import { RestoreThreads } from './restore-threads.ts'
 
 /** Brings cells back, one at a time each. */
 export class CellRestorer {
   readonly #c: BackupComponents
-  readonly #catalogue: BackupCatalogue
+  readonly #index: VersionIndex
   readonly #trackers: ChangeTrackers
-  readonly #threads: IncomingThreads
+  readonly #threads: RestoreThreads
 
-  constructor(c: BackupComponents, catalogue: BackupCatalogue, trackers: ChangeTrackers) {
+  constructor(c: BackupComponents, index: VersionIndex, trackers: ChangeTrackers) {
     this.#c = c
-    this.#catalogue = catalogue
+    this.#index = index
     this.#trackers = trackers
-    this.#threads = new IncomingThreads(c.clock)
+    this.#threads = new RestoreThreads(c.clock)
   }
 
   /** The cell stays as it is until the new database is proven; then they are switched as a unit. */
   async run(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
-    const wasThere = this.#isThere(cellId)
-    const deletedMeanwhile = () => wasThere && !this.#isThere(cellId)
+    const wasThere = this.#exists(cellId)
+    const deletedMeanwhile = () => wasThere && !this.#exists(cellId)
     try {
       return await this.#run(cellId, options, () => {
         if (deletedMeanwhile()) throw cellNotFound()
@@ -39,21 +39,21 @@ export class CellRestorer {
 
   /** @param beforeSwitch the last chance to refuse */
   async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
-    const { objectStore, clock, storeId, subjects } = this.#c
+    const { objectStore, clock, storeId, cells } = this.#c
     const { signal, onProgress } = options
     const started = clock.monotonic()
     signal?.throwIfAborted()
     this.checkRecord(cellId, options.accountId)
-    const versions = await this.#catalogue.versions(cellId, { signal })
+    const versions = await this.#index.versions(cellId, { signal })
     const listing = listingOf(versions)
     await this.checkManifests(cellId, versions, options)
     const newest = versions[0]?.version
     const version = options.version ?? newest
     if (version === undefined) throw backupNotFound()
-    const manifest = await this.#catalogue.manifest(version, cellId, listing, { signal })
-    const paths = subjects.paths(cellId)
-    if (!subjects.isOpen(cellId)) finishRestore(paths)
-    const sizeBytes = await buildIncoming(objectStore, manifest, { storeId, cellId }, paths, this.#threads, {
+    const manifest = await this.#index.manifest(version, cellId, listing, { signal })
+    const paths = cells.paths(cellId)
+    if (!cells.isOpen(cellId)) finishRestore(paths)
+    const sizeBytes = await buildDatabase(objectStore, manifest, { storeId, cellId }, paths, this.#threads, {
       signal,
       onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
     })
@@ -61,22 +61,22 @@ export class CellRestorer {
       signal?.throwIfAborted()
       beforeSwitch()
     } catch (error) {
-      discardIncoming(paths)
+      removeUnfinished(paths)
       throw error
     }
     // Before the switch: if the process ends right after it, the next backup is a base all the same.
     this.#beginHistory(cellId, newest, true)
-    subjects.replace(cellId, () => installRestored(paths))
+    cells.replace(cellId, () => installRestored(paths))
     // A cell that was set back is changed: until it is backed up, the newest version is not the state that it is in.
     this.#beginHistory(cellId, newest, version !== newest)
-    await subjects.restored(cellId, manifest)
+    await cells.restored(cellId, manifest)
     if (version !== newest) this.#c.onChange(cellId)
     return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
   }
 
   /** @throws `cell_not_found` if the catalog says that the cell is another account's */
   checkRecord(cellId: string, accountId: string | undefined): void {
-    const record = this.#c.subjects.record(cellId)
+    const record = this.#c.cells.record(cellId)
     if (record !== undefined && accountId !== undefined && record.accountId !== accountId)
       throw cellNotFound()
   }
@@ -91,10 +91,10 @@ export class CellRestorer {
     versions: readonly StoredVersion[],
     { accountId, signal }: RestoreOptions,
   ): Promise<void> {
-    if (this.#c.subjects.record(cellId) !== undefined) return
+    if (this.#c.cells.record(cellId) !== undefined) return
     const listing = listingOf(versions)
     for (const { version } of versions) {
-      const manifest = await this.#catalogue.restorable(version, cellId, listing, { signal })
+      const manifest = await this.#index.restorable(version, cellId, listing, { signal })
       if (manifest === undefined) continue
       if (accountId === undefined || manifest.account_id === accountId) return
       break
@@ -107,8 +107,8 @@ export class CellRestorer {
     await this.#threads.close()
   }
 
-  #isThere(cellId: string): boolean {
-    return this.#c.subjects.record(cellId)?.deletedAt === null
+  #exists(cellId: string): boolean {
+    return this.#c.cells.record(cellId)?.deletedAt === null
   }
 
   /** After a restore the next backup is a base. */

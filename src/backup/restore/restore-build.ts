@@ -5,9 +5,9 @@ import { readArchive } from '../archive/archive-reader.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import type { Expected, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import { IncomingBuilder } from './restore-builder.ts'
-import { discardIncoming } from './restore-install.ts'
-import type { IncomingThreads } from './restore-threads.ts'
+import { RestoreBuilder } from './restore-builder.ts'
+import { removeUnfinished } from './restore-install.ts'
+import type { RestoreThreads } from './restore-threads.ts'
 
 export interface RestoreProgress extends CallOptions {
   /** Called with the stored bytes read so far, and how many there are. */
@@ -23,18 +23,18 @@ const PARALLEL_LOOKS = 8
  * @returns the database's size in bytes; the file is fsynced
  * @throws `backup_corrupt`; nothing is left then
  */
-export async function buildIncoming(
+export async function buildDatabase(
   store: ObjectStore,
   target: ManifestHead,
   expected: Expected,
   paths: CellPaths,
-  threads: IncomingThreads,
+  threads: RestoreThreads,
   progress: RestoreProgress = {},
 ): Promise<number> {
   makeDirectory(paths.directory)
-  discardIncoming(paths)
+  removeUnfinished(paths)
   const versions = [...target.chain, target.version]
-  const builder = new IncomingBuilder(paths.incoming, versions, expected, threads)
+  const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads)
   try {
     const total = await totalSize(store, versions, progress)
     let done = 0
@@ -54,7 +54,7 @@ export async function buildIncoming(
     return size
   } catch (error) {
     await builder.close()
-    discardIncoming(paths)
+    removeUnfinished(paths)
     throw error
   }
 }

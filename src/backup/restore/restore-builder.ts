@@ -9,28 +9,28 @@ import {
   type Manifest,
 } from '../archive/manifest.ts'
 import { writeMember } from './restore-member.ts'
-import { type IncomingTaskRunner, IncomingTasks } from './restore-tasks.ts'
-import type { IncomingWorker } from './restore-thread.ts'
-import type { IncomingThreads } from './restore-threads.ts'
+import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
+import type { RestoreThread } from './restore-thread.ts'
+import type { RestoreThreads } from './restore-threads.ts'
 
 /** A thread takes some 30 ms to start: what is smaller is checked in less, a few ms, where it is. */
 const OWN_THREAD_BYTES = 4 * 1_048_576
 
-/** Puts the members of one archive after the other on the incoming database. */
-export class IncomingBuilder {
+/** Puts the members of one archive after the other on the database under restore. */
+export class RestoreBuilder {
   readonly #file: string
   readonly #versions: readonly string[]
   readonly #expected: Expected
-  readonly #threads: IncomingThreads
-  #tasks: IncomingTaskRunner = new IncomingTasks()
-  #thread: IncomingWorker | undefined
+  readonly #threads: RestoreThreads
+  #tasks: RestoreTaskRunner = new RestoreTasks()
+  #thread: RestoreThread | undefined
   /** Archives begun. */
   #begun = 0
   #current: Manifest | undefined
   /** Members of the current one, in order. */
   #members: string[] = []
 
-  constructor(file: string, versions: readonly string[], expected: Expected, threads: IncomingThreads) {
+  constructor(file: string, versions: readonly string[], expected: Expected, threads: RestoreThreads) {
     this.#file = file
     this.#versions = versions
     this.#expected = expected
@@ -69,7 +69,7 @@ export class IncomingBuilder {
 
   /** Call after {@link prove}: the file is left alone, and the thread is for whoever comes next. */
   async end(): Promise<void> {
-    if (this.#thread !== undefined) await this.#threads.giveBack(this.#thread)
+    if (this.#thread !== undefined) await this.#threads.release(this.#thread)
   }
 
   /** Lets go of the files, whatever happened; waits for what is being done with them. */

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { fsyncDirectory, isThere, makeDirectory, writeNewFile } from '../../base/durable-files.ts'
+import { exists, fsyncDirectory, makeDirectory, writeNewFile } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 
 /**
@@ -61,18 +61,18 @@ function openIfPossible(file: string): number | undefined {
  * @param options.building without an intent, `incoming.db` is not left over: it is being built right now
  */
 export function finishRestore(paths: CellPaths, { building = false }: { building?: boolean } = {}): void {
-  if (!isThere(paths.restoreIntent)) {
-    if (!building && isThere(paths.incoming)) discardIncoming(paths)
+  if (!exists(paths.restoreIntent)) {
+    if (!building && exists(paths.restoreTarget)) removeUnfinished(paths)
     return
   }
   const databaseDirectory = path.dirname(paths.database)
   // If it is gone, the crash came after the rename, and the files beside the database are its own.
-  if (isThere(paths.incoming)) {
+  if (exists(paths.restoreTarget)) {
     for (const suffix of ['-wal', '-shm', '-journal']) fs.rmSync(paths.database + suffix, { force: true })
     fs.rmSync(paths.segments, { recursive: true, force: true })
     makeDirectory(databaseDirectory)
     fsyncDirectory(databaseDirectory)
-    fs.renameSync(paths.incoming, paths.database)
+    fs.renameSync(paths.restoreTarget, paths.database)
   }
   fsyncDirectory(databaseDirectory)
   fsyncDirectory(paths.directory)
@@ -80,13 +80,13 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
   fsyncDirectory(paths.directory)
 }
 
-export function discardIncoming({ incoming }: CellPaths): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(incoming + suffix, { force: true })
+export function removeUnfinished({ restoreTarget }: CellPaths): void {
+  for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(restoreTarget + suffix, { force: true })
 }
 
 /** The intent goes first, for good: without its file it would still be one. */
 function withdraw(paths: CellPaths): void {
   fs.rmSync(paths.restoreIntent, { force: true })
   fsyncDirectory(paths.directory)
-  discardIncoming(paths)
+  removeUnfinished(paths)
 }

@@ -1,9 +1,9 @@
 import fs from 'node:fs/promises'
 import { FILE_MODE } from '../../base/durable-files.ts'
 import type { Received } from '../archive/archive-reader.ts'
-import { giveBack } from '../archive/own-memory.ts'
+import { release } from '../archive/own-memory.ts'
 import { writeAll } from '../archive/spool.ts'
-import type { IncomingTaskRunner } from './restore-tasks.ts'
+import type { RestoreTaskRunner } from './restore-tasks.ts'
 
 /** How much may wait in memory for the disk: the fsync at the end has only the rest to write. */
 const SYNC_EVERY_BYTES = 32 * 1_048_576
@@ -25,7 +25,7 @@ interface Write {
 export async function writeMember(
   file: string,
   bytes: AsyncIterable<Buffer>,
-  tasks: IncomingTaskRunner,
+  tasks: RestoreTaskRunner,
 ): Promise<Received> {
   const handle = await fs.open(file, 'w', FILE_MODE)
   const writes: Write[] = []
@@ -38,7 +38,7 @@ export async function writeMember(
     await done
     writes.shift()
     // Chunks come in order, so nothing that is still to come shares what the next one no longer does.
-    if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) giveBack(chunk)
+    if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) release(chunk)
     // The thread is told of all there is to hash, so that it never waits for this one to hear that it has done a part.
     hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
     if (end - synced < SYNC_EVERY_BYTES) return

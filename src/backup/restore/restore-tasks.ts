@@ -2,8 +2,8 @@ import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { applyLog, proveDatabase } from './restore-database.ts'
 
-/** Work on the incoming database's files that holds the thread it is done on. */
-export type IncomingTask =
+/** Work on the database under restore's files that holds the thread it is done on. */
+export type RestoreTask =
   /** Hashes what a file holds, from where the last one ended up to so many bytes. */
   | { kind: 'hash'; file: string; bytes: number }
   /** Ends the hash; its result is the SHA-256, in hexadecimal. */
@@ -11,21 +11,21 @@ export type IncomingTask =
   | { kind: 'apply log'; file: string; member: string; frames: number }
   | { kind: 'prove'; file: string; member: string }
 
-/** Does tasks one after the other, here or on a thread of its own (incoming-worker.ts). */
-export interface IncomingTaskRunner {
+/** Does tasks one after the other, here or on a thread of its own (restore-thread.ts). */
+export interface RestoreTaskRunner {
   /** @throws `backup_corrupt`; of the disk's and the memory's failures, as they come or as a `CellError` */
-  run(task: IncomingTask): Promise<string | undefined>
+  run(task: RestoreTask): Promise<string | undefined>
   close(): Promise<void>
 }
 
 const CHUNK_BYTES = 262_144
 
 /** What is proven is what lies in the file, so it is read again from there: right after it was written, from memory. */
-export class IncomingTasks implements IncomingTaskRunner {
+export class RestoreTasks implements RestoreTaskRunner {
   #hashing: { hash: Hash; fd: number; done: number } | undefined
   #chunk: Buffer | undefined
 
-  async run(task: IncomingTask): Promise<string | undefined> {
+  async run(task: RestoreTask): Promise<string | undefined> {
     switch (task.kind) {
       case 'hash':
         this.#hash(task.file, task.bytes)

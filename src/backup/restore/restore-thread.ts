@@ -1,6 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { CellError } from '../../errors.ts'
-import type { IncomingTask, IncomingTaskRunner } from './restore-tasks.ts'
+import type { RestoreTask, RestoreTaskRunner } from './restore-tasks.ts'
 import type { TaskOutcome } from './restore-thread-main.ts'
 
 /** The thread's first file: beside this one in the sources, an entry of its own in the build. */
@@ -14,7 +14,7 @@ interface Waiting {
 }
 
 /** Tasks on a thread of their own: a large database takes long to check, and whoever serves others must not wait. */
-export class IncomingWorker implements IncomingTaskRunner {
+export class RestoreThread implements RestoreTaskRunner {
   readonly #worker: Worker
   /** Outcomes come in the order of the tasks. */
   readonly #waiting: Waiting[] = []
@@ -30,7 +30,7 @@ export class IncomingWorker implements IncomingTaskRunner {
       .on('exit', (code) => this.#fail(new Error(`The restore's thread ended by itself (${code}).`)))
   }
 
-  run(task: IncomingTask): Promise<string | undefined> {
+  run(task: RestoreTask): Promise<string | undefined> {
     return new Promise((resolve, reject) => {
       if (this.#failure !== undefined) return reject(this.#failure)
       this.#waiting.push({ resolve, reject })

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import { IncomingWorker } from './restore-thread.ts'
+import { RestoreThread } from './restore-thread.ts'
 
 /** How long a thread is kept for the next restore: cells often come back one after the other. */
 const KEPT_MS = 10_000
@@ -8,9 +8,9 @@ const KEPT_MS = 10_000
  * Threads for restores of large databases. To start one takes 40 ms of a processor, so one is kept for a while after its
  * restore. It keeps no process alive.
  */
-export class IncomingThreads {
+export class RestoreThreads {
   readonly #clock: Clock
-  #kept: IncomingWorker | undefined
+  #kept: RestoreThread | undefined
   #timer: Timer | undefined
   #closed = false
 
@@ -19,15 +19,15 @@ export class IncomingThreads {
   }
 
   /** The caller gives it back, or closes it. */
-  take(): IncomingWorker {
+  take(): RestoreThread {
     const kept = this.#keepNone()
-    if (kept === undefined || kept.failed) return new IncomingWorker()
+    if (kept === undefined || kept.failed) return new RestoreThread()
     kept.keepsAlive(true)
     return kept
   }
 
   /** @param worker one that has done all it was asked to, and holds no file */
-  async giveBack(worker: IncomingWorker): Promise<void> {
+  async release(worker: RestoreThread): Promise<void> {
     if (this.#closed || this.#kept !== undefined) return worker.close()
     worker.keepsAlive(false)
     this.#kept = worker
@@ -40,7 +40,7 @@ export class IncomingThreads {
     await this.#keepNone()?.close()
   }
 
-  #keepNone(): IncomingWorker | undefined {
+  #keepNone(): RestoreThread | undefined {
     const kept = this.#kept
     this.#kept = undefined
     this.#timer?.cancel()

@@ -1,6 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { BackupSubjects } from '../changes/cell-access.ts'
+import type { CellAccess } from '../changes/cell-access.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 
@@ -10,7 +10,7 @@ export interface BackupComponents {
   storeId: string
   /** Epoch milliseconds. */
   storeCreatedAt: number
-  subjects: BackupSubjects
+  cells: CellAccess
   progress: BackupProgressTable
   clock: Clock
   log: Log

@@ -40,7 +40,7 @@ export class ObjectStoreClaim {
   }
 
   /** Something that was stored is gone: asks again before the next backup. */
-  doubt(): void {
+  invalidate(): void {
     this.#claimed = undefined
   }
 
@@ -49,7 +49,7 @@ export class ObjectStoreClaim {
       const identity = await claimPrefix(this.#store, this.#storeId, this.#clock.now(), {
         signal: this.#signal,
       })
-      if (this.#progress.aimAt(identity.claim_id)) this.#onNewTarget()
+      if (this.#progress.setTarget(identity.claim_id)) this.#onNewTarget()
     } catch (error) {
       this.#claimed = undefined
       throw error

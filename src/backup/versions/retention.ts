@@ -1,6 +1,6 @@
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { StoredVersion } from './stored-manifest.ts'
-import { type BackupCatalogue, listingOf } from './version-index.ts'
+import { listingOf, type VersionIndex } from './version-index.ts'
 
 /**
  * Removes what lies behind the newest `keep` restorable versions of a cell, save for what those rest on. A version that
@@ -11,7 +11,7 @@ import { type BackupCatalogue, listingOf } from './version-index.ts'
  */
 export async function pruneVersions(
   store: ObjectStore,
-  catalogue: BackupCatalogue,
+  index: VersionIndex,
   cellId: string,
   versions: readonly StoredVersion[],
   keep: number,
@@ -22,7 +22,7 @@ export async function pruneVersions(
   let kept = 0
   let at = 0
   for (; at < versions.length && kept < keep; at++) {
-    const manifest = await catalogue.restorable(versions[at]?.version as string, cellId, listing, options)
+    const manifest = await index.restorable(versions[at]?.version as string, cellId, listing, options)
     if (manifest === undefined) continue
     kept++
     for (const link of manifest.chain) needed.add(link)
@@ -34,7 +34,7 @@ export async function pruneVersions(
     .filter((version) => !needed.has(version))
   for (const version of removed) {
     await store.delete(version, options)
-    catalogue.forget(version)
+    index.forget(version)
   }
   return removed
 }

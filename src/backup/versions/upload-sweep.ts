@@ -25,7 +25,7 @@ export class UploadSweep {
   }
 
   /** Begins one if it is time. Only for whom the prefix belongs to. */
-  lookIfDue(): void {
+  sweepIfDue(): void {
     if (this.#clock.monotonic() < this.#notBefore || this.#abort.signal.aborted) return
     this.#notBefore = this.#clock.monotonic() + DAY_MS
     this.#running = this.#sweep()

@@ -23,7 +23,7 @@ const MANIFESTS_MAX = 4_096
 const PARALLEL_READS = 8
 
 /** What backups there are: the object store's own listing, and the manifests, each read once. */
-export class BackupCatalogue {
+export class VersionIndex {
   readonly #store: ObjectStore
   readonly #storeId: string
   readonly #heads = new Map<string, { head: ManifestHead; sizeBytes: number }>()

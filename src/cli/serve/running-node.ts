@@ -7,7 +7,7 @@ import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { StoreOptions } from '../../store/settings.ts'
-import { HostedService } from '../../workers/node/worker-service.ts'
+import { WorkerService } from '../../workers/node/worker-service.ts'
 import { AdminServer, type AdminServerComponents } from '../admin/admin-server.ts'
 import { publishedSocket, SocketPlace } from '../admin/socket-place.ts'
 import { StoreAdmin } from '../admin/store-admin.ts'
@@ -50,18 +50,18 @@ export class RunningNode {
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
     const options = { ...storeOptions(flags), objectStore, clock, log }
-    const hosted = flags.hosts === 0 ? undefined : hostedService(flags, objectStore)
+    const workerService = flags.workers === 0 ? undefined : newWorkerService(flags, objectStore)
     const opening =
-      hosted === undefined
+      workerService === undefined
         ? CellStore.openOrCreate(flags.dataDir, options)
-        : CellStore.openHosted(flags.dataDir, options, hosted)
+        : CellStore.openWithWorkers(flags.dataDir, options, workerService)
     const store = await opening.catch((error) => {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
-    const service = hosted ?? new InProcessService(store, SERVICE_OPTIONS)
+    const service = workerService ?? new InProcessService(store, SERVICE_OPTIONS)
     const node = new RunningNode(store, new NodeServer(store, serverOptions(flags, { logger: log, service })))
     try {
-      await hosted?.start(store)
+      await workerService?.start(store)
       const firstKey = await issueFirstKey(store, rootKey, flags.objectStoreWait, log)
       node.#admin = await startAdmin({ service: new StoreAdmin(store, service), clock, log }, paths, left)
       const address = await listen(node.#server, flags.host, flags.port)
@@ -95,14 +95,14 @@ function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerO
   }
 }
 
-function hostedService(flags: ServeFlags, objectStore: string): HostedService {
-  const { dataDir, hosts, hostMemory, statementTimeout } = flags
+function newWorkerService(flags: ServeFlags, objectStore: string): WorkerService {
+  const { dataDir, workers, workerMemory, statementTimeout } = flags
   const { restoreWaitMs: waitMs, answerBytesMax } = SERVICE_OPTIONS
-  const limits = { memoryMax: hostMemory * MIB }
-  return new HostedService({
+  const limits = { memoryMax: workerMemory * MIB }
+  return new WorkerService({
     dataDir,
     objectStore,
-    hosts,
+    workers,
     waitMs,
     answerBytesMax,
     statementMs: statementTimeout,

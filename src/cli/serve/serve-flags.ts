@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
-import { DEFAULT_HOST_LIMITS } from '../../workers/node/worker-service.ts'
+import { DEFAULT_WORKER_LIMITS } from '../../workers/node/worker-service.ts'
 import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
 
 /** What a node can be told. Durations are in milliseconds. */
@@ -10,9 +10,9 @@ export interface ServeFlags extends StoreFlags {
   port: number
   durability: Durability
   /** Processes that run the cells; 0: in the node's own. */
-  hosts: number
+  workers: number
   /** Bytes. */
-  hostMemory: number
+  workerMemory: number
   /** Milliseconds. */
   statementTimeout: number
   /** Requests a second that each account may make. */
@@ -27,10 +27,10 @@ export interface ServeFlags extends StoreFlags {
 const PORT_MAX = 65_535
 const RATE_MAX = 1_000_000
 const CONNECTIONS_MAX = 1_000_000
-const HOSTS_MAX = 64
+const WORKERS_MAX = 64
 const MIB = 1_048_576
-const HOST_MEMORY_MIN = 256
-const HOST_MEMORY_MAX = 1_048_576
+const WORKER_MEMORY_MIN = 256
+const WORKER_MEMORY_MAX = 1_048_576
 const STATEMENT_MS_DEFAULT = 5_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -57,23 +57,23 @@ export function addServeFlags(command: Command): Command {
     )
     .addOption(
       numberOption(
-        '--hosts <count>',
+        '--workers <count>',
         'processes that share the cells, so that no statement holds up the others or brings the node down; 0 runs all in one process (default: one per core)',
         0,
-        HOSTS_MAX,
+        WORKERS_MAX,
       )
-        .env('CELLSTORE_HOSTS')
+        .env('CELLSTORE_WORKERS')
         .default(availableParallelism(), 'one per core'),
     )
     .addOption(
       numberOption(
-        '--host-memory <mebibytes>',
+        '--worker-memory <mebibytes>',
         'memory that one of these processes may use; a statement that needs more is ended',
-        HOST_MEMORY_MIN,
-        HOST_MEMORY_MAX,
+        WORKER_MEMORY_MIN,
+        WORKER_MEMORY_MAX,
       )
-        .env('CELLSTORE_HOST_MEMORY')
-        .default(DEFAULT_HOST_LIMITS.memoryMax / MIB),
+        .env('CELLSTORE_WORKER_MEMORY')
+        .default(DEFAULT_WORKER_LIMITS.memoryMax / MIB),
     )
     .addOption(
       durationOption('--statement-timeout <duration>', 'how long a statement may run')

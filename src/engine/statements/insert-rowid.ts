@@ -119,7 +119,7 @@ function mentionsConflict(tokens: SqlTokens): boolean {
  */
 class UpsertRowid implements InsertRowid {
   readonly #last: Statement
-  readonly #exists: Statement | undefined
+  readonly #findRow: Statement | undefined
   #before = 0n
   #wasThere = false
 
@@ -130,21 +130,21 @@ class UpsertRowid implements InsertRowid {
     const rowid = ['rowid', 'oid', '_rowid_'].find((candidate) => !columns.includes(candidate))
     if (rowid === undefined) return
     const table = `${quoted(schema)}.${quoted(name)}`
-    this.#exists = connection.prepare(`SELECT 1 FROM ${table} WHERE ${rowid} = ?`).pluck()
+    this.#findRow = connection.prepare(`SELECT 1 FROM ${table} WHERE ${rowid} = ?`).pluck()
   }
 
   begin(): void {
     this.#before = this.#last.get() as bigint
-    this.#wasThere = this.#isThere()
+    this.#wasThere = this.#rowExists()
   }
 
   end(changes: number, rowid: bigint): number | bigint | null {
     if (changes === 0) return null
-    const inserted = rowid !== this.#before || (!this.#wasThere && this.#isThere())
+    const inserted = rowid !== this.#before || (!this.#wasThere && this.#rowExists())
     return inserted ? decodeInteger(rowid) : null
   }
 
-  #isThere(): boolean {
-    return this.#exists?.get(this.#before) !== undefined
+  #rowExists(): boolean {
+    return this.#findRow?.get(this.#before) !== undefined
   }
 }

@@ -1,5 +1,5 @@
 import type { Limits } from '../../base/limits.ts'
-import { StatementCache } from '../../base/lru-cache.ts'
+import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlPolicy } from '../cell-settings.ts'
 import { SqlTokens } from '../sql-policy/sql-lexer.ts'
@@ -54,7 +54,7 @@ export class PreparedStatements {
   readonly #connection: Connection
   readonly #limits: Limits
   readonly #beforePrepare: (sql: string) => boolean
-  readonly #cache = new StatementCache<PreparedStatement>(STATEMENTS_MAX)
+  readonly #cache = new LruCache<PreparedStatement>(STATEMENTS_MAX)
   readonly #inserts: InsertRowids
   readonly #schemaVersion: Statement
   /** Of the schema that what is known of it is known of. */

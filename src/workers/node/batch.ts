@@ -11,24 +11,24 @@ export interface ProvisionalResults {
   outcomes: [operation: QueuedOperation, outcome: Outcome][]
 }
 
-/** A statement that is running in a host. */
+/** A statement that is running in a worker. */
 export interface RunningStatement {
   operation: QueuedOperation
   /** Monotonic. */
   since: number
-  /** Of its host, when the statement was first looked at: see `HostProcess.waitedMs`. */
+  /** Of its worker, when the statement was first looked at: see `WorkerHandle.waitedMs`. */
   waitedMs?: number
 }
 
 /**
- * A batch that a host is running. What it says of it settles the operations one by one; if it ends before it is done,
+ * A batch that a worker is running. What it says of it settles the operations one by one; if it ends before it is done,
  * what is left here is what has to be found out, or run again.
  */
 export class Batch {
   readonly #operations: readonly QueuedOperation[]
   #statement: RunningStatement | undefined
   readonly #provisional = new Map<string, ProvisionalResults>()
-  /** Monotonic; when the host was last heard of. */
+  /** Monotonic; when the worker was last heard of. */
   heardAt: number
 
   constructor(cells: readonly (readonly QueuedOperation[])[], now: number) {
@@ -66,7 +66,7 @@ export class Batch {
     return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
   }
 
-  /** The host has ended: what may have been committed, and what was not. */
+  /** The worker has ended: what may have been committed, and what was not. */
   lost(): { provisional: ProvisionalResults[]; unrun: QueuedOperation[] } {
     const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
     const provisional = [...this.#provisional.values()].filter(isOpen)

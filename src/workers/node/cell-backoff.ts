@@ -16,10 +16,10 @@ interface Record {
 }
 
 /**
- * Cells whose statements had to be ended by ending a host. Who keeps doing that waits longer each time; nobody else does:
+ * Cells whose statements had to be ended by ending a worker. Who keeps doing that waits longer each time; nobody else does:
  * not the other cells of the account either, which may be a stranger each.
  */
-export class Offenders {
+export class CellBackoff {
   readonly #clock: Clock
   readonly #records = new Map<string, Record>()
 

@@ -1,63 +1,63 @@
 import { CellError } from '../../errors.ts'
 import type { QueuedOperation } from './operation-queue.ts'
-import type { EndReason } from './worker-slot.ts'
+import type { KillReason } from './worker-slot.ts'
 
-/** What becomes of an operation whose host was ended. */
-export interface Sentence {
+/** What becomes of an operation whose worker was ended. */
+export interface CrashOutcome {
   /** What is answered; undefined if it is run again. */
   error?: unknown
   /** Its cell is slowed down if that goes on. */
-  isOffence: boolean
+  isStrike: boolean
 }
 
-/** An operation that may have ended its host so often is not tried any more. */
+/** An operation that may have ended its worker so often is not tried any more. */
 const CRASHES_MAX = 3
 
-const FOR_STATEMENTS: ReadonlySet<EndReason | undefined> = new Set(['timeout', 'held-up', 'abandoned'])
+const FOR_STATEMENTS: ReadonlySet<KillReason | undefined> = new Set(['timeout', 'held-up', 'abandoned'])
 
-/** Whether a host was ended for the sake of one statement, and of nothing else in its batch. */
-export function isForStatement(cause: EndReason | undefined): boolean {
+/** Whether a worker was ended for the sake of one statement, and of nothing else in its batch. */
+export function isForStatement(cause: KillReason | undefined): boolean {
   return FOR_STATEMENTS.has(cause)
 }
 
 /**
- * On a statement that was running when its host was ended.
+ * On a statement that was running when its worker was ended.
  *
  * @param cause undefined if nobody knows
- * @param isHome whether the host was one that many cells share
- * @param memoryMax bytes that a host may use
+ * @param isHome whether the worker was one that many cells share
+ * @param memoryMax bytes that a worker may use
  */
-export function sentenceOn(
+export function crashOutcome(
   operation: QueuedOperation,
-  cause: EndReason | undefined,
+  cause: KillReason | undefined,
   isHome: boolean,
   memoryMax: number,
-): Sentence {
+): CrashOutcome {
   switch (cause) {
     case 'timeout':
-      return { error: timeout(operation.statementMs), isOffence: true }
+      return { error: timeout(operation.statementMs), isStrike: true }
     case 'abandoned':
       // Answered already: nobody waits for it.
-      return { isOffence: true }
+      return { isStrike: true }
     case 'held-up':
-      return { isOffence: false }
+      return { isStrike: false }
     case 'memory':
       // Where many cells share a process nobody knows whose the memory was: that shows when this one is alone.
-      return isHome ? { isOffence: false } : { error: memoryExceeded(memoryMax), isOffence: true }
+      return isHome ? { isStrike: false } : { error: memoryExceeded(memoryMax), isStrike: true }
     default:
-      return { isOffence: suspect(operation) }
+      return { isStrike: countCrash(operation) }
   }
 }
 
 /**
- * On an operation that may have ended its host.
+ * On an operation that may have ended its worker.
  *
  * @returns true if it was given up
  */
-export function suspect(operation: QueuedOperation): boolean {
+export function countCrash(operation: QueuedOperation): boolean {
   operation.crashes++
   if (operation.crashes < CRASHES_MAX) return false
-  operation.settle({ ok: false, error: new Error('The operation has ended its host again and again.') })
+  operation.settle({ ok: false, error: new Error('The operation has ended its worker again and again.') })
   return true
 }
 

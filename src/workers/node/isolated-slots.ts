@@ -1,93 +1,93 @@
 import type { Clock } from '../../base/clock.ts'
 import type { QueuedOperation } from './operation-queue.ts'
-import type { Lane } from './worker-slot.ts'
+import type { WorkerSlot } from './worker-slot.ts'
 
-export interface ApartLanesParts {
+export interface IsolatedSlotsParts {
   clock: Clock
-  /** Hosts that they may have at once; the cells beyond wait for one to become free. */
-  hostsMax: number
+  /** WorkerPool that they may have at once; the cells beyond wait for one to become free. */
+  workersMax: number
   /** Milliseconds that a cell stays after its last offence. */
-  apartMs: number
-  /** How long a host may take to close its cell, in milliseconds. */
+  isolationMs: number
+  /** How long a worker may take to close its cell, in milliseconds. */
   closeMs: number
-  newLane(): Lane
-  /** Gives a lane its host. */
-  equip(lane: Lane): Promise<void>
+  newSlot(): WorkerSlot
+  /** Gives a slot its worker. */
+  equip(slot: WorkerSlot): Promise<void>
   /** A cell has gone home, and takes with it what waits. */
   onHome(operations: readonly QueuedOperation[]): void
 }
 
-interface Apart {
-  lane: Lane
-  lastOffenceAt: number
-  /** A host is on its way. */
+interface IsolatedSlot {
+  slot: WorkerSlot
+  lastStrikeAt: number
+  /** A worker is on its way. */
   isEquipping: boolean
 }
 
-/** The cells whose statements hold up their neighbours: each has a lane of its own for a while. */
-export class ApartLanes {
-  readonly #parts: ApartLanesParts
-  readonly #cells = new Map<string, Apart>()
+/** The cells whose statements hold up their neighbours: each has a slot of its own for a while. */
+export class IsolatedSlots {
+  readonly #parts: IsolatedSlotsParts
+  readonly #cells = new Map<string, IsolatedSlot>()
 
-  constructor(parts: ApartLanesParts) {
+  constructor(parts: IsolatedSlotsParts) {
     this.#parts = parts
   }
 
-  get lanes(): Lane[] {
-    return [...this.#cells.values()].map(({ lane }) => lane)
+  get slots(): WorkerSlot[] {
+    return [...this.#cells.values()].map(({ slot }) => slot)
   }
 
-  of(cellId: string): Lane | undefined {
-    return this.#cells.get(cellId)?.lane
+  of(cellId: string): WorkerSlot | undefined {
+    return this.#cells.get(cellId)?.slot
   }
 
-  /** The cell has offended: from here on it is apart, for a time that begins anew. */
-  set(cellId: string): Lane {
+  /** A statement of the cell had to be ended: from here on it is isolated, and the time starts again. */
+  set(cellId: string): WorkerSlot {
     const now = this.#parts.clock.monotonic()
     const known = this.#cells.get(cellId)
-    if (known !== undefined) known.lastOffenceAt = now
-    else this.#cells.set(cellId, { lane: this.#parts.newLane(), lastOffenceAt: now, isEquipping: false })
+    if (known !== undefined) known.lastStrikeAt = now
+    else this.#cells.set(cellId, { slot: this.#parts.newSlot(), lastStrikeAt: now, isEquipping: false })
     this.equip()
-    return (this.#cells.get(cellId) as Apart).lane
+    return (this.#cells.get(cellId) as IsolatedSlot).slot
   }
 
-  /** Cells that have behaved go home; a host that has become free goes to one that waits for it. */
+  /** Cells that have behaved go home; a worker that has become free goes to one that waits for it. */
   tidy(): void {
     const now = this.#parts.clock.monotonic()
     const isAwaited = [...this.#cells.values()].some(
-      ({ lane, isEquipping }) => lane.host === undefined && !isEquipping,
+      ({ slot, isEquipping }) => slot.worker === undefined && !isEquipping,
     )
-    for (const [cellId, { lane, lastOffenceAt }] of this.#cells) {
-      if (lane.host === undefined || lane.stopping || !lane.idle) continue
-      if (isAwaited || now - lastOffenceAt > this.#parts.apartMs) void this.#sendHome(cellId, lane)
+    for (const [cellId, { slot, lastStrikeAt }] of this.#cells) {
+      if (slot.worker === undefined || slot.stopping || !slot.idle) continue
+      if (isAwaited || now - lastStrikeAt > this.#parts.isolationMs) void this.#sendHome(cellId, slot)
     }
     this.equip()
   }
 
-  /** Gives hosts to lanes that wait for one, as far as their number allows. */
+  /** Gives workers to slots that wait for one, as far as their number allows. */
   equip(): void {
     const all = [...this.#cells.values()]
-    let equipped = all.filter(({ lane, isEquipping }) => isEquipping || lane.host !== undefined).length
-    for (const apart of all) {
-      const { lane } = apart
-      if (equipped >= this.#parts.hostsMax) return
-      if (lane.host !== undefined || lane.stopping || apart.isEquipping) continue
+    let equipped = all.filter(({ slot, isEquipping }) => isEquipping || slot.worker !== undefined).length
+    for (const isolated of all) {
+      const { slot } = isolated
+      if (equipped >= this.#parts.workersMax) return
+      if (slot.worker !== undefined || slot.stopping || isolated.isEquipping) continue
       equipped++
-      apart.isEquipping = true
-      void this.#parts.equip(lane).then(() => {
-        apart.isEquipping = false
-        lane.host?.yieldToOthers()
+      isolated.isEquipping = true
+      void this.#parts.equip(slot).then(() => {
+        isolated.isEquipping = false
+        slot.worker?.yieldToOthers()
       })
     }
   }
 
-  /** Its host closes the cell before any other opens it (invariant 2). */
-  async #sendHome(cellId: string, lane: Lane): Promise<void> {
+  /** Its worker closes the cell before any other opens it (invariant 2). */
+  async #sendHome(cellId: string, slot: WorkerSlot): Promise<void> {
     const { clock, closeMs, onHome } = this.#parts
-    const timer = clock.setTimer(() => lane.host?.kill(), closeMs)
-    await lane.stop()
+    const timer = clock.setTimer(() => slot.worker?.kill(), closeMs)
+    await slot.stop()
     timer.cancel()
     this.#cells.delete(cellId)
-    onHome(lane.retire())
+    onHome(slot.retire())
   }
 }

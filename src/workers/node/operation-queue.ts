@@ -2,7 +2,7 @@ import type { Outcome } from '../../engine/group-commit.ts'
 import { CellError } from '../../errors.ts'
 import type { CellOperation } from '../../service/operations.ts'
 
-/** An operation on its way to a host. */
+/** An operation on its way to a worker. */
 export interface QueuedOperation {
   readonly cellId: string
   readonly operation: CellOperation
@@ -14,7 +14,7 @@ export interface QueuedOperation {
   readonly notAfter: number
   /** Aborted when nobody waits for the answer. */
   readonly signal: AbortSignal | undefined
-  /** Hosts that ended while it may have been the reason, for none that is known. */
+  /** WorkerPool that ended while it may have been the reason, for none that is known. */
   crashes: number
   isSettled: boolean
   /** The first call counts. */
@@ -35,7 +35,7 @@ const BATCH_BYTES = 16_777_216
 /** When to try again after a queue was full. */
 const FULL_RETRY_MS = 1_000
 
-/** Operations that wait for a host, by cell: each batch takes from every cell in turn, so that none is held up by another's many. */
+/** Operations that wait for a worker, by cell: each batch takes from every cell in turn, so that none is held up by another's many. */
 export class OperationQueue {
   readonly #bounds: QueueBounds
   /** In the order in which their turns come. */
@@ -66,7 +66,7 @@ export class OperationQueue {
     this.#push(waiting, operation)
   }
 
-  /** Puts operations back that a host has not run. They have been let in before, so no bound holds for them. */
+  /** Puts operations back that a worker has not run. They have been let in before, so no bound holds for them. */
   putBack(operations: readonly QueuedOperation[]): void {
     const before = [...this.#cells.values()].flat()
     this.#clear()
@@ -160,7 +160,7 @@ class Room {
   /** @param ofCell operations of the same cell that are in the batch already */
   admit({ bytes, crashes }: QueuedOperation, ofCell: number): boolean {
     if (this.isFull || ofCell === this.#perCell) return false
-    // It may be what has ended its host: it goes alone, so that nobody else is under suspicion the next time.
+    // It may be what has ended its worker: it goes alone, so that nobody else is under suspicion the next time.
     if (crashes > 0 && this.#operations > 0) return false
     this.#isSealed = crashes > 0
     this.#operations++

@@ -16,13 +16,13 @@ const WITH_MEMORY_LIMIT = 'ulimit -d "$1" 2>/dev/null; shift; exec "$@"'
 const RESERVED_BYTES = 544 * 1_048_576
 
 /**
- * Starts a host's process, with pipes for the messages to and from it.
+ * Starts a worker's process, with pipes for the messages to and from it.
  *
  * @param memoryMax bytes of memory that it may ask for. Where there is no shell to set that limit, only what it really
  * uses is looked at, from outside.
  * @throws what the system says if it can't start another process
  */
-export function spawnHost(memoryMax: number): ChildProcess {
+export function spawnWorker(memoryMax: number): ChildProcess {
   const limit = String(Math.ceil((memoryMax + RESERVED_BYTES) / 1_024))
   const program = [process.execPath, ENTRY]
   const [command = '', ...args] = fs.existsSync(SHELL)
@@ -37,7 +37,7 @@ export function spawnHost(memoryMax: number): ChildProcess {
   throw new Error('The system could not start another process.')
 }
 
-/** A debugger has one port: each host would ask for the same one, or wait until somebody attaches to it. */
+/** A debugger has one port: each worker would ask for the same one, or wait until somebody attaches to it. */
 function withoutDebugger(nodeOptions: string): string {
   return nodeOptions.replace(/--inspect-port[= ]\S+|--inspect\S*/g, '').trim()
 }

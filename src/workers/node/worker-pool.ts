@@ -4,58 +4,58 @@ import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
-import type { HostSettings, HostTask, HostTaskResults } from '../protocol/protocol.ts'
-import { isForStatement, sentenceOn, suspect } from './crash-outcome.ts'
-import { ApartLanes } from './isolated-slots.ts'
-import { type HostLimits, verdictOn } from './kill-reason.ts'
+import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
+import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
+import { IsolatedSlots } from './isolated-slots.ts'
+import { killReason, type WorkerLimits } from './kill-reason.ts'
 import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
-import { HostEnded, type HostProcess, type TaskOptions } from './worker-process.ts'
-import { Lane, type LaneContext, type LostHost } from './worker-slot.ts'
-import { HostNursery } from './worker-spawner.ts'
+import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
+import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
+import { WorkerSpawner } from './worker-spawner.ts'
 
-export interface HostsParts {
+export interface WorkerPoolParts {
   /** Processes that share the cells among them. */
   count: number
   clock: Clock
   log: Log
-  limits: HostLimits
+  limits: WorkerLimits
   bounds: QueueBounds
-  settings: HostSettings
+  settings: WorkerSettings
   record(cellId: string): CellRecord | undefined
-  publish(hosts: readonly ProcessIdentity[]): void
+  publish(workers: readonly ProcessIdentity[]): void
   /** Starts a process. @throws what the system says if it can't */
-  startHost(): HostProcess
-  /** A host is gone. */
-  onEnded(host: HostProcess): void
-  /** A statement's host had to be ended because of it. */
-  onOffence(cellId: string): void
+  spawnWorker(): WorkerHandle
+  /** A worker is gone. */
+  onEnded(worker: WorkerHandle): void
+  /** A statement's worker had to be ended because of it. */
+  onStrike(cellId: string): void
 }
 
 /** Statements are looked at this often while any runs. */
-const LOOK_MS = 10
+const CHECK_MS = 10
 /** What changes slowly is looked at every so many looks. */
-const SLOW_LOOKS = 10
-/** A task whose host is ended for somebody else's statement is run again this often. */
+const SLOW_CHECKS = 10
+/** A task whose worker is ended for somebody else's statement is run again this often. */
 const TASK_TRIES = 5
 
 /**
- * The hosts of a node. Each cell has its home in one of them, by its id, so that it lives in one process at a time
- * (invariant 2). One whose statements hold up its neighbours is set apart, in a host of its own, for a while.
+ * The workers of a node. Each cell has its home in one of them, by its id, so that it lives in one process at a time
+ * (invariant 2). One whose statements hold up its neighbours is isolated, in a worker of its own, for a while.
  */
-export class Hosts {
-  readonly #parts: HostsParts
-  readonly #nursery: HostNursery
-  readonly #homes: Lane[]
-  readonly #apart: ApartLanes
-  readonly #context: LaneContext
+export class WorkerPool {
+  readonly #parts: WorkerPoolParts
+  readonly #spawner: WorkerSpawner
+  readonly #homes: WorkerSlot[]
+  readonly #isolated: IsolatedSlots
+  readonly #context: SlotContext
   #timer: Timer | undefined
-  #looks = 0
+  #checks = 0
   #stopped = false
 
-  constructor(parts: HostsParts) {
+  constructor(parts: WorkerPoolParts) {
     const { count, clock, bounds, record, limits } = parts
     this.#parts = parts
-    this.#nursery = new HostNursery(parts)
+    this.#spawner = new WorkerSpawner(parts)
     const epoch = randomBytes(8).toString('hex')
     let batches = 0
     this.#context = {
@@ -65,45 +65,45 @@ export class Hosts {
       nextBatchName: () => `${epoch}.${++batches}`,
       putBack: (operations) => this.#putBack(operations),
     }
-    this.#homes = Array.from({ length: count }, () => this.#newLane())
-    this.#apart = new ApartLanes({
+    this.#homes = Array.from({ length: count }, () => this.#newSlot())
+    this.#isolated = new IsolatedSlots({
       clock,
-      hostsMax: Math.max(2, count),
-      apartMs: limits.apartMs,
+      workersMax: Math.max(2, count),
+      isolationMs: limits.isolationMs,
       closeMs: limits.silentMs,
-      newLane: () => this.#newLane(),
-      equip: (lane) => this.#equip(lane),
+      newSlot: () => this.#newSlot(),
+      equip: (slot) => this.#equip(slot),
       onHome: (operations) => (this.#stopped ? refuse(operations) : this.#putBack(operations)),
     })
   }
 
-  /** Resolves once each lane has its host. @throws `internal` if none can be started */
+  /** Resolves once each slot has its worker. @throws `internal` if none can be started */
   async start(): Promise<void> {
-    const equipped = this.#homes.map((lane) => this.#equip(lane))
-    await this.#nursery.viable
+    const equipped = this.#homes.map((slot) => this.#equip(slot))
+    await this.#spawner.viable
     await Promise.all(equipped)
-    this.#scheduleLook()
+    this.#scheduleCheck()
   }
 
   /** @throws `busy` when too many wait */
   add(operation: QueuedOperation): void {
-    this.#laneOf(operation.cellId).add(operation)
+    this.#slotOf(operation.cellId).add(operation)
   }
 
   /**
-   * @param ended asked when the host was ended: what the task has come to, if that is known all the same
-   * @throws what the task throws; `busy` if its host is ended again and again
+   * @param ended asked when the worker was ended: what the task has come to, if that is known all the same
+   * @throws what the task throws; `busy` if its worker is ended again and again
    */
-  async runTask<T extends HostTask>(
+  async runTask<T extends WorkerTask>(
     task: T,
     options: TaskOptions = {},
-    ended: () => HostTaskResults[T['task']] | undefined = () => undefined,
-  ): Promise<HostTaskResults[T['task']]> {
+    ended: () => WorkerTaskResults[T['task']] | undefined = () => undefined,
+  ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       try {
-        return await this.#laneOf(task.cellId).runTask(task, options)
+        return await this.#slotOf(task.cellId).runTask(task, options)
       } catch (error) {
-        if (!(error instanceof HostEnded)) throw error
+        if (!(error instanceof WorkerEnded)) throw error
         const result = ended()
         if (result !== undefined) return result
         if (this.#stopped) throw stopping()
@@ -112,125 +112,125 @@ export class Hosts {
     }
   }
 
-  /** What the hosts were told of a cell is out of date. */
+  /** What the workers were told of a cell is out of date. */
   forget(cellId: string): void {
-    for (const host of this.#nursery.alive) host.forget(cellId)
+    for (const worker of this.#spawner.alive) worker.forget(cellId)
   }
 
-  /** Has every host close its cells, and ends those that take too long. What still waits is refused. */
+  /** Has every worker close its cells, and ends those that take too long. What still waits is refused. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopped = true
     this.#timer?.cancel()
-    const lanes = this.#lanes
+    const slots = this.#slots
     const killAll = () => {
-      for (const lane of lanes) lane.host?.kill()
+      for (const slot of slots) slot.worker?.kill()
     }
     const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
-    for (const lane of lanes) if (lane.statement !== undefined) lane.host?.kill()
-    await Promise.all([this.#nursery.stop(), ...lanes.map((lane) => lane.stop())])
+    for (const slot of slots) if (slot.statement !== undefined) slot.worker?.kill()
+    await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
     timer.cancel()
-    for (const lane of lanes) refuse(lane.retire())
+    for (const slot of slots) refuse(slot.retire())
     this.#parts.publish([])
   }
 
-  get #lanes(): Lane[] {
-    return [...this.#homes, ...this.#apart.lanes]
+  get #slots(): WorkerSlot[] {
+    return [...this.#homes, ...this.#isolated.slots]
   }
 
-  #laneOf(cellId: string): Lane {
-    return this.#apart.of(cellId) ?? this.#homeOf(cellId)
+  #slotOf(cellId: string): WorkerSlot {
+    return this.#isolated.of(cellId) ?? this.#homeOf(cellId)
   }
 
-  #homeOf(cellId: string): Lane {
-    return this.#homes[Number.parseInt(cellId.slice(0, 8), 16) % this.#homes.length] as Lane
+  #homeOf(cellId: string): WorkerSlot {
+    return this.#homes[Number.parseInt(cellId.slice(0, 8), 16) % this.#homes.length] as WorkerSlot
   }
 
-  #isHome(lane: Lane): boolean {
-    return this.#homes.includes(lane)
+  #isHome(slot: WorkerSlot): boolean {
+    return this.#homes.includes(slot)
   }
 
-  #newLane(): Lane {
-    return new Lane(this.#context, (lane, lost) => this.#lost(lane, lost))
+  #newSlot(): WorkerSlot {
+    return new WorkerSlot(this.#context, (slot, lost) => this.#lost(slot, lost))
   }
 
-  async #equip(lane: Lane): Promise<void> {
-    const host = await this.#nursery.take()
-    if (this.#stopped) host.kill()
-    else lane.use(host)
+  async #equip(slot: WorkerSlot): Promise<void> {
+    const worker = await this.#spawner.take()
+    if (this.#stopped) worker.kill()
+    else slot.use(worker)
   }
 
   /** In their order, each to where its cell is now. */
   #putBack(operations: readonly QueuedOperation[]): void {
-    for (const [lane, own] of Map.groupBy(operations, ({ cellId }) => this.#laneOf(cellId))) lane.putBack(own)
+    for (const [slot, own] of Map.groupBy(operations, ({ cellId }) => this.#slotOf(cellId))) slot.putBack(own)
   }
 
   /** After what came in meanwhile was read: while this process itself was held up, no statement is to be blamed. */
-  #scheduleLook(): void {
-    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#look()), LOOK_MS)
+  #scheduleCheck(): void {
+    this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), CHECK_MS)
   }
 
-  #look(): void {
+  #checkSlots(): void {
     if (this.#stopped) return
-    this.#looks++
-    const isSlowLook = this.#looks % SLOW_LOOKS === 0
+    this.#checks++
+    const isSlowCheck = this.#checks % SLOW_CHECKS === 0
     const now = this.#parts.clock.monotonic()
-    for (const lane of this.#lanes) this.#judge(lane, now, isSlowLook)
-    if (isSlowLook) this.#apart.tidy()
-    this.#scheduleLook()
+    for (const slot of this.#slots) this.#check(slot, now, isSlowCheck)
+    if (isSlowCheck) this.#isolated.tidy()
+    this.#scheduleCheck()
   }
 
-  #judge(lane: Lane, now: number, isSlowLook: boolean): void {
-    const isHome = this.#isHome(lane)
-    const reason = verdictOn(lane, this.#parts.limits, now, {
-      canSetApart: isHome && this.#nursery.hasSpare,
-      looksAtMemory: isSlowLook,
+  #check(slot: WorkerSlot, now: number, isSlowCheck: boolean): void {
+    const isHome = this.#isHome(slot)
+    const reason = killReason(slot, this.#parts.limits, now, {
+      canIsolate: isHome && this.#spawner.hasSpare,
+      checksMemory: isSlowCheck,
     })
-    if (isSlowLook) lane.expire(now)
-    if (reason !== undefined) lane.end(reason)
-    const { statement } = lane
-    if (!isHome && statement !== undefined && lane.ranMs(statement, now) > this.#parts.limits.holdMs) {
-      this.#setApart(statement.operation.cellId)
+    if (isSlowCheck) slot.expire(now)
+    if (reason !== undefined) slot.end(reason)
+    const { statement } = slot
+    if (!isHome && statement !== undefined && slot.ranMs(statement, now) > this.#parts.limits.holdMs) {
+      this.#isolate(statement.operation.cellId)
     }
   }
 
   /** What waits at the cell's home goes with it. */
-  #setApart(cellId: string): void {
-    const lane = this.#apart.set(cellId)
+  #isolate(cellId: string): void {
+    const slot = this.#isolated.set(cellId)
     const { operations, provisional } = this.#homeOf(cellId).giveUp(cellId)
-    for (const each of provisional) lane.resolve(each)
-    lane.putBack(operations)
+    for (const each of provisional) slot.resolve(each)
+    slot.putBack(operations)
   }
 
-  #lost(lane: Lane, lost: LostHost): void {
-    const { host, reason, provisional, unrun } = lost
-    const isHome = this.#isHome(lane)
-    if (!lane.stopping) {
+  #lost(slot: WorkerSlot, lost: LostWorker): void {
+    const { worker, reason, provisional, unrun } = lost
+    const isHome = this.#isHome(slot)
+    if (!slot.stopping) {
       this.#parts.log.warn(
-        { host: host.identity.pid, reason: reason ?? 'ended by itself' },
-        'a host has ended; another takes over',
+        { worker: worker.identity.pid, reason: reason ?? 'ended by itself' },
+        'a worker has ended; another takes over',
       )
-      // First come the many: the host that is ready is theirs.
-      if (isHome) void this.#equip(lane)
-      this.#judgeLost(lost, isHome)
-      this.#apart.equip()
+      // First come the many: the worker that is ready is theirs.
+      if (isHome) void this.#equip(slot)
+      this.#settleLost(lost, isHome)
+      this.#isolated.equip()
     }
-    for (const each of provisional) this.#laneOf(each.cellId).resolve(each)
+    for (const each of provisional) this.#slotOf(each.cellId).resolve(each)
     this.#putBack(unrun)
   }
 
   /** Settles whose fault it was. Everything that stays unsettled is run again. */
-  #judgeLost({ host, reason, statement, unrun }: LostHost, isHome: boolean): void {
-    const { limits, onOffence } = this.#parts
-    const cause = reason ?? (host.ranOutOfMemory ? 'memory' : undefined)
+  #settleLost({ worker, reason, statement, unrun }: LostWorker, isHome: boolean): void {
+    const { limits, onStrike } = this.#parts
+    const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
     if (statement === undefined) {
       // It may have been any of them.
-      if (!isForStatement(cause)) for (const each of unrun) suspect(each)
+      if (!isForStatement(cause)) for (const each of unrun) countCrash(each)
       return
     }
-    const { error, isOffence } = sentenceOn(statement, cause, isHome, limits.memoryMax)
+    const { error, isStrike } = crashOutcome(statement, cause, isHome, limits.memoryMax)
     if (error !== undefined) statement.settle({ ok: false, error })
-    if (isOffence) onOffence(statement.cellId)
-    if (!statement.isSettled) this.#setApart(statement.cellId)
+    if (isStrike) onStrike(statement.cellId)
+    if (!statement.isSettled) this.#isolate(statement.cellId)
   }
 }
 

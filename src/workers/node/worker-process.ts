@@ -5,29 +5,29 @@ import type { Readable, Writable } from 'node:stream'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
-import { encodeFrame, FrameReader } from '../protocol/messages.ts'
+import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import {
   ANSWERS_FD,
   type BatchCell,
-  type FromHost,
-  type HostSettings,
-  type HostTask,
-  type HostTaskResults,
+  type FromWorker,
   REQUESTS_FD,
-  type ToHost,
+  type ToWorker,
+  type WorkerSettings,
+  type WorkerTask,
+  type WorkerTaskResults,
 } from '../protocol/protocol.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { residentBytes, waitedMs } from './process-stats.ts'
-import { spawnHost } from './spawn-worker.ts'
+import { spawnWorker } from './spawn-worker.ts'
 
-/** What a host says of the batch that it runs. */
+/** What a worker says of the batch that it runs. */
 export type BatchMessage = Extract<
-  FromHost,
+  FromWorker,
   { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
 >
 
-/** What a host says beside that. */
-export type HostMessage = Extract<FromHost, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
+/** What a worker says beside that. */
+export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
@@ -40,23 +40,23 @@ interface Task {
   onProgress: ((event: BackupProgressEvent) => void) | undefined
 }
 
-/** Told to callers of a task whose host was ended: it can be asked of another one. */
-export class HostEnded extends Error {
+/** Told to callers of a task whose worker was ended: it can be asked of another one. */
+export class WorkerEnded extends Error {
   constructor() {
-    super('The host has ended.')
+    super('The worker has ended.')
   }
 }
 
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
 
-/** Cells whose record a host is taken to remember. */
+/** Cells whose record a worker is taken to remember. */
 const TOLD_MAX = 10_000
 
-/** What others know of a host. */
-export type HostProcess = Pick<Host, keyof Host>
+/** What others know of a worker. */
+export type WorkerHandle = Pick<WorkerProcess, keyof WorkerProcess>
 
-/** One host, as its node sees it: a child process, and the messages to and from it. */
-export class Host {
+/** One worker, as its node sees it: a child process, and the messages to and from it. */
+export class WorkerProcess {
   /** Resolves once it can be asked; rejects if it ended before. */
   readonly ready: Promise<void>
   /** Resolves once the process is gone. */
@@ -75,8 +75,8 @@ export class Host {
    * @param memoryMax bytes of memory that the process may ask for
    * @throws what the system says if it can't start another process
    */
-  constructor(memoryMax: number, onMessage: (message: HostMessage, host: HostProcess) => void) {
-    const child = spawnHost(memoryMax)
+  constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
+    const child = spawnWorker(memoryMax)
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
     // What can't be written any more is answered by the end of the process.
@@ -87,9 +87,9 @@ export class Host {
       () => this.#end(),
     )
     this.ready = new Promise((resolve, reject) => {
-      const reader = new FrameReader((message) => this.#take(message as FromHost, resolve, onMessage))
+      const reader = new MessageReader((message) => this.#take(message as FromWorker, resolve, onMessage))
       ;(child.stdio[ANSWERS_FD] as Readable).on('data', (chunk) => reader.push(chunk))
-      void this.ended.then(() => reject(new HostEnded()))
+      void this.ended.then(() => reject(new WorkerEnded()))
     })
     this.ready.catch(() => {})
   }
@@ -99,7 +99,7 @@ export class Host {
   }
 
   /** To be called once it is on record: from here on it may open what is the store's. */
-  begin(settings: HostSettings): void {
+  begin(settings: WorkerSettings): void {
     this.#send({ type: 'settings', settings })
   }
 
@@ -119,16 +119,16 @@ export class Host {
     this.#send({ type: 'batch', name, forget, cells: told })
   }
 
-  /** @throws `HostEnded`, and what the task throws */
-  runTask<T extends HostTask>(
+  /** @throws `WorkerEnded`, and what the task throws */
+  runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
     { signal, onProgress }: TaskOptions = {},
-  ): Promise<HostTaskResults[T['task']]> {
+  ): Promise<WorkerTaskResults[T['task']]> {
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new HostEnded())
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new WorkerEnded())
       this.#tasks.set(id, { resolve, reject, onProgress })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
@@ -136,7 +136,7 @@ export class Host {
     }).finally(() => {
       this.#tasks.delete(id)
       signal?.removeEventListener('abort', abort)
-    }) as Promise<HostTaskResults[T['task']]>
+    }) as Promise<WorkerTaskResults[T['task']]>
   }
 
   get hasTasks(): boolean {
@@ -190,14 +190,14 @@ export class Host {
     this.#send({ type: 'stop' })
   }
 
-  #send(message: ToHost): void {
-    this.#requests.write(encodeFrame(message))
+  #send(message: ToWorker): void {
+    this.#requests.write(encodeMessage(message))
   }
 
   #take(
-    message: FromHost,
+    message: FromWorker,
     ready: () => void,
-    onMessage: (message: HostMessage, host: HostProcess) => void,
+    onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
   ): void {
     switch (message.type) {
       case 'ready':
@@ -225,6 +225,6 @@ export class Host {
   }
 
   #end(): void {
-    for (const task of this.#tasks.values()) task.reject(new HostEnded())
+    for (const task of this.#tasks.values()) task.reject(new WorkerEnded())
   }
 }

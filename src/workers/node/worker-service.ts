@@ -11,7 +11,7 @@ import type {
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
-import { prepareHosts } from '../../catalog/workers-lock.ts'
+import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type {
@@ -25,34 +25,34 @@ import { waitForRestore } from '../../service/restore-wait.ts'
 import type { CellStore } from '../../store/cell-store.ts'
 import type { RemoteCells } from '../../store/remote-cells.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import { Offenders } from './cell-backoff.ts'
-import type { HostLimits } from './kill-reason.ts'
+import { CellBackoff } from './cell-backoff.ts'
+import type { WorkerLimits } from './kill-reason.ts'
 import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
 import { operationBytes } from './operation-size.ts'
-import { Hosts } from './worker-pool.ts'
-import { Host, type HostMessage, type HostProcess } from './worker-process.ts'
+import { WorkerPool } from './worker-pool.ts'
+import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
-export interface HostedServiceOptions {
+export interface WorkerServiceOptions {
   dataDir: string
-  /** Where hosts send backups; a host opens it itself. */
+  /** Where workers send backups; a worker opens it itself. */
   objectStore: string | undefined
   /** Processes that share the cells among them. */
-  hosts: number
+  workers: number
   /** How long an operation waits for its turn, or for its cell's data to be restored, in milliseconds. */
   waitMs: number
   /** Bounds what one answer of several entries or results may hold, in bytes of values. */
   answerBytesMax: number
   /** How long a statement may run, in milliseconds. */
   statementMs: number
-  limits?: Partial<HostLimits> | undefined
+  limits?: Partial<WorkerLimits> | undefined
   /** What SQL may do; `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
 }
 
 const MIB = 1_048_576
-export const DEFAULT_HOST_LIMITS: HostLimits = {
+export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
   holdMs: 40,
-  apartMs: 30_000,
+  isolationMs: 30_000,
   silentMs: 30_000,
   memoryMax: 1_024 * MIB,
 }
@@ -62,26 +62,26 @@ const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000
  * Runs operations on cells in child processes, and is where the store's own work on cells is done for it. No statement
  * holds up another cell for long, whatever it is, and none can bring the node down.
  */
-export class HostedService implements CellService, RemoteCells {
-  readonly #options: HostedServiceOptions
-  #parts: { store: CellStore; hosts: Hosts; offenders: Offenders } | undefined
+export class WorkerService implements CellService, RemoteCells {
+  readonly #options: WorkerServiceOptions
+  #parts: { store: CellStore; workers: WorkerPool; backoff: CellBackoff } | undefined
   /** Cells that are being restored on request, and what was installed once it was. */
   readonly #restoring = new Map<string, ManifestHead | undefined>()
   #stopped = false
 
-  constructor(options: HostedServiceOptions) {
+  constructor(options: WorkerServiceOptions) {
     this.#options = options
   }
 
   /** To be called with the store that was opened over this service. Resolves once operations can be run. */
   async start(store: CellStore): Promise<void> {
     const { clock, random, log, ...settings } = store.settings
-    const { dataDir, objectStore, hosts: count, answerBytesMax, sqlPolicy = 'tenant' } = this.#options
-    const offenders = new Offenders(clock)
-    const limits = { ...DEFAULT_HOST_LIMITS, ...this.#options.limits }
+    const { dataDir, objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = this.#options
+    const backoff = new CellBackoff(clock)
+    const limits = { ...DEFAULT_WORKER_LIMITS, ...this.#options.limits }
     const paths = new StorePaths(dataDir)
-    prepareHosts(paths)
-    const hosts = new Hosts({
+    prepareWorkers(paths)
+    const workers = new WorkerPool({
       count,
       clock,
       log,
@@ -98,13 +98,14 @@ export class HostedService implements CellService, RemoteCells {
         answerBytesMax,
       },
       record: (cellId) => store.findCell(cellId),
-      publish: (identities) => store.publishHosts(identities),
-      startHost: () => new Host(limits.memoryMax, (message, host) => this.#take(message, host)),
-      onEnded: (host) => void removeSpool(paths.spoolOf(host.identity.pid), log),
-      onOffence: (cellId) => offenders.strike(cellId),
+      publish: (identities) => store.publishWorkers(identities),
+      spawnWorker: () =>
+        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
+      onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
+      onStrike: (cellId) => backoff.strike(cellId),
     })
-    this.#parts = { store, hosts, offenders }
-    await hosts.start()
+    this.#parts = { store, workers, backoff }
+    await workers.start()
   }
 
   async execute<O extends CellOperation>(
@@ -112,8 +113,8 @@ export class HostedService implements CellService, RemoteCells {
     operation: O,
     options: ExecuteOptions = {},
   ): Promise<OperationResults[O['op']]> {
-    const { store, offenders } = this.#running
-    offenders.check(cellId)
+    const { store, backoff } = this.#running
+    backoff.check(cellId)
     try {
       return await this.#run(cellId, operation, options)
     } catch (error) {
@@ -124,33 +125,33 @@ export class HostedService implements CellService, RemoteCells {
   }
 
   async describe(cellId: string): Promise<CellDescription> {
-    const { store, hosts } = this.#running
+    const { store, workers } = this.#running
     if (store.cellSizeBytes(cellId) === 0) {
       await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
     }
-    const quarantine = await hosts.runTask({ task: 'quarantine', cellId })
+    const quarantine = await workers.runTask({ task: 'quarantine', cellId })
     return { sizeBytes: store.cellSizeBytes(cellId), quarantine }
   }
 
   async ensureLocal(cellId: string): Promise<void> {
-    const { hosts } = this.#running
-    await hosts.runTask({ task: 'ensure-local', cellId })
+    const { workers } = this.#running
+    await workers.runTask({ task: 'ensure-local', cellId })
   }
 
   async deleteCell(cellId: string): Promise<void> {
-    await this.#running.store.deleteHostedCell(cellId)
+    await this.#running.store.deleteCellInWorker(cellId)
   }
 
   async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
-    const { store, hosts } = this.#running
+    const { store, workers } = this.#running
     const { backups } = store
-    const result = await hosts.runTask({ task: 'backup', cellId, kind }, options)
+    const result = await workers.runTask({ task: 'backup', cellId, kind }, options)
     await backups.ensureCatalogStored(options.signal)
     return result
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    const { store, hosts } = this.#running
+    const { store, workers } = this.#running
     const { version, accountId } = options
     // Without an object store, this says so.
     void store.backups
@@ -169,7 +170,7 @@ export class HostedService implements CellService, RemoteCells {
       }
     }
     try {
-      return await hosts.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
+      return await workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
     } finally {
       this.#restoring.delete(cellId)
     }
@@ -180,18 +181,18 @@ export class HostedService implements CellService, RemoteCells {
   }
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {
-    await this.#running.hosts.runTask({ task: 'collect', cellId }, { signal })
+    await this.#running.workers.runTask({ task: 'collect', cellId }, { signal })
   }
 
   async release({ id }: CellRecord): Promise<void> {
-    const { hosts } = this.#running
-    hosts.forget(id)
-    await hosts.runTask({ task: 'release', cellId: id })
+    const { workers } = this.#running
+    workers.forget(id)
+    await workers.runTask({ task: 'release', cellId: id })
   }
 
   async stop(deadlineMs: number): Promise<void> {
     this.#stopped = true
-    await this.#parts?.hosts.stop(deadlineMs)
+    await this.#parts?.workers.stop(deadlineMs)
   }
 
   get #running() {
@@ -205,7 +206,7 @@ export class HostedService implements CellService, RemoteCells {
     operation: O,
     { signal, deadlineMs }: ExecuteOptions,
   ): Promise<OperationResults[O['op']]> {
-    const { store, hosts } = this.#running
+    const { store, workers } = this.#running
     signal?.throwIfAborted()
     const { statementMs, waitMs } = this.#options
     return new Promise((resolve, reject) => {
@@ -225,52 +226,55 @@ export class HostedService implements CellService, RemoteCells {
           else reject(outcome.error)
         },
       }
-      hosts.add(queued)
+      workers.add(queued)
       const abandon = () => queued.settle({ ok: false, error: signal?.reason })
       signal?.addEventListener('abort', abandon, { once: true })
     })
   }
 
-  #take(message: HostMessage, host: HostProcess): void {
+  #take(message: WorkerMessage, worker: WorkerHandle): void {
     if (this.#parts === undefined) return
     const { store } = this.#parts
     switch (message.type) {
       case 'changed':
-        store.hostEvents.changed(message.cellId)
+        store.workerEvents.changed(message.cellId)
         break
       case 'expiry':
-        store.hostEvents.expiryChanged()
+        store.workerEvents.expiryChanged()
         break
       case 'restored':
-        this.#record(message, host)
+        this.#record(message, worker)
         break
       case 'log': {
         const { level, fields, err, message: text } = message
         const cause = err === undefined ? {} : { err: fromWireError(err) }
-        store.settings.log[level]({ ...fields, ...cause, host: host.identity.pid }, text)
+        store.settings.log[level]({ ...fields, ...cause, worker: worker.identity.pid }, text)
       }
     }
   }
 
-  #record({ id, cellId, manifest }: Extract<HostMessage, { type: 'restored' }>, host: HostProcess): void {
+  #record(
+    { id, cellId, manifest }: Extract<WorkerMessage, { type: 'restored' }>,
+    worker: WorkerHandle,
+  ): void {
     try {
-      const { store, hosts } = this.#running
-      store.hostEvents.restored(cellId, manifest)
+      const { store, workers } = this.#running
+      store.workerEvents.restored(cellId, manifest)
       if (this.#restoring.has(cellId)) this.#restoring.set(cellId, manifest)
-      hosts.forget(cellId)
-      host.recorded(id, store.findCell(cellId))
+      workers.forget(cellId)
+      worker.recorded(id, store.findCell(cellId))
     } catch (error) {
-      host.recorded(id, undefined, error)
+      worker.recorded(id, undefined, error)
     }
   }
 }
 
-/** Of backups that a host has not finished. */
+/** Of backups that a worker has not finished. */
 async function removeSpool(directory: string, log: Log): Promise<void> {
   try {
     await fs.rm(directory, { recursive: true, force: true })
   } catch (err) {
-    log.warn({ err }, 'what a host has left of a backup could not be removed')
+    log.warn({ err }, 'what a worker has left of a backup could not be removed')
   }
 }
 

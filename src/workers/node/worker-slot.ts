@@ -2,12 +2,12 @@ import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { wasCommitted } from '../protocol/commit-marker.ts'
-import type { HostTask, HostTaskResults } from '../protocol/protocol.ts'
+import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { Batch, type ProvisionalResults, type RunningStatement } from './batch.ts'
 import { OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
-import { HostEnded, type HostProcess, type TaskOptions } from './worker-process.ts'
+import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 
-export interface LaneContext {
+export interface SlotContext {
   clock: Clock
   bounds: QueueBounds
   record(cellId: string): CellRecord | undefined
@@ -17,14 +17,14 @@ export interface LaneContext {
   putBack(operations: readonly QueuedOperation[]): void
 }
 
-/** Why a node ends a host. */
-export type EndReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
+/** Why a node ends a worker. */
+export type KillReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
 
-/** What a host that has ended has left. */
-export interface LostHost {
-  host: HostProcess
+/** What a worker that has ended has left. */
+export interface LostWorker {
+  worker: WorkerHandle
   /** Undefined if it ended by itself. */
-  reason: EndReason | undefined
+  reason: KillReason | undefined
   /** The statement that ran when it was ended, if any did. */
   statement: QueuedOperation | undefined
   /** May have been committed. */
@@ -34,37 +34,37 @@ export interface LostHost {
 }
 
 interface WaitingTask {
-  resolve(host: HostProcess): void
+  resolve(worker: WorkerHandle): void
   reject(error: unknown): void
 }
 
 /**
- * A queue in front of one host at a time. The host gets one batch; what comes meanwhile waits here, and makes the next.
- * If the host ends, the lane goes on with another.
+ * A queue in front of one worker at a time. The worker gets one batch; what comes meanwhile waits here, and makes the next.
+ * If the worker ends, the slot goes on with another.
  */
-export class Lane {
+export class WorkerSlot {
   readonly queue: OperationQueue
-  readonly #context: LaneContext
-  readonly #onLost: (lane: Lane, lost: LostHost) => void
-  #host: HostProcess | undefined
+  readonly #context: SlotContext
+  readonly #onLost: (slot: WorkerSlot, lost: LostWorker) => void
+  #worker: WorkerHandle | undefined
   #batch: Batch | undefined
   #scheduled = false
-  #endReason: EndReason | undefined
+  #endReason: KillReason | undefined
   #endedStatement: QueuedOperation | undefined
   #stopping = false
-  /** Asked of each host until one has answered. */
+  /** Asked of each worker until one has answered. */
   readonly #unresolved = new Set<ProvisionalResults>()
-  /** Tasks that wait for a host. */
+  /** Tasks that wait for a worker. */
   readonly #waiting = new Set<WaitingTask>()
 
-  constructor(context: LaneContext, onLost: (lane: Lane, lost: LostHost) => void) {
+  constructor(context: SlotContext, onLost: (slot: WorkerSlot, lost: LostWorker) => void) {
     this.#context = context
     this.#onLost = onLost
     this.queue = new OperationQueue(context.bounds)
   }
 
-  get host(): HostProcess | undefined {
-    return this.#host
+  get worker(): WorkerHandle | undefined {
+    return this.#worker
   }
 
   get statement(): RunningStatement | undefined {
@@ -77,7 +77,7 @@ export class Lane {
 
   /** Nothing is under way, and nothing waits. */
   get idle(): boolean {
-    const isAsked = this.#unresolved.size > 0 || this.#host?.hasTasks === true || this.#waiting.size > 0
+    const isAsked = this.#unresolved.size > 0 || this.#worker?.hasTasks === true || this.#waiting.size > 0
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
   }
 
@@ -88,16 +88,16 @@ export class Lane {
   }
 
   /**
-   * Milliseconds that a statement has run. Those do not count in which its host could have run and others had the
+   * Milliseconds that a statement has run. Those do not count in which its worker could have run and others had the
    * processors, from the first look at the statement on: on a busy machine nobody is to be ended for that.
    */
   ranMs(statement: RunningStatement, now: number): number {
-    const waitedMs = this.#host?.waitedMs() ?? 0
+    const waitedMs = this.#worker?.waitedMs() ?? 0
     statement.waitedMs ??= waitedMs
     return now - statement.since - (waitedMs - statement.waitedMs)
   }
 
-  /** Milliseconds since its host last gave a sign of life while it was to give one; 0 while a statement runs. */
+  /** Milliseconds since its worker last gave a sign of life while it was to give one; 0 while a statement runs. */
   silentMs(now: number): number {
     return this.#batch === undefined || this.#batch.statement !== undefined ? 0 : now - this.#batch.heardAt
   }
@@ -113,38 +113,41 @@ export class Lane {
     this.#schedule()
   }
 
-  /** Goes on with a host. What it says is only heard from here on. */
-  use(host: HostProcess): void {
-    this.#host = host
-    host.onBatch = (message) => this.#take(message)
-    void host.ended.then(() => this.#ended(host))
-    // Before any batch: another transaction would overwrite the note that is asked for.
-    for (const provisional of this.#unresolved) this.#ask(host, provisional)
-    for (const { resolve } of this.#waiting) resolve(host)
-    void host.ready.then(
+  /** Goes on with a worker. What it says is only heard from here on. */
+  use(worker: WorkerHandle): void {
+    this.#worker = worker
+    worker.onBatch = (message) => this.#take(message)
+    void worker.ended.then(() => this.#ended(worker))
+    // Before any batch: another transaction would overwrite the marker that is asked for.
+    for (const provisional of this.#unresolved) this.#ask(worker, provisional)
+    for (const { resolve } of this.#waiting) resolve(worker)
+    void worker.ready.then(
       () => this.#flush(),
       () => {},
     )
   }
 
-  /** Finds out whether a transaction was committed whose host ended in the middle of it; only then is it answered, or run again. */
+  /** Finds out whether a transaction was committed whose worker ended in the middle of it; only then is it answered, or run again. */
   resolve(provisional: ProvisionalResults): void {
     this.#unresolved.add(provisional)
-    if (this.#host !== undefined) this.#ask(this.#host, provisional)
+    if (this.#worker !== undefined) this.#ask(this.#worker, provisional)
   }
 
-  /** The cell is another lane's from here on. @returns what waits for it here, and what is still to be found out of it */
+  /** The cell is another slot's from here on. @returns what waits for it here, and what is still to be found out of it */
   giveUp(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
     const provisional = [...this.#unresolved].filter((each) => each.cellId === cellId)
     for (const each of provisional) this.#unresolved.delete(each)
     return { operations: this.queue.takeCell(cellId), provisional }
   }
 
-  /** @throws `HostEnded`, the signal's reason, and what the task throws */
-  async runTask<T extends HostTask>(task: T, options: TaskOptions = {}): Promise<HostTaskResults[T['task']]> {
-    const isHere = this.#host !== undefined && !this.#stopping
-    const host = isHere ? (this.#host as HostProcess) : await this.#nextHost(options.signal)
-    return await host.runTask(task, this.#context.record(task.cellId), options)
+  /** @throws `WorkerEnded`, the signal's reason, and what the task throws */
+  async runTask<T extends WorkerTask>(
+    task: T,
+    options: TaskOptions = {},
+  ): Promise<WorkerTaskResults[T['task']]> {
+    const isHere = this.#worker !== undefined && !this.#stopping
+    const worker = isHere ? (this.#worker as WorkerHandle) : await this.#nextWorker(options.signal)
+    return await worker.runTask(task, this.#context.record(task.cellId), options)
   }
 
   /** Refuses what has waited for too long. */
@@ -156,31 +159,31 @@ export class Lane {
     }
   }
 
-  /** Ends the host at once; the lane is told that it is lost when it is gone. */
-  end(reason: EndReason): void {
+  /** Ends the worker at once; the slot is told that it is lost when it is gone. */
+  end(reason: KillReason): void {
     if (this.#endReason !== undefined) return
     this.#endReason = reason
     this.#endedStatement = this.statement?.operation
-    this.#host?.kill()
+    this.#worker?.kill()
   }
 
-  /** Has the host finish and close its cells. Resolves when it is gone; no other takes its place. */
+  /** Has the worker finish and close its cells. Resolves when it is gone; no other takes its place. */
   async stop(): Promise<void> {
     this.#stopping = true
-    this.#host?.stop()
-    await this.#host?.ended
+    this.#worker?.stop()
+    await this.#worker?.ended
   }
 
-  /** Nobody uses the stopped lane any more. @returns the operations that waited */
+  /** Nobody uses the stopped slot any more. @returns the operations that waited */
   retire(): QueuedOperation[] {
-    for (const { reject } of this.#waiting) reject(new HostEnded())
+    for (const { reject } of this.#waiting) reject(new WorkerEnded())
     for (const { outcomes } of this.#unresolved)
       for (const [operation] of outcomes) operation.settle({ ok: false, error: unknownOutcome() })
     return this.queue.takeAll()
   }
 
-  #nextHost(signal: AbortSignal | undefined): Promise<HostProcess> {
-    const { promise, resolve, reject } = Promise.withResolvers<HostProcess>()
+  #nextWorker(signal: AbortSignal | undefined): Promise<WorkerHandle> {
+    const { promise, resolve, reject } = Promise.withResolvers<WorkerHandle>()
     const waiting = { resolve, reject }
     const abandon = () => reject(signal?.reason)
     if (signal?.aborted === true) abandon()
@@ -203,8 +206,8 @@ export class Lane {
   }
 
   #flush(): void {
-    const host = this.#host
-    if (host === undefined || !host.isReady || this.#batch !== undefined || this.#stopping) return
+    const worker = this.#worker
+    if (worker === undefined || !worker.isReady || this.#batch !== undefined || this.#stopping) return
     const now = this.#context.clock.monotonic()
     const cells = this.queue.takeBatch(now)
     if (cells.length === 0) return
@@ -213,7 +216,7 @@ export class Lane {
       cellId: (operations[0] as QueuedOperation).cellId,
       operations: operations.map(({ operation }) => operation),
     }))
-    host.runBatch(this.#context.nextBatchName(), wire, this.#context.record)
+    worker.runBatch(this.#context.nextBatchName(), wire, this.#context.record)
   }
 
   #take(message: Parameters<Batch['take']>[0]): void {
@@ -222,20 +225,20 @@ export class Lane {
     this.#flush()
   }
 
-  #ended(host: HostProcess): void {
-    this.#host = undefined
+  #ended(worker: WorkerHandle): void {
+    this.#worker = undefined
     const statement = this.#endedStatement ?? this.statement?.operation
     const reason = this.#endReason
     this.#endReason = undefined
     this.#endedStatement = undefined
     const { provisional, unrun } = this.#batch?.lost() ?? { provisional: [], unrun: [] }
     this.#batch = undefined
-    // One that came to its end as its host was ended for it: what becomes of it is still to be found out.
+    // One that came to its end as its worker was ended for it: what becomes of it is still to be found out.
     const isUndecided = provisional.some(({ outcomes }) =>
       outcomes.some(([operation]) => operation === statement),
     )
     this.#onLost(this, {
-      host,
+      worker,
       reason,
       statement: isUndecided ? undefined : statement,
       provisional,
@@ -243,9 +246,9 @@ export class Lane {
     })
   }
 
-  #ask(host: HostProcess, provisional: ProvisionalResults): void {
+  #ask(worker: WorkerHandle, provisional: ProvisionalResults): void {
     const { cellId, transaction, outcomes } = provisional
-    host.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
+    worker.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
       (last) => {
         this.#unresolved.delete(provisional)
         if (wasCommitted(transaction, last))
@@ -253,7 +256,7 @@ export class Lane {
         else this.#context.putBack(outcomes.map(([operation]) => operation))
       },
       (error) => {
-        if (error instanceof HostEnded) return
+        if (error instanceof WorkerEnded) return
         this.#unresolved.delete(provisional)
         const mayTryAgain = error instanceof CellError && error.kind === 'retry'
         const told = mayTryAgain ? unknownOutcome(error) : error
@@ -265,7 +268,7 @@ export class Lane {
 
 /** Nothing that invites to another try: the operation could be done twice. */
 function unknownOutcome(cause?: Error): Error {
-  return new Error('The host was ended in the midst of a commit, and whether that was made is not known.', {
+  return new Error('The worker was ended in the midst of a commit, and whether that was made is not known.', {
     cause,
   })
 }

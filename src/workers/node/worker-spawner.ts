@@ -2,35 +2,35 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
-import type { HostSettings } from '../protocol/protocol.ts'
-import type { HostProcess } from './worker-process.ts'
+import type { WorkerSettings } from '../protocol/protocol.ts'
+import type { WorkerHandle } from './worker-process.ts'
 
-export interface NurseryParts {
+export interface SpawnerParts {
   clock: Clock
   log: Log
-  settings: HostSettings
+  settings: WorkerSettings
   /** Starts a process. @throws what the system says if it can't */
-  startHost(): HostProcess
-  /** Puts the hosts on record that are alive, or about to be. */
-  publish(hosts: readonly ProcessIdentity[]): void
-  /** A host is gone. */
-  onEnded(host: HostProcess): void
+  spawnWorker(): WorkerHandle
+  /** Puts the workers on record that are alive, or about to be. */
+  publish(workers: readonly ProcessIdentity[]): void
+  /** A worker is gone. */
+  onEnded(worker: WorkerHandle): void
 }
 
-/** A host that ends before anybody has used it is not replaced at once: what ails it may last. */
+/** A worker that ends before anybody has used it is not replaced at once: what ails it may last. */
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5_000
 
-/** A node whose first hosts all end before they can be asked is given up. */
+/** A node whose first workers all end before they can be asked is given up. */
 const FAILURES_MAX = 4
 
-/** Where hosts come from. One is always kept ready, so that a lane that loses its own goes on at once. */
-export class HostNursery {
-  readonly #parts: NurseryParts
-  readonly #alive = new Set<HostProcess>()
+/** Where workers come from. One is always kept ready, so that a slot that loses its own goes on at once. */
+export class WorkerSpawner {
+  readonly #parts: SpawnerParts
+  readonly #alive = new Set<WorkerHandle>()
   /** Started, and not yet taken. */
-  readonly #spares = new Set<HostProcess>()
-  readonly #waiting: ((host: HostProcess) => void)[] = []
+  readonly #spares = new Set<WorkerHandle>()
+  readonly #waiting: ((worker: WorkerHandle) => void)[] = []
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
   #stopped = false
@@ -38,18 +38,18 @@ export class HostNursery {
   #failures = 0
   readonly #first = Promise.withResolvers<void>()
 
-  constructor(parts: NurseryParts) {
+  constructor(parts: SpawnerParts) {
     this.#parts = parts
     this.#first.promise.catch(() => {})
   }
 
-  /** Resolves once a host was ready; rejects if none can be started. */
+  /** Resolves once a worker was ready; rejects if none can be started. */
   get viable(): Promise<void> {
     return this.#first.promise
   }
 
-  /** Every host that has not ended. */
-  get alive(): Iterable<HostProcess> {
+  /** Every worker that has not ended. */
+  get alive(): Iterable<WorkerHandle> {
     return this.#alive
   }
 
@@ -57,8 +57,8 @@ export class HostNursery {
     return this.#waiting.length === 0 && [...this.#spares].some(({ isReady }) => isReady)
   }
 
-  /** Resolves with a host that can be asked. */
-  take(): Promise<HostProcess> {
+  /** Resolves with a worker that can be asked. */
+  take(): Promise<WorkerHandle> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
       this.#provide()
@@ -85,24 +85,24 @@ export class HostNursery {
     }
     while (this.#spares.size < this.#waiting.length + 1) {
       if (this.#stopped || this.#retryTimer !== undefined) return
-      this.#rear()
+      this.#spawn()
     }
   }
 
-  #rear(): void {
-    let host: HostProcess
+  #spawn(): void {
+    let worker: WorkerHandle
     try {
-      host = this.#parts.startHost()
+      worker = this.#parts.spawnWorker()
     } catch (err) {
-      this.#failed({ err }, 'a host could not be started')
+      this.#failed({ err }, 'a worker could not be started')
       return
     }
-    this.#spares.add(host)
-    this.#alive.add(host)
+    this.#spares.add(worker)
+    this.#alive.add(worker)
     // On record before it opens anything: whoever owns the store next can end it.
     this.#parts.publish([...this.#alive].map(({ identity }) => identity))
-    host.begin(this.#parts.settings)
-    host.ready.then(
+    worker.begin(this.#parts.settings)
+    worker.ready.then(
       () => {
         this.#failures = 0
         this.#first.resolve()
@@ -110,11 +110,11 @@ export class HostNursery {
       },
       () => {},
     )
-    void host.ended.then(() => {
-      this.#alive.delete(host)
-      this.#parts.onEnded(host)
-      if (this.#spares.delete(host))
-        this.#failed({ host: host.identity.pid }, 'a host has ended before it could be asked')
+    void worker.ended.then(() => {
+      this.#alive.delete(worker)
+      this.#parts.onEnded(worker)
+      if (this.#spares.delete(worker))
+        this.#failed({ worker: worker.identity.pid }, 'a worker has ended before it could be asked')
     })
   }
 
@@ -123,7 +123,7 @@ export class HostNursery {
     this.#parts.log.error(fields, message)
     this.#failures++
     if (this.#failures === FAILURES_MAX) {
-      const reason = 'No host process can be started: they end before they can be asked. The log says more.'
+      const reason = 'No worker process can be started: they end before they can be asked. The log says more.'
       this.#first.reject(new CellError('internal', reason))
     }
     const provide = () => {

@@ -2,7 +2,7 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 
 /**
- * A row in the cell that names the last transaction a host has made there, written in that transaction itself. A host
+ * A row in the cell that names the last transaction a worker has made there, written in that transaction itself. A worker
  * that is killed in the middle of a COMMIT can't say whether it succeeded; the row can.
  */
 const PUT = "INSERT OR REPLACE INTO main._cell_meta (key, value) VALUES ('transaction', ?)"
@@ -11,7 +11,7 @@ const GET = "SELECT value FROM main._cell_meta WHERE key = 'transaction'"
 const puts = new WeakMap<CellDatabase, Statement>()
 
 /** Call inside the transaction. */
-export function noteTransaction(database: CellDatabase, name: string): void {
+export function writeCommitMarker(database: CellDatabase, name: string): void {
   let put = puts.get(database)
   if (put === undefined) {
     put = database.prepare(PUT)
@@ -21,11 +21,11 @@ export function noteTransaction(database: CellDatabase, name: string): void {
 }
 
 /**
- * What the note says, once it is on disk: the process that wrote it may have been killed before its fsync.
+ * What the marker says, once it is on disk: the process that wrote it may have been killed before its fsync.
  *
  * @throws `cell_quarantined` if it can't be stored
  */
-export function provenTransaction(database: CellDatabase): string | undefined {
+export function provenCommitMarker(database: CellDatabase): string | undefined {
   const name = database.prepare(GET).pluck().get() as string | undefined
   database.storeLog()
   return name
@@ -37,13 +37,13 @@ export function transactionName(batch: string, number: number): string {
 }
 
 /**
- * Whether a transaction was committed, by the note that was found afterwards: it names this one, or one that the same
+ * Whether a transaction was committed, by the marker that was found afterwards: it names this one, or one that the same
  * batch has made after it.
  */
-export function wasCommitted(transaction: string, note: string | undefined): boolean {
-  if (note === undefined) return false
+export function wasCommitted(transaction: string, marker: string | undefined): boolean {
+  if (marker === undefined) return false
   const [batch, number] = split(transaction)
-  const [lastBatch, lastNumber] = split(note)
+  const [lastBatch, lastNumber] = split(marker)
   return batch === lastBatch && number <= lastNumber
 }
 

@@ -2,7 +2,7 @@ import { DefaultSerializer, deserialize } from 'node:v8'
 import { fitsJson } from './json-fitness.ts'
 
 /**
- * Messages between a node and its hosts: a length in four bytes, one byte for the encoding, then the message. What is
+ * Messages between a node and its workers: a length in four bytes, one byte for the encoding, then the message. What is
  * small and JSON holds without loss goes as JSON, which is faster for the small messages that make up the traffic; all
  * else as the structured clone algorithm writes it, so that blobs and big integers arrive as they were. Both ends are
  * always of one build.
@@ -14,15 +14,15 @@ const JSON_TEXT = 0
 const CLONE = 1
 
 /** A property that is `undefined` may arrive as none. */
-export function encodeFrame(message: unknown): Buffer {
+export function encodeMessage(message: unknown): Buffer {
   return fitsJson(message) ? encodeText(JSON.stringify(message)) : encodeClone(message)
 }
 
 function encodeText(json: string): Buffer {
   const length = Buffer.byteLength(json)
-  const frame = Buffer.allocUnsafe(HEAD_BYTES + length)
-  frame.write(json, HEAD_BYTES)
-  return withHead(frame, JSON_TEXT)
+  const message = Buffer.allocUnsafe(HEAD_BYTES + length)
+  message.write(json, HEAD_BYTES)
+  return withHead(message, JSON_TEXT)
 }
 
 function encodeClone(message: unknown): Buffer {
@@ -34,10 +34,10 @@ function encodeClone(message: unknown): Buffer {
   return withHead(serializer.releaseBuffer(), CLONE)
 }
 
-function withHead(frame: Buffer, encoding: number): Buffer {
-  frame.writeUInt32LE(frame.length - LENGTH_BYTES, 0)
-  frame[LENGTH_BYTES] = encoding
-  return frame
+function withHead(message: Buffer, encoding: number): Buffer {
+  message.writeUInt32LE(message.length - LENGTH_BYTES, 0)
+  message[LENGTH_BYTES] = encoding
+  return message
 }
 
 function decode(bytes: Buffer, start: number, end: number): unknown {
@@ -48,11 +48,11 @@ function decode(bytes: Buffer, start: number, end: number): unknown {
 }
 
 /** Puts messages together again from a stream of bytes. */
-export class FrameReader {
+export class MessageReader {
   readonly #onMessage: (message: unknown) => void
   #chunks: Buffer[] = []
   #length = 0
-  /** Bytes that the frame in front takes, its length included. */
+  /** Bytes that the message in front takes, its length included. */
   #wanted = LENGTH_BYTES
 
   constructor(onMessage: (message: unknown) => void) {

@@ -12,13 +12,13 @@ import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { WireError } from './wire-error.ts'
 
-/** Descriptors of a host: it reads messages from one, and writes its own to the other. */
+/** Descriptors of a worker: it reads messages from one, and writes its own to the other. */
 export const REQUESTS_FD = 3
 export const ANSWERS_FD = 4
 
-/** What a host is told once, before anything else. */
-export interface HostSettings {
-  /** Whose host it is. */
+/** What a worker is told once, before anything else. */
+export interface WorkerSettings {
+  /** Whose worker it is. */
   nodePid: number
   dataDir: string
   objectStore: string | undefined
@@ -35,13 +35,13 @@ export interface HostSettings {
 /** Operations on one cell. They are numbered through the batch, in order. */
 export interface BatchCell {
   cellId: string
-  /** What the catalog says of the cell, where the host has not been told yet. */
+  /** What the catalog says of the cell, where the worker has not been told yet. */
   record: CellRecord | undefined
   operations: CellOperation[]
 }
 
 /** Work on one cell that takes its time, beside the batches. */
-export type HostTask =
+export type WorkerTask =
   | { task: 'backup'; cellId: string; kind: BackupKind }
   | { task: 'restore'; cellId: string; version: string | undefined; accountId: string | undefined }
   | { task: 'ensure-local'; cellId: string }
@@ -52,7 +52,7 @@ export type HostTask =
   /** What the last transaction of the cell that a batch has made says of itself. */
   | { task: 'last-transaction'; cellId: string }
 
-export interface HostTaskResults {
+export interface WorkerTaskResults {
   backup: BackupResult
   restore: RestoreResult
   'ensure-local': undefined
@@ -62,8 +62,8 @@ export interface HostTaskResults {
   'last-transaction': string | undefined
 }
 
-export type ToHost =
-  | { type: 'settings'; settings: HostSettings }
+export type ToWorker =
+  | { type: 'settings'; settings: WorkerSettings }
   /** One at a time: the next is sent when this one is done. `name` is unique among all batches of all nodes. */
   | {
       type: 'batch'
@@ -72,7 +72,7 @@ export type ToHost =
       forget: string[]
       cells: BatchCell[]
     }
-  | { type: 'task'; id: number; record: CellRecord | undefined; task: HostTask }
+  | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
   /** The catalog knows a restored cell again. */
   | { type: 'recorded'; id: number; record: CellRecord | undefined; error: WireError | undefined }
@@ -84,11 +84,11 @@ export type WireOutcome =
   | [index: number, value?: unknown]
   | [index: number, value: undefined, error: WireError]
 
-export type FromHost =
+export type FromWorker =
   | { type: 'ready' }
   /** A tenant's statement begins: until the next message, the time is its own. */
   | { type: 'started'; index: number }
-  /** What follows is the host's own affair: a cell is opened, say. */
+  /** What follows is the worker's own affair: a cell is opened, say. */
   | { type: 'upkeep' }
   /** Final, unless a transaction is named: then only once that is committed. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
@@ -96,7 +96,7 @@ export type FromHost =
   | { type: 'done' }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'progress'; id: number; event: BackupProgressEvent }
-  /** A cell was restored. The host waits for `recorded`. */
+  /** A cell was restored. The worker waits for `recorded`. */
   | { type: 'restored'; id: number; cellId: string; manifest: ManifestHead }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }

@@ -1,4 +1,4 @@
-import { StatementCache } from '../../base/lru-cache.ts'
+import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/group-commit.ts'
 import { rowsBytes } from '../../service/answer-size.ts'
@@ -6,7 +6,7 @@ import { type ApplyContext, applyOperation, mayChange } from '../../service/appl
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
-import { noteTransaction, transactionName } from '../protocol/commit-marker.ts'
+import { transactionName, writeCommitMarker } from '../protocol/commit-marker.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import type { Outbox } from './outbox.ts'
@@ -24,15 +24,15 @@ const TELL_EVERY_MS = 5
 const GROUP_RESULT_BYTES = 33_554_432
 
 /**
- * Runs batches in a host. Reads are answered as they come; the changes of a cell share a transaction as a group commit
- * does, and their results leave the process *before* its COMMIT: if the host is killed then, the node has them, and the
- * note in the transaction tells whether they count.
+ * Runs batches in a worker. Reads are answered as they come; the changes of a cell share a transaction as a group commit
+ * does, and their results leave the process *before* its COMMIT: if the worker is killed then, the node has them, and the
+ * marker in the transaction tells whether they count.
  */
 export class BatchRunner {
   readonly #cells: LocalCells
   readonly #context: ApplyContext
   readonly #out: Outbox
-  readonly #handles: StatementCache<Cell>
+  readonly #handles: LruCache<Cell>
   #transactions = 0
   /** The node takes it that a statement is running. */
   #isAnnounced = false
@@ -41,7 +41,7 @@ export class BatchRunner {
     this.#cells = cells
     this.#context = context
     this.#out = out
-    this.#handles = new StatementCache(openCellsMax)
+    this.#handles = new LruCache(openCellsMax)
   }
 
   /** Resolves once all of it is answered. No other batch may begin before. */
@@ -143,7 +143,7 @@ export class BatchRunner {
         this.#transactions++
         transaction = transactionName(name, this.#transactions)
         bytes = 0
-        noteTransaction(database, transaction)
+        writeCommitMarker(database, transaction)
         answers.provisional(group as readonly Change[], outcomes, transaction)
       },
       committed: () => answers.committed(transaction, syncsLater),

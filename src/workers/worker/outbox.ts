@@ -1,16 +1,16 @@
-import { encodeFrame } from '../protocol/messages.ts'
-import type { FromHost } from '../protocol/protocol.ts'
+import { encodeMessage } from '../protocol/messages.ts'
+import type { FromWorker } from '../protocol/protocol.ts'
 
 /** More does not wait. */
 const POSTED_BYTES_MAX = 65_536
 
 /**
- * Messages on their way from a host to its node, in their order. Each write wakes the node up, which costs more than most
+ * Messages on their way from a worker to its node, in their order. Each write wakes the node up, which costs more than most
  * messages do: so what can wait for a moment leaves together with what comes next.
  */
 export class Outbox {
   readonly #write: (bytes: Buffer) => void
-  #frames: Buffer[] = []
+  #messages: Buffer[] = []
   #bytes = 0
 
   /** @param write returns once the bytes have left: what was sent before a kill arrives */
@@ -19,24 +19,24 @@ export class Outbox {
   }
 
   /** Leaves with the next message that is sent, or at the next {@link flush}. */
-  post(message: FromHost): void {
-    const frame = encodeFrame(message)
-    this.#frames.push(frame)
-    this.#bytes += frame.length
+  post(message: FromWorker): void {
+    const bytes = encodeMessage(message)
+    this.#messages.push(bytes)
+    this.#bytes += bytes.length
     if (this.#bytes > POSTED_BYTES_MAX) this.flush()
   }
 
   /** Has left when this returns, and what was posted before it. */
-  send(message: FromHost): void {
+  send(message: FromWorker): void {
     this.post(message)
     this.flush()
   }
 
   flush(): void {
-    const [first] = this.#frames
+    const [first] = this.#messages
     if (first === undefined) return
-    const bytes = this.#frames.length === 1 ? first : Buffer.concat(this.#frames)
-    this.#frames = []
+    const bytes = this.#messages.length === 1 ? first : Buffer.concat(this.#messages)
+    this.#messages = []
     this.#bytes = 0
     this.#write(bytes)
   }

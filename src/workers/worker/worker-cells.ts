@@ -9,9 +9,9 @@ import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { LocalCells } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
-import type { HostSettings } from '../protocol/protocol.ts'
+import type { WorkerSettings } from '../protocol/protocol.ts'
 
-export interface HostCellsEvents {
+export interface WorkerCellsEvents {
   changed(cellId: string): void
   /** An entry expires earlier than was known. */
   expiry(): void
@@ -20,10 +20,10 @@ export interface HostCellsEvents {
 }
 
 /**
- * The cells of one host: what a store does with cells that it opens itself, without the catalog. What that says of a cell
+ * The cells of one worker: what a store does with cells that it opens itself, without the catalog. What that says of a cell
  * comes with the requests.
  */
-export class HostCells {
+export class WorkerCells {
   readonly local: LocalCells
   readonly settings: StoreSettings
   readonly #backups: BackupManager | undefined
@@ -31,10 +31,10 @@ export class HostCells {
   readonly #records = new Map<string, CellRecord>()
   readonly #abort = new AbortController()
 
-  constructor(host: HostSettings, log: Log, events: HostCellsEvents) {
+  constructor(worker: WorkerSettings, log: Log, events: WorkerCellsEvents) {
     const { clock, random } = { clock: systemClock, random: systemClock.random }
-    const settings = { ...host.settings, clock, random, log }
-    const paths = new StorePaths(host.dataDir)
+    const settings = { ...worker.settings, clock, random, log }
+    const paths = new StorePaths(worker.dataDir)
     this.settings = settings
     this.#state = LocalState.join(paths.localState)
     this.local = new LocalCells({
@@ -43,17 +43,17 @@ export class HostCells {
       state: this.#state,
       record: (id) => this.#records.get(id),
       backups: () => this.#backups,
-      // A host's memory is bounded; the disk that SQLite's temporary files are on is everybody's.
+      // A worker's memory is bounded; the disk that SQLite's temporary files are on is everybody's.
       temporary: 'memory',
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
     })
-    if (host.objectStore === undefined) return
+    if (worker.objectStore === undefined) return
     const { pool, files } = this.local
     this.#backups = new BackupManager({
-      objectStore: openObjectStore(host.objectStore, { clock, dataDir: paths.root }),
-      storeId: host.storeId,
-      storeCreatedAt: host.storeCreatedAt,
-      subjects: {
+      objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
+      storeId: worker.storeId,
+      storeCreatedAt: worker.storeCreatedAt,
+      cells: {
         record: (id) => this.#records.get(id),
         paths: (id) => paths.cell(id),
         pin: (id) => pool.pin(id),
@@ -108,7 +108,7 @@ export class HostCells {
   }
 
   /** Never throws: the entry is put, whatever becomes of the hint. */
-  #noteExpiry(cellId: string, expiresAt: number, events: HostCellsEvents): void {
+  #noteExpiry(cellId: string, expiresAt: number, events: WorkerCellsEvents): void {
     try {
       if (this.local.hints.note(cellId, expiresAt)) events.expiry()
     } catch (err) {

@@ -4,26 +4,26 @@ import type { ManifestHead } from '../../backup/archive/manifest.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
-import { joinHosts } from '../../catalog/workers-lock.ts'
-import { FrameReader } from '../protocol/messages.ts'
-import { ANSWERS_FD, type HostSettings, REQUESTS_FD, type ToHost } from '../protocol/protocol.ts'
+import { joinWorkers } from '../../catalog/workers-lock.ts'
+import { MessageReader } from '../protocol/messages.ts'
+import { ANSWERS_FD, REQUESTS_FD, type ToWorker, type WorkerSettings } from '../protocol/protocol.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { BatchRunner } from './batch-runner.ts'
 import { Outbox } from './outbox.ts'
-import { HostCells } from './worker-cells.ts'
-import { HostTasks } from './worker-tasks.ts'
+import { WorkerCells } from './worker-cells.ts'
+import { WorkerTasks } from './worker-tasks.ts'
 
 /**
- * A host: a process that holds cells open and runs what its node asks. It opens nothing before it has its settings, by
+ * A worker: a process that holds cells open and runs what its node asks. It opens nothing before it has its settings, by
  * when the node has put it on record, and it ends when the node does.
  */
-class HostMain {
-  #parts: { cells: HostCells; batches: BatchRunner; tasks: HostTasks } | undefined
-  readonly #recorded = new Map<number, (message: Extract<ToHost, { type: 'recorded' }>) => void>()
+class WorkerMain {
+  #parts: { cells: WorkerCells; batches: BatchRunner; tasks: WorkerTasks } | undefined
+  readonly #recorded = new Map<number, (message: Extract<ToWorker, { type: 'recorded' }>) => void>()
   #questions = 0
   #batch: Promise<void> = Promise.resolve()
 
-  handle(message: ToHost): void {
+  handle(message: ToWorker): void {
     if (message.type === 'settings') {
       this.#start(message.settings)
       out.send({ type: 'ready' })
@@ -52,11 +52,11 @@ class HostMain {
     }
   }
 
-  #start(settings: HostSettings): void {
-    joinHosts(new StorePaths(settings.dataDir))
+  #start(settings: WorkerSettings): void {
+    joinWorkers(new StorePaths(settings.dataDir))
     // Whoever owns the store next waits for the lock just taken, unless it was first: then the node is gone already.
     if (process.ppid !== settings.nodePid) die()
-    const cells = new HostCells(settings, log, {
+    const cells = new WorkerCells(settings, log, {
       changed: (cellId) => out.send({ type: 'changed', cellId }),
       expiry: () => out.send({ type: 'expiry' }),
       restored: (cellId, manifest) => this.#askToRecord(cellId, manifest),
@@ -66,12 +66,12 @@ class HostMain {
     this.#parts = {
       cells,
       batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, out),
-      tasks: new HostTasks(cells, (message) => out.send(message)),
+      tasks: new WorkerTasks(cells, (message) => out.send(message)),
     }
   }
 
   get #started() {
-    if (this.#parts === undefined) throw new Error('A host was asked before it had its settings.')
+    if (this.#parts === undefined) throw new Error('A worker was asked before it had its settings.')
     return this.#parts
   }
 
@@ -99,7 +99,7 @@ function die(): void {
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Blocks until the bytes have left. A node that is gone ends the host at once. */
+/** Blocks until the bytes have left. A node that is gone ends the worker at once. */
 const out = new Outbox((bytes) => {
   try {
     for (let at = 0; at < bytes.length; ) at += fs.writeSync(ANSWERS_FD, bytes, at)
@@ -126,11 +126,11 @@ function sendLog(level: keyof Log, fields: object, message: string): void {
   })
 }
 
-// The node tells its hosts when to end; a signal to the whole process group must not cut that short.
+// The node tells its workers when to end; a signal to the whole process group must not cut that short.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 
-const host = new HostMain()
-const reader = new FrameReader((message) => host.handle(message as ToHost))
+const worker = new WorkerMain()
+const reader = new MessageReader((message) => worker.handle(message as ToWorker))
 const requests = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false })
 requests.on('data', (chunk) => reader.push(chunk))
 // The node has ended without a word: nobody could be answered, and what is committed is on disk.
@@ -138,6 +138,6 @@ for (const event of ['end', 'error', 'close']) requests.on(event, die)
 
 // A bug of ours: what this process holds in memory may be wrong, and another takes over.
 process.on('uncaughtException', (err) => {
-  log.error({ err }, 'a host has failed, and ends')
+  log.error({ err }, 'a worker has failed, and ends')
   die()
 })

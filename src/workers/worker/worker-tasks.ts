@@ -1,16 +1,16 @@
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
-import { provenTransaction } from '../protocol/commit-marker.ts'
-import type { FromHost, HostTask } from '../protocol/protocol.ts'
+import { provenCommitMarker } from '../protocol/commit-marker.ts'
+import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
-import type { HostCells } from './worker-cells.ts'
+import type { WorkerCells } from './worker-cells.ts'
 
-/** Runs in a host what takes its time, beside the batches. */
-export class HostTasks {
-  readonly #cells: HostCells
-  readonly #send: (message: FromHost) => void
+/** Runs in a worker what takes its time, beside the batches. */
+export class WorkerTasks {
+  readonly #cells: WorkerCells
+  readonly #send: (message: FromWorker) => void
   readonly #running = new Map<number, { cellId: string; abort: AbortController }>()
 
-  constructor(cells: HostCells, send: (message: FromHost) => void) {
+  constructor(cells: WorkerCells, send: (message: FromWorker) => void) {
     this.#cells = cells
     this.#send = send
   }
@@ -19,7 +19,7 @@ export class HostTasks {
    * What can be answered at once is answered before this returns: a batch that comes next may change it, and its messages
    * are not to overtake the answer.
    */
-  run(id: number, task: HostTask): void {
+  run(id: number, task: WorkerTask): void {
     const abort = new AbortController()
     try {
       const value = this.#perform(id, task, abort.signal)
@@ -55,7 +55,7 @@ export class HostTasks {
     this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
   }
 
-  #perform(id: number, task: HostTask, signal: AbortSignal): Promise<unknown> | unknown {
+  #perform(id: number, task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
     const { local } = this.#cells
     const { cellId } = task
     const onProgress = (event: BackupProgressEvent) => this.#send({ type: 'progress', id, event })
@@ -75,7 +75,7 @@ export class HostTasks {
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
       case 'last-transaction':
-        return local.files.exists(cellId) ? provenTransaction(local.pool.open(cellId)) : undefined
+        return local.files.exists(cellId) ? provenCommitMarker(local.pool.open(cellId)) : undefined
     }
   }
 }

@@ -8,12 +8,12 @@ import { describe, expect, it } from 'vitest'
 import { readArchive, readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { writeArchive } from '../../../src/backup/archive/archive-writer.ts'
 import { walMember } from '../../../src/backup/archive/manifest.ts'
-import { FRAME_BYTES } from '../../../src/backup/archive/seekable-zstd.ts'
+import { BLOCK_BYTES } from '../../../src/backup/archive/seekable-zstd.ts'
 import { Spool } from '../../../src/backup/archive/spool.ts'
 import { CellError } from '../../../src/errors.ts'
 import {
   archiveOf,
-  frameEnds,
+  blockEnds,
   inChunks,
   manifestOf,
   memberOf,
@@ -37,8 +37,8 @@ function content(bytes: number): Buffer {
 }
 
 describe('An archive', () => {
-  // Where the first data frame ends depends on the headers before; sizes around it meet every edge.
-  const edge = FRAME_BYTES - 512
+  // Where the first data block ends depends on the headers before; sizes around it meet every edge.
+  const edge = BLOCK_BYTES - 512
   it.each([
     1,
     511,
@@ -49,7 +49,7 @@ describe('An archive', () => {
     edge - 512,
     edge,
     edge + 1,
-    2 * FRAME_BYTES,
+    2 * BLOCK_BYTES,
     9_999_999,
   ])('gives back a member of %i bytes, in whatever chunks it comes', async (size) => {
     const bytes = content(size)
@@ -90,28 +90,28 @@ describe('An archive', () => {
   })
 
   it.runIf(HAS_TOOLS)(
-    'is in the standard seekable layout: every frame by itself, and a table of them at the end',
+    'is in the standard seekable layout: every block by itself, and a table of them at the end',
     async () => {
-      const bytes = content(3 * FRAME_BYTES)
+      const bytes = content(3 * BLOCK_BYTES)
       const archive = await archiveOf([memberOf('cell.db', bytes)])
-      const ends = frameEnds(archive)
+      const ends = blockEnds(archive)
       expect(ends.length).toBeGreaterThan(4)
-      const frames = ends
+      const blocks = ends
         .slice(0, -1)
         .map((end, i) => zlib.zstdDecompressSync(archive.subarray(ends[i - 1] ?? 0, end)))
-      for (const frame of frames) expect(frame.length).toBeLessThanOrEqual(FRAME_BYTES)
+      for (const block of blocks) expect(block.length).toBeLessThanOrEqual(BLOCK_BYTES)
       const whole = execFileSync('zstd', ['-dqc'], { input: archive, maxBuffer: 2 ** 30 })
-      expect(Buffer.concat(frames).equals(whole)).toBe(true)
+      expect(Buffer.concat(blocks).equals(whole)).toBe(true)
       const table = archive.subarray(ends.at(-2))
       expect(table.readUInt32LE(0)).toBe(0x184d2a5e)
       expect(table.readUInt32LE(table.length - 4)).toBe(0x8f92eab1)
     },
   )
 
-  it('has its manifest in a frame of its own, which its first bytes suffice to read', async () => {
+  it('has its manifest in a block of its own, which its first bytes suffice to read', async () => {
     const manifest = manifestOf({ name: 'the first to come' })
     const archive = await archiveOf([memberOf('cell.db', content(100_000))], manifest)
-    const [end] = frameEnds(archive)
+    const [end] = blockEnds(archive)
     expect(await readManifest(archive.subarray(0, end), false)).toEqual(manifest)
     expect(await readManifest(archive.subarray(0, (end as number) - 1), false)).toBeUndefined()
     expect(await readManifest(archive.subarray(0, 3), false)).toBeUndefined()
@@ -189,13 +189,13 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
     }
   })
 
-  it.runIf(HAS_TOOLS)('a tar in one frame without a seek table', async () => {
+  it.runIf(HAS_TOOLS)('a tar in one block without a seek table', async () => {
     const archive = await archiveOf([memberOf('cell.db', content(1_000))])
     const plain = execFileSync('zstd', ['-dqc'], { input: archive })
     expect(await refusal(zlib.zstdCompressSync(plain))).toMatchObject({ details: { member: 'archive' } })
   })
 
-  it('frames without a tar in them', async () => {
+  it('blocks without a tar in them', async () => {
     expect(await refusal(seekable([randomBytes(4_096)]))).toMatchObject({ details: { member: 'archive' } })
     expect(await refusal(seekable([Buffer.alloc(4_096)]))).toMatchObject({
       details: { member: 'checksums.json' },
@@ -293,7 +293,7 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
     expect(await refusal(seekable([tar]))).toMatchObject({ message: expect.stringContaining('update') })
   })
 
-  it('a frame that claims or makes more than any frame does', async () => {
+  it('a block that claims or makes more than any block does', async () => {
     const skippable = Buffer.alloc(8)
     skippable.writeUInt32LE(0x184d2a50, 0)
     skippable.writeUInt32LE(0xffffffff, 4)
@@ -302,7 +302,7 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
       for (;;) yield Buffer.alloc(1_048_576)
     })()
     await expect(readArchive(endless, ignoreAll)).rejects.toMatchObject({ code: 'backup_corrupt' })
-    const bomb = seekable([Buffer.alloc(FRAME_BYTES + 1)])
+    const bomb = seekable([Buffer.alloc(BLOCK_BYTES + 1)])
     expect(await refusal(bomb)).toMatchObject({ code: 'backup_corrupt' })
   })
 })
@@ -360,12 +360,12 @@ async function tarOf(members: readonly [string, Buffer][]): Promise<Buffer> {
   return Buffer.concat(chunks)
 }
 
-/** Frames and their seek table, as the format describes them. */
+/** Blocks and their seek table, as the format describes them. */
 function seekable(plain: readonly Buffer[]): Buffer {
-  const frames = plain.map((bytes) => zlib.zstdCompressSync(bytes))
-  const entries = frames.map((frame, i) => {
+  const blocks = plain.map((bytes) => zlib.zstdCompressSync(bytes))
+  const entries = blocks.map((block, i) => {
     const entry = Buffer.alloc(8)
-    entry.writeUInt32LE(frame.length, 0)
+    entry.writeUInt32LE(block.length, 0)
     entry.writeUInt32LE((plain[i] as Buffer).length, 4)
     return entry
   })
@@ -375,5 +375,5 @@ function seekable(plain: readonly Buffer[]): Buffer {
   const footer = Buffer.alloc(9)
   footer.writeUInt32LE(entries.length, 0)
   footer.writeUInt32LE(0x8f92eab1, 5)
-  return Buffer.concat([...frames, header, ...entries, footer])
+  return Buffer.concat([...blocks, header, ...entries, footer])
 }

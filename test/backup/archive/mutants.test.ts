@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { archiveOf, frameEnds, manifestOf, memberOf } from '../../support/backup/archives.ts'
+import { archiveOf, blockEnds, manifestOf, memberOf } from '../../support/backup/archives.ts'
 import { CorruptingStore, readObject } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { seededRandom } from '../../support/seed.ts'
@@ -167,9 +167,9 @@ describe('A mutant is refused or restores exactly the same rows (invariant 10):'
     await tryMutants(seededRandom('small mutants'), SMALL_MUTANTS)
   })
 
-  it(`${LARGE_MUTANTS} random ones of a chain with many frames`, { timeout: 300_000 }, async () => {
+  it(`${LARGE_MUTANTS} random ones of a chain with many blocks`, { timeout: 300_000 }, async () => {
     await makeChain(18_000_000)
-    expect(frameEnds(await bytesOf(chain[0] as string)).length).toBeGreaterThan(5)
+    expect(blockEnds(await bytesOf(chain[0] as string)).length).toBeGreaterThan(5)
     await tryMutants(seededRandom('large mutants'), LARGE_MUTANTS)
   })
 })
@@ -193,7 +193,7 @@ async function tryMutants(random: Random, count: number): Promise<void> {
 
 /** Cut, flipped, swapped, doubled and padded at each part of the format. */
 function systematicMutants(bytes: Buffer): [string, Buffer][] {
-  const ends = frameEnds(bytes)
+  const ends = blockEnds(bytes)
   const [manifestEnd, tableStart] = [ends[0] as number, ends.at(-2) as number]
   const flipped = (at: number, bit = 0x10) => {
     const mutant = Buffer.from(bytes)
@@ -213,7 +213,7 @@ function systematicMutants(bytes: Buffer): [string, Buffer][] {
     ['a bit in the manifest', flipped(manifestEnd >> 1)],
     ["a bit in the manifest's checksum", flipped(manifestEnd - 2)],
     ['a bit in the data', flipped(middle)],
-    ['a bit in the frame checksum', flipped(tableStart - 2)],
+    ['a bit in the block checksum', flipped(tableStart - 2)],
     ['a bit in the seek table', flipped(tableStart + 10)],
     ['a bit in the last byte', flipped(bytes.length - 1)],
     [
@@ -221,7 +221,7 @@ function systematicMutants(bytes: Buffer): [string, Buffer][] {
       Buffer.concat([bytes.subarray(0, middle), Buffer.alloc(512), bytes.subarray(middle + 512)]),
     ],
     [
-      'frames swapped',
+      'blocks swapped',
       Buffer.concat([
         bytes.subarray(manifestEnd, tableStart),
         bytes.subarray(0, manifestEnd),
@@ -234,9 +234,9 @@ function systematicMutants(bytes: Buffer): [string, Buffer][] {
     ['the data gone', Buffer.concat([bytes.subarray(0, manifestEnd), bytes.subarray(tableStart)])],
     ['junk at the end', Buffer.concat([bytes, Buffer.from('junk')])],
     ['junk at the front', Buffer.concat([Buffer.from('junk'), bytes])],
-    ['a skippable frame at the end', Buffer.concat([bytes, Buffer.from('502a4d1804000000abcdabcd', 'hex')])],
+    ['a skippable block at the end', Buffer.concat([bytes, Buffer.from('502a4d1804000000abcdabcd', 'hex')])],
     [
-      'a skippable frame in the middle',
+      'a skippable block in the middle',
       Buffer.concat([
         bytes.subarray(0, manifestEnd),
         Buffer.from('502a4d1804000000abcdabcd', 'hex'),

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { describe, expect, it } from 'vitest'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { entriesOf, expectBytes, expectCode, keysOf } from '../../support/s3/object-store-checks.ts'
-import type { Subject } from './object-store-under-test.ts'
+import type { StoreUnderTest } from './object-store-under-test.ts'
 
 const small = Buffer.from('a small object')
 /** Enough for several parts. */
@@ -10,7 +10,10 @@ const LARGE = 20 * 1024 * 1024
 const FAR_FUTURE_MS = Date.UTC(2100, 0)
 
 /** The part of the contract about finding and removing; `current` is what the test at hand works on. */
-export function listingContract(current: { readonly store: ObjectStore; readonly subject: Subject }): void {
+export function listingContract(current: {
+  readonly store: ObjectStore
+  readonly subject: StoreUnderTest
+}): void {
   describe('listing', () => {
     async function fill(keys: string[]): Promise<void> {
       const rest = keys.values()

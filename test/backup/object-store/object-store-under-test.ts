@@ -2,7 +2,7 @@ import type { Patience } from '../../../src/backup/object-store/call-deadline.ts
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 
 /** An empty place for objects, and what this kind of store can promise. */
-export interface Subject {
+export interface StoreUnderTest {
   /** A store over the place; each call gives another one over the same. */
   open(patience?: Partial<Patience>): ObjectStore
   /** Leaves an upload of the key behind, as a process does that is killed in the middle of one. */

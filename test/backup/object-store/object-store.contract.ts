@@ -18,7 +18,7 @@ import {
   sha256Of,
 } from '../../support/s3/object-store-checks.ts'
 import { listingContract } from './object-store-listing.contract.ts'
-import type { Subject } from './object-store-under-test.ts'
+import type { StoreUnderTest } from './object-store-under-test.ts'
 
 const MIB = 1024 * 1024
 /** More than two parts of 8 MiB, and no whole number of them. */
@@ -27,9 +27,9 @@ const small = Buffer.from('a small object')
 const FAR_FUTURE_MS = Date.UTC(2100, 0)
 
 /** The promises of `ObjectStore`, as tests. Every implementation passes them. */
-export function objectStoreContract(name: string, make: () => Promise<Subject>): void {
+export function objectStoreContract(name: string, make: () => Promise<StoreUnderTest>): void {
   describe(`${name} keeps the contract of an object store`, () => {
-    let subject: Subject
+    let subject: StoreUnderTest
     let store: ObjectStore
     const opened: ObjectStore[] = []
 

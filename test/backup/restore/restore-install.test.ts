@@ -27,7 +27,7 @@ function prepare(layout: keyof typeof LAYOUTS): string {
   const root = tempDirectory()
   const paths = LAYOUTS[layout](root)
   fs.mkdirSync(paths.directory, { recursive: true })
-  makeDatabase(paths.incoming, 'new', 50)
+  makeDatabase(paths.restoreTarget, 'new', 50)
   const live = path.join(tempDirectory(), 'live.db')
   makeDatabase(live, 'old', 30)
   const connection = new Database(live)
@@ -55,7 +55,7 @@ function makeDatabase(file: string, note: string, rows: number): void {
 function stateOf(paths: CellPaths): string {
   finishRestore(paths)
   expect(fs.existsSync(paths.restoreIntent)).toBe(false)
-  expect(fs.existsSync(paths.incoming)).toBe(false)
+  expect(fs.existsSync(paths.restoreTarget)).toBe(false)
   const connection = new Database(paths.database, { fileMustExist: true })
   try {
     expect(connection.pragma('integrity_check', { simple: true })).toBe('ok')

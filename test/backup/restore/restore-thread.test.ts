@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { IncomingTasks } from '../../../src/backup/restore/restore-tasks.ts'
+import { RestoreTasks } from '../../../src/backup/restore/restore-tasks.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -22,8 +22,8 @@ afterEach(async () => {
 /** What is done with incoming databases on this thread, which serves. */
 function tasksHere(): string[] {
   const kinds: string[] = []
-  const { run } = IncomingTasks.prototype
-  vi.spyOn(IncomingTasks.prototype, 'run').mockImplementation(function (this: IncomingTasks, task) {
+  const { run } = RestoreTasks.prototype
+  vi.spyOn(RestoreTasks.prototype, 'run').mockImplementation(function (this: RestoreTasks, task) {
     kinds.push(task.kind)
     return run.call(this, task)
   })

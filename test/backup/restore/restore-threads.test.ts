@@ -1,8 +1,8 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
 import { describe, expect, it } from 'vitest'
-import type { IncomingWorker } from '../../../src/backup/restore/restore-thread.ts'
-import { IncomingThreads } from '../../../src/backup/restore/restore-threads.ts'
+import type { RestoreThread } from '../../../src/backup/restore/restore-thread.ts'
+import { RestoreThreads } from '../../../src/backup/restore/restore-threads.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 const MINUTE = 60_000
@@ -12,7 +12,7 @@ const BYTES = fs.readFileSync(FILE)
 const SHA256 = createHash('sha256').update(BYTES).digest('hex')
 
 /** Whether it still does what it is asked to. */
-async function works(worker: IncomingWorker): Promise<boolean> {
+async function works(worker: RestoreThread): Promise<boolean> {
   const digest = worker
     .run({ kind: 'hash', file: FILE, bytes: BYTES.length })
     .then(() => worker.run({ kind: 'digest' }))
@@ -23,14 +23,14 @@ async function works(worker: IncomingWorker): Promise<boolean> {
 describe('The thread of a restore', () => {
   it('is the next one’s too, until nobody has used it for a while', async () => {
     const clock = new FakeClock()
-    const threads = new IncomingThreads(clock)
+    const threads = new RestoreThreads(clock)
     const worker = threads.take()
     expect(await works(worker)).toBe(true)
-    await threads.giveBack(worker)
+    await threads.release(worker)
     expect(threads.take()).toBe(worker)
     clock.advance(MINUTE)
     expect(await works(worker)).toBe(true)
-    await threads.giveBack(worker)
+    await threads.release(worker)
     clock.advance(MINUTE)
     const other = threads.take()
     expect(other).not.toBe(worker)
@@ -39,20 +39,20 @@ describe('The thread of a restore', () => {
   })
 
   it('is nobody else’s while it is used, and of several no more than one is kept', async () => {
-    const threads = new IncomingThreads(new FakeClock())
+    const threads = new RestoreThreads(new FakeClock())
     const [one, other] = [threads.take(), threads.take()]
     expect(other).not.toBe(one)
-    await threads.giveBack(one)
-    await threads.giveBack(other)
+    await threads.release(one)
+    await threads.release(other)
     expect(await works(one)).toBe(true)
     expect(await works(other)).toBe(false)
     await threads.close()
   })
 
   it('is not used again if it ended by itself', async () => {
-    const threads = new IncomingThreads(new FakeClock())
+    const threads = new RestoreThreads(new FakeClock())
     const worker = threads.take()
-    await threads.giveBack(worker)
+    await threads.release(worker)
     await worker.close()
     const next = threads.take()
     expect(next).not.toBe(worker)
@@ -61,12 +61,12 @@ describe('The thread of a restore', () => {
   })
 
   it('ends with the store, also one that is given back later', async () => {
-    const threads = new IncomingThreads(new FakeClock())
+    const threads = new RestoreThreads(new FakeClock())
     const [kept, late] = [threads.take(), threads.take()]
-    await threads.giveBack(kept)
+    await threads.release(kept)
     await threads.close()
     expect(await works(kept)).toBe(false)
-    await threads.giveBack(late)
+    await threads.release(late)
     expect(await works(late)).toBe(false)
   })
 })

@@ -1,7 +1,7 @@
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
-import { BackupCatalogue } from '../../../src/backup/versions/version-index.ts'
+import { VersionIndex } from '../../../src/backup/versions/version-index.ts'
 import { archiveOf, manifestOf, memberOf } from '../../support/backup/archives.ts'
 import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -159,8 +159,8 @@ describe('A manifest', () => {
     const archive = await archiveOf([], manifest)
     await place.folder().put(version, bufferBody(archive))
     const recording = new RecordingStore(place.folder())
-    const catalogue = new BackupCatalogue(recording, store.id)
-    expect((await catalogue.manifest(version, cell.id, new Map([[version, archive.length]]))).version).toBe(
+    const index = new VersionIndex(recording, store.id)
+    expect((await index.manifest(version, cell.id, new Map([[version, archive.length]]))).version).toBe(
       version,
     )
     expect(recording.count('get')).toBe(2)

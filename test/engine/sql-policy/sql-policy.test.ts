@@ -202,7 +202,7 @@ describe('why: without the policy, SQLite does all of this', () => {
     ],
     ['drops the view', ['DROP VIEW cell_kv'], '"temp":[]'],
     ['writes the tables of the engine', ["DELETE FROM '_CELL_KV'"], '"kv":[]'],
-    ['reads them', ["SELECT '_cell_meta'.value FROM `_cell_meta`"], 'HOST-SECRET'],
+    ['reads them', ["SELECT '_cell_meta'.value FROM `_cell_meta`"], 'WORKER-SECRET'],
     ['makes tables with the reserved prefix', ['CREATE VIRTUAL TABLE _cell USING fts5(a)'], '_cell_data'],
   ])('%s', (_what, steps, sign) => {
     const database = openTenantDatabase()

@@ -88,8 +88,8 @@ export async function* inChunks(bytes: Buffer, chunkBytes: number): AsyncGenerat
   }
 }
 
-/** Where the frames of an archive end, as its own seek table says; the last one is the table itself. */
-export function frameEnds(archive: Buffer): number[] {
+/** Where the blocks of an archive end, as its own seek table says; the last one is the table itself. */
+export function blockEnds(archive: Buffer): number[] {
   const count = archive.readUInt32LE(archive.length - 9)
   const table = archive.length - 9 - count * 8
   const ends: number[] = []

@@ -55,7 +55,7 @@ export class RestorePlace {
   filesIn(root: string): string[] {
     const paths = new StorePaths(path.join(root, 'data'))
     const cell = paths.cell(this.cell)
-    const databases = [cell.database, cell.incoming, paths.catalog, paths.localState]
+    const databases = [cell.database, cell.restoreTarget, paths.catalog, paths.localState]
     const objects = fs
       .readdirSync(path.join(root, 'objects'), { recursive: true, withFileTypes: true })
       .map((entry) => path.join(entry.parentPath, entry.name))

@@ -24,7 +24,7 @@ export class Victim {
   }
 
   static async start(...flags: string[]): Promise<Victim> {
-    const node = await new Workplace().serve('--hosts', '1', ...flags)
+    const node = await new Workplace().serve('--workers', '1', ...flags)
     const victim = new Victim(node, await newCell(node), await newCell(node))
     victim.#probes = victim.#probe().catch((error: unknown) => error)
     onTestFinished(() => {

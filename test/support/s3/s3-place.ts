@@ -11,7 +11,7 @@ import {
 } from '@aws-sdk/client-s3'
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { S3ObjectStoreOptions } from '../../../src/backup/object-store/s3/s3-settings.ts'
-import type { Subject } from '../../backup/object-store/object-store-under-test.ts'
+import type { StoreUnderTest } from '../../backup/object-store/object-store-under-test.ts'
 import { collectAll } from './object-store-checks.ts'
 
 const PARALLEL_DELETES = 16
@@ -69,11 +69,12 @@ export class S3Place {
   }
 
   /** An empty prefix for the contract; what is left there is removed afterwards. */
-  subject(abilities: Abilities): Subject {
+  subject(abilities: Abilities): StoreUnderTest {
     const prefix = `${this.#options.prefix ?? ''}/contract/${randomUUID()}`.replace(/^\//, '')
     const at = (key: string) => ({ Bucket: this.#options.bucket, Key: `${prefix}/${key}` })
     const { credentials } = this.#options
-    const open: Subject['open'] = (patience) => new S3ObjectStore({ ...this.#options, prefix, patience })
+    const open: StoreUnderTest['open'] = (patience) =>
+      new S3ObjectStore({ ...this.#options, prefix, patience })
     return {
       open,
       strandUpload: async (key) => {

@@ -35,11 +35,11 @@ const NOT_SETTINGS = new Set([
 /** Settings that have no table-valued function, or more than one column. */
 const SINGLE_SETTINGS = ['database_list', 'mmap_size', 'temp_store_directory', 'wal_autocheckpoint']
 
-const HOST_SCHEMA = `
+const RESERVED_SCHEMA = `
   CREATE TABLE _cell_kv(key TEXT PRIMARY KEY, value TEXT NOT NULL, expires_at INTEGER) STRICT, WITHOUT ROWID;
   CREATE TABLE _cell_meta(key TEXT PRIMARY KEY, value) WITHOUT ROWID;
   INSERT INTO _cell_kv VALUES ('a', 'one', NULL), ('b', 'two', NULL);
-  INSERT INTO _cell_meta VALUES ('schema', 'HOST-SECRET');`
+  INSERT INTO _cell_meta VALUES ('schema', 'WORKER-SECRET');`
 /** Something for a tenant's statements to work on. */
 const TENANT_SCHEMA = `
   CREATE TABLE t(a INTEGER PRIMARY KEY, b TEXT);
@@ -48,7 +48,7 @@ const TENANT_SCHEMA = `
   INSERT INTO u VALUES (1), (2);
   CREATE VIRTUAL TABLE ft USING fts4(body);
   INSERT INTO ft VALUES ('hello'), ('world');`
-const SECRETS = ['HOST-SECRET', 'OTHER-TENANT-SECRET']
+const SECRETS = ['WORKER-SECRET', 'OTHER-TENANT-SECRET']
 const ROWS_MAX = 1_000
 
 export type Outcome = 'ran' | 'failed'
@@ -78,7 +78,7 @@ export class TenantDatabase {
     this.connection.pragma('journal_mode = WAL')
     // Thousands of commits; that they reach the disk is another test's subject.
     this.connection.pragma('synchronous = OFF')
-    this.connection.exec(HOST_SCHEMA)
+    this.connection.exec(RESERVED_SCHEMA)
     this.connection.exec(TENANT_SCHEMA)
     this.connection.exec('CREATE TEMP VIEW cell_kv AS SELECT * FROM main._cell_kv')
     this.#settings = this.connection.prepare(this.#settingsQuery()).raw()

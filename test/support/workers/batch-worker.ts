@@ -7,18 +7,18 @@ import { LocalCells } from '../../../src/store/local-cells.ts'
 import { resolveSettings } from '../../../src/store/settings.ts'
 import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
-import { FrameReader } from '../../../src/workers/protocol/messages.ts'
+import { MessageReader } from '../../../src/workers/protocol/messages.ts'
 import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
 import { Outbox } from '../../../src/workers/worker/outbox.ts'
 
-/** What a host does with batches, over the files in a directory. */
-export class BatchHost {
+/** What a worker does with batches, over the files in a directory. */
+export class BatchWorker {
   readonly directory: string
   readonly cells: LocalCells
   readonly #state: LocalState
   readonly #runner: BatchRunner
   #batches = 0
-  /** Told of what leaves the host at once. */
+  /** Told of what leaves the worker at once. */
   onWrite: (messages: BatchMessage[]) => void = () => {}
 
   constructor(directory: string) {
@@ -38,7 +38,7 @@ export class BatchHost {
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
     const out = new Outbox((bytes) => {
       const messages: BatchMessage[] = []
-      new FrameReader((message) => messages.push(message as BatchMessage)).push(bytes)
+      new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
       this.onWrite(messages)
     })
     this.#runner = new BatchRunner(this.cells, context, 10, out)

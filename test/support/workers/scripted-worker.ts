@@ -1,17 +1,21 @@
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
-import { type BatchMessage, HostEnded, type HostProcess } from '../../../src/workers/node/worker-process.ts'
-import type { BatchCell, HostTask, HostTaskResults } from '../../../src/workers/protocol/protocol.ts'
+import {
+  type BatchMessage,
+  WorkerEnded,
+  type WorkerHandle,
+} from '../../../src/workers/node/worker-process.ts'
+import type { BatchCell, WorkerTask, WorkerTaskResults } from '../../../src/workers/protocol/protocol.ts'
 
 interface AskedTask {
-  task: HostTask
+  task: WorkerTask
   resolve(value: unknown): void
   reject(error: unknown): void
 }
 
 let pids = 1_000_000
 
-/** A host that does nothing but what a test says. */
-export class ScriptedHost implements HostProcess {
+/** A worker that does nothing but what a test says. */
+export class ScriptedWorker implements WorkerHandle {
   readonly identity = { pid: pids++, startTime: 1 }
   readonly ready: Promise<void>
   readonly ended: Promise<void>
@@ -41,8 +45,8 @@ export class ScriptedHost implements HostProcess {
 
   /** Its process is gone. */
   end(): void {
-    this.#ready.reject(new HostEnded())
-    for (const { reject } of this.tasks.splice(0)) reject(new HostEnded())
+    this.#ready.reject(new WorkerEnded())
+    for (const { reject } of this.tasks.splice(0)) reject(new WorkerEnded())
     this.#ended.resolve()
   }
 
@@ -68,9 +72,9 @@ export class ScriptedHost implements HostProcess {
   }
 
   /** Answers the first task of a kind. */
-  reply<K extends HostTask['task']>(kind: K, value: HostTaskResults[K]): void {
+  reply<K extends WorkerTask['task']>(kind: K, value: WorkerTaskResults[K]): void {
     const at = this.tasks.findIndex(({ task }) => task.task === kind)
-    if (at < 0) throw new Error(`The host was not asked for ${kind}`)
+    if (at < 0) throw new Error(`The worker was not asked for ${kind}`)
     this.tasks.splice(at, 1)[0]?.resolve(value)
   }
 
@@ -80,7 +84,10 @@ export class ScriptedHost implements HostProcess {
     this.batches.push({ name, cells })
   }
 
-  runTask<T extends HostTask>(task: T, _record: CellRecord | undefined): Promise<HostTaskResults[T['task']]> {
+  runTask<T extends WorkerTask>(
+    task: T,
+    _record: CellRecord | undefined,
+  ): Promise<WorkerTaskResults[T['task']]> {
     return new Promise((resolve, reject) => {
       this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
     })

@@ -1,10 +1,10 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { silentLog } from '../../../src/base/log.ts'
 import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
-import { Hosts, type HostsParts } from '../../../src/workers/node/worker-pool.ts'
-import type { HostSettings } from '../../../src/workers/protocol/protocol.ts'
+import { WorkerPool, type WorkerPoolParts } from '../../../src/workers/node/worker-pool.ts'
+import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { FakeClock } from '../fake-clock.ts'
-import { ScriptedHost } from './scripted-worker.ts'
+import { ScriptedWorker } from './scripted-worker.ts'
 
 /** Two cells whose home is the only one. */
 export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
@@ -13,7 +13,7 @@ export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
 export const HOLD_MS = 40
 export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
-export const APART_MS = 30_000
+export const ISOLATION_MS = 30_000
 export const MEMORY_MAX = 1_000
 
 export interface Asked {
@@ -24,57 +24,57 @@ export interface Asked {
   operation: QueuedOperation
 }
 
-/** The hosts of a node without a process: a test says what each of them does, and when. */
-export class ScriptedHosts {
+/** The workers of a node without a process: a test says what each of them does, and when. */
+export class ScriptedWorkers {
   readonly clock = new FakeClock()
-  readonly all: ScriptedHost[] = []
+  readonly all: ScriptedWorker[] = []
   readonly offences: string[] = []
-  readonly hosts: Hosts
+  readonly workers: WorkerPool
   /** What the system says to whoever wants another process. */
   refusal: Error | undefined
   /** Whether a process is up as soon as it is started. */
   startsAtOnce = true
 
-  constructor(parts: Partial<HostsParts> = {}) {
-    this.hosts = new Hosts({
+  constructor(parts: Partial<WorkerPoolParts> = {}) {
+    this.workers = new WorkerPool({
       count: 1,
       clock: this.clock,
       log: silentLog,
-      limits: { holdMs: HOLD_MS, apartMs: APART_MS, silentMs: 30_000, memoryMax: MEMORY_MAX },
+      limits: { holdMs: HOLD_MS, isolationMs: ISOLATION_MS, silentMs: 30_000, memoryMax: MEMORY_MAX },
       bounds: { operationsMax: 1_000, operationsPerCellMax: 500, bytesMax: 1_000_000 },
-      settings: {} as HostSettings,
+      settings: {} as WorkerSettings,
       record: () => undefined,
       publish: () => {},
-      startHost: () => this.#start(),
+      spawnWorker: () => this.#start(),
       onEnded: () => {},
-      onOffence: (cellId) => this.offences.push(cellId),
+      onStrike: (cellId) => this.offences.push(cellId),
       ...parts,
     })
   }
 
-  static async started(parts: Partial<HostsParts> = {}): Promise<ScriptedHosts> {
-    const scripted = new ScriptedHosts(parts)
-    await scripted.hosts.start()
+  static async started(parts: Partial<WorkerPoolParts> = {}): Promise<ScriptedWorkers> {
+    const scripted = new ScriptedWorkers(parts)
+    await scripted.workers.start()
     return scripted
   }
 
-  #start(): ScriptedHost {
+  #start(): ScriptedWorker {
     if (this.refusal !== undefined) throw this.refusal
-    const host = new ScriptedHost()
-    this.all.push(host)
-    if (this.startsAtOnce) host.becomeReady()
-    return host
+    const worker = new ScriptedWorker()
+    this.all.push(worker)
+    if (this.startsAtOnce) worker.becomeReady()
+    return worker
   }
 
-  /** The host that was given a batch or a task last. */
-  get busy(): ScriptedHost {
+  /** The worker that was given a batch or a task last. */
+  get busy(): ScriptedWorker {
     const found = this.all.findLast(({ batches, tasks }) => batches.length > 0 || tasks.length > 0)
-    if (found === undefined) throw new Error('No host was asked anything')
+    if (found === undefined) throw new Error('No worker was asked anything')
     return found
   }
 
   /** Those that have not ended, and were asked something. */
-  get asked(): ScriptedHost[] {
+  get asked(): ScriptedWorker[] {
     return this.all.filter(
       ({ batches, tasks, isKilled }) => !isKilled && (batches.length > 0 || tasks.length > 0),
     )
@@ -114,7 +114,7 @@ export class ScriptedHosts {
         queued.settle({ ok: false, error: abort.signal.reason })
       },
     }
-    this.hosts.add(queued)
+    this.workers.add(queued)
     return asked
   }
 
@@ -123,7 +123,7 @@ export class ScriptedHosts {
     for (let turn = 0; turn < 5; turn++) await turnOfTheLoop()
   }
 
-  /** Lets time pass, with a look at the hosts every few milliseconds of it. */
+  /** Lets time pass, with a look at the workers every few milliseconds of it. */
   async pass(ms: number): Promise<void> {
     const end = this.clock.monotonic() + ms
     while (this.clock.monotonic() < end) {
@@ -133,8 +133,8 @@ export class ScriptedHosts {
   }
 
   /** The process is gone, and another has taken its place. */
-  async end(host: ScriptedHost): Promise<void> {
-    host.end()
+  async end(worker: ScriptedWorker): Promise<void> {
+    worker.end()
     await this.settle()
   }
 }

@@ -4,14 +4,14 @@ import {
   B,
   HOLD_MS,
   MEMORY_MAX,
-  ScriptedHosts,
+  ScriptedWorkers,
   STATEMENT_MS,
   WAIT_MS,
 } from '../../support/workers/scripted-workers.ts'
 
-describe('what was being committed when a host ended is asked of the next host, before anything else', () => {
+describe('what was being committed when a worker ended is asked of the next worker, before anything else', () => {
   async function endedInCommit() {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     const change = node.sql(A, 'change')
     await node.settle()
     const first = node.busy
@@ -27,7 +27,7 @@ describe('what was being committed when a host ended is asked of the next host, 
     return { node, change, later, second, transaction }
   }
 
-  test('it is answered with the result that had left the host if it was committed, and never runs again', async () => {
+  test('it is answered with the result that had left the worker if it was committed, and never runs again', async () => {
     const { node, change, second, transaction } = await endedInCommit()
     second.reply('last-transaction', transaction)
     await node.settle()
@@ -49,7 +49,7 @@ describe('what was being committed when a host ended is asked of the next host, 
     expect(change.answer).toBe('done at last')
   })
 
-  test('the next host ends as well: the one after it is asked', async () => {
+  test('the next worker ends as well: the one after it is asked', async () => {
     const { node, change, second, transaction } = await endedInCommit()
     await node.end(second)
     node.busy.reply('last-transaction', transaction)
@@ -68,8 +68,8 @@ describe('what was being committed when a host ended is asked of the next host, 
 
   test('the node stops before anybody was asked: it is answered all the same', async () => {
     const { node, change, later, second } = await endedInCommit()
-    const stopped = node.hosts.stop(1_000)
-    for (const host of node.all) host.end()
+    const stopped = node.workers.stop(1_000)
+    for (const worker of node.all) worker.end()
     await stopped
     expect(second.isStopped).toBe(true)
     expect(change.error?.message).toContain('not known')
@@ -77,18 +77,18 @@ describe('what was being committed when a host ended is asked of the next host, 
   })
 })
 
-describe('a statement that comes to its end as its host is ended for it', () => {
+describe('a statement that comes to its end as its worker is ended for it', () => {
   test('is not refused as too long while it may have been committed', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     const change = node.sql(A, 'change')
     await node.settle()
-    const host = node.busy
-    host.say({ type: 'started', index: 0 })
+    const worker = node.busy
+    worker.say({ type: 'started', index: 0 })
     await node.pass(STATEMENT_MS + 20)
-    expect(host.isKilled).toBe(true)
-    const transaction = host.transaction(1)
-    host.answer({ 0: 'done' }, transaction)
-    await node.end(host)
+    expect(worker.isKilled).toBe(true)
+    const transaction = worker.transaction(1)
+    worker.answer({ 0: 'done' }, transaction)
+    await node.end(worker)
     expect(change).not.toHaveProperty('error')
     node.busy.reply('last-transaction', transaction)
     await node.settle()
@@ -96,54 +96,54 @@ describe('a statement that comes to its end as its host is ended for it', () => 
   })
 
   test('does not bring its neighbours under suspicion', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     const change = node.sql(A, 'change')
     const neighbour = node.sql(B, 'neighbour')
     await node.settle()
-    const host = node.busy
-    host.say({ type: 'started', index: 0 })
+    const worker = node.busy
+    worker.say({ type: 'started', index: 0 })
     await node.pass(HOLD_MS + 20)
-    host.answer({ 0: 'done' }, host.transaction(1))
-    await node.end(host)
+    worker.answer({ 0: 'done' }, worker.transaction(1))
+    await node.end(worker)
     expect(neighbour.operation.crashes + change.operation.crashes).toBe(0)
   })
 })
 
-test('a cell that is set apart is asked there what became of its transactions, and its home opens it no more (invariants 2, 3)', async () => {
-  const node = await ScriptedHosts.started()
+test('a cell that is isolated is asked there what became of its transactions, and its home opens it no more (invariants 2, 3)', async () => {
+  const node = await ScriptedWorkers.started()
   const first = node.sql(A, 'first')
   const slow = node.sql(A, 'slow')
   node.sql(B, 'neighbour')
   await node.settle()
-  const host = node.busy
-  const transaction = host.transaction(1)
-  host.answer({ 0: 'done' }, transaction)
-  host.say({ type: 'started', index: 1 })
+  const worker = node.busy
+  const transaction = worker.transaction(1)
+  worker.answer({ 0: 'done' }, transaction)
+  worker.say({ type: 'started', index: 1 })
   await node.pass(HOLD_MS + 20)
-  expect(host.isKilled).toBe(true)
-  await node.end(host)
+  expect(worker.isKilled).toBe(true)
+  await node.end(worker)
   await node.settle()
-  const [home, apart] = node.asked
+  const [home, isolated] = node.asked
   expect(home?.given).toEqual(['neighbour'])
   expect(home?.tasks).toEqual([])
-  expect(apart?.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
-  apart?.reply('last-transaction', transaction)
+  expect(isolated?.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
+  isolated?.reply('last-transaction', transaction)
   await node.settle()
   expect(first.answer).toBe('done')
-  expect(apart?.given).toEqual(['slow'])
+  expect(isolated?.given).toEqual(['slow'])
   expect(slow).not.toHaveProperty('answer')
 })
 
 test('what has to be run again keeps its order', async () => {
-  const node = await ScriptedHosts.started()
+  const node = await ScriptedWorkers.started()
   for (const name of ['slow', 'second', 'third']) node.sql(A, name)
   for (const name of ['x', 'y']) node.sql(B, name)
   await node.settle()
-  const host = node.busy
+  const worker = node.busy
   const later = ['z', 'fourth'].map((name, i) => node.sql([B, A][i] as string, name))
-  host.say({ type: 'started', index: 0 })
+  worker.say({ type: 'started', index: 0 })
   await node.pass(HOLD_MS + 20)
-  await node.end(host)
+  await node.end(worker)
   expect(node.asked.map(({ given }) => given)).toEqual([
     ['x', 'y', 'z'],
     ['slow', 'second', 'third', 'fourth'],
@@ -152,7 +152,7 @@ test('what has to be run again keeps its order', async () => {
 })
 
 test('what has waited for too long by then does not begin again', async () => {
-  const node = await ScriptedHosts.started()
+  const node = await ScriptedWorkers.started()
   const late = node.put(A, 'late')
   await node.settle()
   await node.pass(WAIT_MS + 10)
@@ -161,23 +161,23 @@ test('what has waited for too long by then does not begin again', async () => {
   expect(node.all.at(-1)?.batches).toEqual([])
 })
 
-describe('a host ends by itself', () => {
+describe('a worker ends by itself', () => {
   test('with no statement running: each goes alone, the one that ends it again and again is given up, all others are done once', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     const asked = ['a', 'poison', 'b'].map((key) => node.put(key === 'b' ? B : A, key))
     await node.settle()
     expect(node.busy.given).toEqual(['a', 'poison', 'b'])
     const done: string[] = []
     for (let ends = 0; ends < 10 && asked.some(({ answer, error }) => !answer && !error); ends++) {
-      const host = node.busy
-      if (host.given.includes('poison')) {
-        await node.end(host)
+      const worker = node.busy
+      if (worker.given.includes('poison')) {
+        await node.end(worker)
         continue
       }
-      expect(host.given).toHaveLength(1)
-      done.push(...host.given)
-      host.answer({ 0: host.given[0] })
-      host.say({ type: 'done' })
+      expect(worker.given).toHaveLength(1)
+      done.push(...worker.given)
+      worker.answer({ 0: worker.given[0] })
+      worker.say({ type: 'done' })
       await node.settle()
     }
     expect(done.sort()).toEqual(['a', 'b'])
@@ -185,17 +185,17 @@ describe('a host ends by itself', () => {
     expect(asked[1]?.error?.message).toContain('again and again')
   })
 
-  test('with a statement running: that is tried again apart, and given up in the end; its neighbours are not suspected', async () => {
-    const node = await ScriptedHosts.started()
+  test('with a statement running: that is tried again isolated, and given up in the end; its neighbours are not suspected', async () => {
+    const node = await ScriptedWorkers.started()
     const statement = node.sql(A, 'poison')
     const neighbour = node.sql(B, 'neighbour')
     await node.settle()
     for (let crash = 0; crash < 3; crash++) {
       expect(statement).not.toHaveProperty('error')
-      const host = node.asked.find(({ given }) => given.includes('poison'))
-      host?.say({ type: 'started', index: 0 })
-      host?.kill()
-      await node.end(host as never)
+      const worker = node.asked.find(({ given }) => given.includes('poison'))
+      worker?.say({ type: 'started', index: 0 })
+      worker?.kill()
+      await node.end(worker as never)
     }
     expect(statement.error?.message).toContain('again and again')
     expect(neighbour.operation.crashes).toBe(0)
@@ -203,9 +203,9 @@ describe('a host ends by itself', () => {
   })
 })
 
-describe('a host that uses too much memory', () => {
+describe('a worker that uses too much memory', () => {
   test('is ended before it has all of it, and at the next look while a statement runs (invariant 13)', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     node.sql(A, 'bomb')
     await node.settle()
     const home = node.busy
@@ -215,8 +215,8 @@ describe('a host that uses too much memory', () => {
     expect(home.isKilled).toBe(true)
   })
 
-  test('is ended, and nobody is blamed where many cells share it; alone in a host of its own the statement is refused', async () => {
-    const node = await ScriptedHosts.started()
+  test('is ended, and nobody is blamed where many cells share it; alone in a worker of its own the statement is refused', async () => {
+    const node = await ScriptedWorkers.started()
     const statement = node.sql(A, 'bomb')
     await node.settle()
     const home = node.busy
@@ -227,41 +227,41 @@ describe('a host that uses too much memory', () => {
     await node.end(home)
     expect(statement).not.toHaveProperty('error')
     expect(node.offences).toEqual([])
-    const apart = node.busy
-    expect(apart.given).toEqual(['bomb'])
-    apart.say({ type: 'started', index: 0 })
-    apart.ranOutOfMemory = true
-    await node.end(apart)
+    const isolated = node.busy
+    expect(isolated.given).toEqual(['bomb'])
+    isolated.say({ type: 'started', index: 0 })
+    isolated.ranOutOfMemory = true
+    await node.end(isolated)
     expect(statement.error).toMatchObject({ code: 'result_memory_exceeded' })
     expect(node.offences).toEqual([A])
   })
 })
 
 test('who starts long statements and hangs up is slowed down like others', async () => {
-  const node = await ScriptedHosts.started()
+  const node = await ScriptedWorkers.started()
   const statement = node.sql(A, 'long')
   await node.settle()
-  const host = node.busy
-  host.say({ type: 'started', index: 0 })
+  const worker = node.busy
+  worker.say({ type: 'started', index: 0 })
   statement.abandon()
   await node.pass(HOLD_MS + 20)
-  expect(host.isKilled).toBe(true)
-  await node.end(host)
+  expect(worker.isKilled).toBe(true)
+  await node.end(worker)
   expect(node.offences).toEqual([A])
-  expect(node.all.filter(({ given }) => given.includes('long'))).toEqual([host])
+  expect(node.all.filter(({ given }) => given.includes('long'))).toEqual([worker])
 })
 
 test('time in which the processors were others’ does not count against a statement', async () => {
-  const node = await ScriptedHosts.started()
+  const node = await ScriptedWorkers.started()
   node.sql(A, 'starved')
   node.sql(B, 'neighbour')
   await node.settle()
-  const host = node.busy
-  host.say({ type: 'started', index: 0 })
+  const worker = node.busy
+  worker.say({ type: 'started', index: 0 })
   await node.pass(10)
-  host.waited += 1_000
+  worker.waited += 1_000
   await node.pass(900)
-  expect(host.isKilled).toBe(false)
+  expect(worker.isKilled).toBe(false)
   await node.pass(200)
-  expect(host.isKilled).toBe(true)
+  expect(worker.isKilled).toBe(true)
 })

@@ -1,24 +1,24 @@
 import { describe, expect, test } from 'vitest'
-import { A, APART_MS, B, HOLD_MS, ScriptedHosts } from '../../support/workers/scripted-workers.ts'
+import { A, B, HOLD_MS, ISOLATION_MS, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
 
 describe('batches', () => {
   test('what comes in one turn of the event loop makes one; what comes meanwhile makes the next', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     node.put(A, 'a')
     node.put(B, 'b')
     await node.settle()
-    const host = node.busy
+    const worker = node.busy
     node.put(A, 'c')
     await node.settle()
-    expect(host.batches).toHaveLength(1)
-    expect(host.given).toEqual(['a', 'b'])
-    host.answer({ 0: 1, 1: 2 })
-    host.say({ type: 'done' })
-    expect(host.given).toEqual(['c'])
+    expect(worker.batches).toHaveLength(1)
+    expect(worker.given).toEqual(['a', 'b'])
+    worker.answer({ 0: 1, 1: 2 })
+    worker.say({ type: 'done' })
+    expect(worker.given).toEqual(['c'])
   })
 
   test('what nobody waits for any more is not sent', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     node.put(A, 'a')
     await node.settle()
     node.put(A, 'abandoned').abandon()
@@ -28,9 +28,9 @@ describe('batches', () => {
   })
 })
 
-/** Cell A has held up cell B, and is in a host of its own. */
-async function withCellApart() {
-  const node = await ScriptedHosts.started()
+/** Cell A has held up cell B, and is in a worker of its own. */
+async function withIsolatedCell() {
+  const node = await ScriptedWorkers.started()
   const slow = node.sql(A, 'slow')
   node.sql(B, 'neighbour')
   await node.settle()
@@ -38,76 +38,76 @@ async function withCellApart() {
   ended.say({ type: 'started', index: 0 })
   await node.pass(HOLD_MS + 20)
   await node.end(ended)
-  const [home, apart] = node.asked
-  if (home === undefined || apart === undefined) throw new Error('There are not two hosts at work')
+  const [home, isolated] = node.asked
+  if (home === undefined || isolated === undefined) throw new Error('There are not two workers at work')
   home.answer({ 0: 'neighbour' })
   home.say({ type: 'done' })
-  return { node, slow, home, apart }
+  return { node, slow, home, isolated }
 }
 
-describe('a cell apart', () => {
-  test('has the host that is started for it, and the one that was ready goes to the many', async () => {
-    const { node, home, apart } = await withCellApart()
-    expect([home.given, apart.given]).toEqual([['neighbour'], ['slow']])
-    expect(node.all.indexOf(home)).toBeLessThan(node.all.indexOf(apart))
+describe('a cell isolated', () => {
+  test('has the worker that is started for it, and the one that was ready goes to the many', async () => {
+    const { node, home, isolated } = await withIsolatedCell()
+    expect([home.given, isolated.given]).toEqual([['neighbour'], ['slow']])
+    expect(node.all.indexOf(home)).toBeLessThan(node.all.indexOf(isolated))
   })
 
   test('is not ended for holding up others: there are none', async () => {
-    const { node, slow, apart } = await withCellApart()
-    apart.say({ type: 'started', index: 0 })
+    const { node, slow, isolated } = await withIsolatedCell()
+    isolated.say({ type: 'started', index: 0 })
     node.sql(A, 'second')
     node.sql(B, 'neighbour')
     await node.pass(10 * HOLD_MS)
-    expect(apart.isKilled).toBe(false)
-    apart.answer({ 0: 'slow' })
+    expect(isolated.isKilled).toBe(false)
+    isolated.answer({ 0: 'slow' })
     expect(slow.answer).toBe('slow')
   })
 
-  test('goes home after a while without an offence, once its host has closed it; what comes meanwhile waits (invariant 2)', async () => {
-    const { node, home, apart } = await withCellApart()
-    apart.answer({ 0: 'slow' })
-    apart.say({ type: 'done' })
-    await node.pass(APART_MS - 1_000)
-    expect(apart.isStopped).toBe(false)
+  test('goes home after a while without an offence, once its worker has closed it; what comes meanwhile waits (invariant 2)', async () => {
+    const { node, home, isolated } = await withIsolatedCell()
+    isolated.answer({ 0: 'slow' })
+    isolated.say({ type: 'done' })
+    await node.pass(ISOLATION_MS - 1_000)
+    expect(isolated.isStopped).toBe(false)
     await node.pass(2_000)
-    expect(apart.isStopped).toBe(true)
+    expect(isolated.isStopped).toBe(true)
     node.put(A, 'waits')
-    const task = node.hosts.runTask({ task: 'collect', cellId: A })
+    const task = node.workers.runTask({ task: 'collect', cellId: A })
     await node.settle()
     expect(home.given).toEqual(['neighbour'])
-    expect(apart.tasks).toEqual([])
-    await node.end(apart)
+    expect(isolated.tasks).toEqual([])
+    await node.end(isolated)
     expect(home.given).toEqual(['waits'])
     home.reply('collect', undefined)
     await task
   })
 
-  test('whose host does not close it in time loses that host, and goes home', async () => {
-    const { node, home, apart } = await withCellApart()
-    apart.answer({ 0: 'slow' })
-    apart.say({ type: 'done' })
-    await node.pass(APART_MS + 1_000)
-    expect(apart.isStopped).toBe(true)
+  test('whose worker does not close it in time loses that worker, and goes home', async () => {
+    const { node, home, isolated } = await withIsolatedCell()
+    isolated.answer({ 0: 'slow' })
+    isolated.say({ type: 'done' })
+    await node.pass(ISOLATION_MS + 1_000)
+    expect(isolated.isStopped).toBe(true)
     node.clock.advance(30_000)
-    expect(apart.isKilled).toBe(true)
+    expect(isolated.isKilled).toBe(true)
     node.put(A, 'waits')
-    await node.end(apart)
+    await node.end(isolated)
     expect(home.given).toEqual(['waits'])
   })
 
   test('waits where too many are; it goes on when one of them is idle', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     const cells = ['1', '2', '3'].map((digit) => A.replaceAll('a', digit))
     const waiting = cells.map((cellId) => node.sql(cellId, `slow ${cellId[0]}`))
     node.sql(B, 'neighbour')
     await node.settle()
     for (let offence = 0; offence < 3; offence++) {
-      const host = node.asked.find(({ given }) => given.includes('neighbour'))
-      host?.say({ type: 'started', index: 0 })
+      const worker = node.asked.find(({ given }) => given.includes('neighbour'))
+      worker?.say({ type: 'started', index: 0 })
       await node.pass(HOLD_MS + 20)
-      await node.end(host as never)
+      await node.end(worker as never)
     }
-    const given = () => node.asked.map((host) => host.given)
+    const given = () => node.asked.map((worker) => worker.given)
     expect(given()).toEqual([['slow 1'], ['slow 2'], ['neighbour']])
     const first = node.asked[0]
     first?.answer({ 0: 'slow 1' })
@@ -121,9 +121,9 @@ describe('a cell apart', () => {
 })
 
 describe('tasks', () => {
-  test('are run again where their host is ended for somebody else', async () => {
-    const node = await ScriptedHosts.started()
-    const task = node.hosts.runTask({ task: 'backup', cellId: A, kind: 'snapshot' })
+  test('are run again where their worker is ended for somebody else', async () => {
+    const node = await ScriptedWorkers.started()
+    const task = node.workers.runTask({ task: 'backup', cellId: A, kind: 'snapshot' })
     await node.settle()
     await node.end(node.busy)
     node.busy.reply('backup', { version: 'v' } as never)
@@ -131,9 +131,9 @@ describe('tasks', () => {
   })
 
   test('are not run again where it is known what they have come to', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     const restore = { task: 'restore', cellId: A, version: undefined, accountId: undefined } as const
-    const task = node.hosts.runTask(restore, {}, () => ({ version: 'v' }) as never)
+    const task = node.workers.runTask(restore, {}, () => ({ version: 'v' }) as never)
     await node.settle()
     await node.end(node.busy)
     expect(await task).toEqual({ version: 'v' })
@@ -141,8 +141,8 @@ describe('tasks', () => {
   })
 
   test('are given up in the end, with a word on when to try again', async () => {
-    const node = await ScriptedHosts.started()
-    const task = node.hosts.runTask({ task: 'collect', cellId: A })
+    const node = await ScriptedWorkers.started()
+    const task = node.workers.runTask({ task: 'collect', cellId: A })
     const failed = expect(task).rejects.toMatchObject({ code: 'busy', details: { retryAfterMs: 1_000 } })
     for (let end = 0; end < 5; end++) {
       await node.settle()
@@ -151,12 +151,12 @@ describe('tasks', () => {
     await failed
   })
 
-  test('that wait for a host end with their signal', async () => {
-    const node = await ScriptedHosts.started()
+  test('that wait for a worker end with their signal', async () => {
+    const node = await ScriptedWorkers.started()
     node.startsAtOnce = false
-    for (const host of node.all) await node.end(host)
+    for (const worker of node.all) await node.end(worker)
     const abort = new AbortController()
-    const task = node.hosts.runTask({ task: 'collect', cellId: A }, { signal: abort.signal })
+    const task = node.workers.runTask({ task: 'collect', cellId: A }, { signal: abort.signal })
     await node.settle()
     abort.abort(new Error('gone'))
     await expect(task).rejects.toThrow('gone')
@@ -165,9 +165,9 @@ describe('tasks', () => {
 
 describe('processes', () => {
   test('that the system refuses for a while are asked for again, and the node lives on', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     node.refusal = new Error('EAGAIN')
-    for (const host of node.all) await node.end(host)
+    for (const worker of node.all) await node.end(worker)
     const waits = node.put(A, 'waits')
     await node.pass(1_000)
     node.refusal = undefined
@@ -177,18 +177,18 @@ describe('processes', () => {
   })
 
   test('that can not be started at all end the start', async () => {
-    const node = new ScriptedHosts()
+    const node = new ScriptedWorkers()
     node.refusal = new Error('EAGAIN')
-    const started = expect(node.hosts.start()).rejects.toMatchObject({ code: 'internal' })
+    const started = expect(node.workers.start()).rejects.toMatchObject({ code: 'internal' })
     await node.pass(10_000)
     await started
   })
 
   test('that end before anybody has used them are replaced less and less often', async () => {
-    const node = await ScriptedHosts.started()
+    const node = await ScriptedWorkers.started()
     for (let second = 0; second < 60; second++) {
-      for (const host of node.all.filter(({ batches, tasks }) => batches.length + tasks.length === 0))
-        if (host !== node.all[0]) host.end()
+      for (const worker of node.all.filter(({ batches, tasks }) => batches.length + tasks.length === 0))
+        if (worker !== node.all[0]) worker.end()
       await node.pass(1_000)
     }
     expect(node.all.length).toBeLessThan(25)
@@ -196,21 +196,21 @@ describe('processes', () => {
 })
 
 test('a stop lets what runs finish, refuses what waits, and leaves no process', async () => {
-  const node = await ScriptedHosts.started()
+  const node = await ScriptedWorkers.started()
   const running = node.put(A, 'running')
   await node.settle()
   const waits = node.put(A, 'waits')
-  const host = node.busy
-  const stopped = node.hosts.stop(10_000)
-  host.answer({ 0: 'done' })
-  host.say({ type: 'done' })
-  expect(host.given).toEqual(['running'])
+  const worker = node.busy
+  const stopped = node.workers.stop(10_000)
+  worker.answer({ 0: 'done' })
+  worker.say({ type: 'done' })
+  expect(worker.given).toEqual(['running'])
   for (const each of node.all) expect(each.isStopped || each.isKilled).toBe(true)
   for (const each of node.all) each.end()
   await stopped
   expect(running.answer).toBe('done')
   expect(waits.error).toMatchObject({ code: 'shutting_down' })
-  const late = node.hosts.runTask({ task: 'collect', cellId: A })
+  const late = node.workers.runTask({ task: 'collect', cellId: A })
   node.clock.advance(60_000)
   expect(node.all.filter(({ isKilled, isStopped }) => !isKilled && !isStopped)).toEqual([])
   void late.catch(() => {})

@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
-import type { BatchMessage, Host } from '../../../src/workers/node/worker-process.ts'
-import { Lane, type LostHost } from '../../../src/workers/node/worker-slot.ts'
+import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
+import { type LostWorker, WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
-/** A host that does nothing by itself. */
-class StubHost {
+/** A worker that does nothing by itself. */
+class StubWorker {
   readonly ready = Promise.resolve()
   readonly isReady = true
   readonly hasTasks = false
@@ -35,8 +35,8 @@ class StubHost {
     await turns()
   }
 
-  get asHost(): Host {
-    return this as unknown as Host
+  get asWorker(): WorkerProcess {
+    return this as unknown as WorkerProcess
   }
 }
 
@@ -59,8 +59,8 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
   }
 }
 
-function newLane() {
-  const lost: LostHost[] = []
+function newSlot() {
+  const lost: LostWorker[] = []
   const bounds = { operationsMax: 10, operationsPerCellMax: 10, bytesMax: 1_000 }
   let names = 0
   const context = {
@@ -70,25 +70,25 @@ function newLane() {
     nextBatchName: () => `b${++names}`,
     putBack: () => {},
   }
-  return { lost, lane: new Lane(context, (_lane, each) => lost.push(each)) }
+  return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
 }
 
 async function turns(): Promise<void> {
   for (let i = 0; i < 3; i++) await new Promise((resolve) => setImmediate(resolve))
 }
 
-test('a statement that has run to its end while its host was being ended is not at fault, and its transaction is asked for (invariant 8)', async () => {
-  const { lane, lost } = newLane()
-  const host = new StubHost()
-  lane.use(host.asHost)
+test('a statement that has run to its end while its worker was being ended is not at fault, and its transaction is asked for (invariant 8)', async () => {
+  const { slot, lost } = newSlot()
+  const worker = new StubWorker()
+  slot.use(worker.asWorker)
   const slow = operation('x')
-  lane.add(slow)
+  slot.add(slow)
   await turns()
-  host.onBatch?.({ type: 'started', index: 0 })
-  lane.end('held-up')
+  worker.onBatch?.({ type: 'started', index: 0 })
+  slot.end('held-up')
   // Its results and its COMMIT come before the signal does.
-  host.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${host.batch}.1` })
-  await host.end()
+  worker.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${worker.batch}.1` })
+  await worker.end()
   expect(lost).toMatchObject([{ reason: 'held-up', statement: undefined, unrun: [] }])
   expect(lost[0]?.provisional.map(({ transaction }) => transaction)).toEqual(['b1.1'])
 })
@@ -97,21 +97,21 @@ test.each([
   ['committed', 'b1.1', [{ ok: true, value: 'result' }]],
   ['not committed', undefined, []],
 ] as const)(
-  'a transaction that was perhaps committed is asked for by the lane that has the cell now, before it runs anything else on it: it was %s',
+  'a transaction that was perhaps committed is asked for by the slot that has the cell now, before it runs anything else on it: it was %s',
   async (_what, note, settled) => {
-    const { lane, lost } = newLane()
-    const host = new StubHost()
-    lane.use(host.asHost)
+    const { slot, lost } = newSlot()
+    const worker = new StubWorker()
+    slot.use(worker.asWorker)
     const first = operation('x')
-    lane.add(first)
+    slot.add(first)
     await turns()
-    host.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${host.batch}.1` })
-    await host.end()
-    const apart = newLane().lane
-    for (const each of lost[0]?.provisional ?? []) apart.resolve(each)
-    apart.add(operation('x'))
-    const other = Object.assign(new StubHost(), { note })
-    apart.use(other.asHost)
+    worker.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${worker.batch}.1` })
+    await worker.end()
+    const isolated = newSlot().slot
+    for (const each of lost[0]?.provisional ?? []) isolated.resolve(each)
+    isolated.add(operation('x'))
+    const other = Object.assign(new StubWorker(), { note })
+    isolated.use(other.asWorker)
     await turns()
     expect(other.asked.slice(0, 2)).toEqual(['last-transaction x', 'batch x'])
     expect(first.settled).toEqual(settled)

@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { fitsJson } from '../../../src/workers/protocol/json-fitness.ts'
-import { encodeFrame, FrameReader } from '../../../src/workers/protocol/messages.ts'
+import { encodeMessage, MessageReader } from '../../../src/workers/protocol/messages.ts'
 import { seededRandom } from '../../support/seed.ts'
 
 const MESSAGES: unknown[] = [
@@ -16,11 +16,11 @@ const MESSAGES: unknown[] = [
 ]
 
 test('messages arrive as they were, however the stream of bytes is cut', () => {
-  const random = seededRandom('frames')
-  const stream = Buffer.concat(MESSAGES.map(encodeFrame))
+  const random = seededRandom('messages')
+  const stream = Buffer.concat(MESSAGES.map(encodeMessage))
   for (let round = 0; round < 20; round++) {
     const arrived: unknown[] = []
-    const reader = new FrameReader((message) => arrived.push(message))
+    const reader = new MessageReader((message) => arrived.push(message))
     const longest = random.pick([1, 3, 5, 1_000, 100_000])
     for (let at = 0; at < stream.length; ) {
       const length = longest === 1 && at > 2_000 ? stream.length : 1 + random.below(longest)
@@ -54,6 +54,6 @@ test.each<[what: string, message: unknown, bytes: number]>([
   ['many texts', Array.from({ length: 10_000 }, () => '\u0001'.repeat(100)), 1_000_000],
   ['a long name', { ['\u0001'.repeat(1_000_000)]: 1 }, 1_000_000],
   ['many numbers', Array.from({ length: 100_000 }, () => -1e-300 / 7), 800_000],
-])('a frame takes little more than what is in it: %s (invariant 13)', (_what, message, bytes) => {
-  expect(encodeFrame(message).length).toBeLessThan(1.2 * bytes)
+])('a message takes little more than what is in it: %s (invariant 13)', (_what, message, bytes) => {
+  expect(encodeMessage(message).length).toBeLessThan(1.2 * bytes)
 })

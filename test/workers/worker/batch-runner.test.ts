@@ -7,26 +7,26 @@ import { KvStatements } from '../../../src/kv/statements.ts'
 import type { CellOperation } from '../../../src/service/operations.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
-import { BatchHost } from '../../support/workers/batch-worker.ts'
+import { BatchWorker } from '../../support/workers/batch-worker.ts'
 
 const MIB = 1_048_576
 
-/** A host with one cell, and what it has written of the batches that it was given. */
-function openHost() {
-  const host = new BatchHost(path.join(tempDirectory('cellstore-batch'), 'host'))
+/** A worker with one cell, and what it has written of the batches that it was given. */
+function openWorker() {
+  const worker = new BatchWorker(path.join(tempDirectory('cellstore-batch'), 'worker'))
   const cellId = newCellId()
-  host.cells.files.write(cellId)
+  worker.cells.files.write(cellId)
   const written: BatchMessage[] = []
-  host.onWrite = (messages) => written.push(...messages)
+  worker.onWrite = (messages) => written.push(...messages)
   const run = (operations: CellOperation[]) =>
-    host.run([operations.map((operation) => ({ cellId, operation }))])
-  return { host, cellId, written, run }
+    worker.run([operations.map((operation) => ({ cellId, operation }))])
+  return { worker, cellId, written, run }
 }
 
 test('what look-ups have found leaves in parts of a few MiB, however many are in one batch (invariant 13)', async () => {
-  const { host, cellId, written, run } = openHost()
+  const { worker, cellId, written, run } = openWorker()
   const value = '\u0001'.repeat(MIB)
-  host.cells.handle(cellId).kv.put('large', value)
+  worker.cells.handle(cellId).kv.put('large', value)
   await run(Array.from({ length: 64 }, () => ({ op: 'kv.get', key: 'large' })))
   const parts = written.filter((message) => message.type === 'results').map(({ outcomes }) => outcomes)
   expect(Math.max(...parts.map(({ length }) => length))).toBeLessThanOrEqual(2)
@@ -35,7 +35,7 @@ test('what look-ups have found leaves in parts of a few MiB, however many are in
 })
 
 test('a statement that has ended is not running any more, for the node, when the cell has to see to its log before a change', async () => {
-  const { written, run } = openHost()
+  const { written, run } = openWorker()
   const heard: (string | undefined)[] = []
   vi.spyOn(Checkpoints.prototype, 'assertRoom').mockImplementationOnce(() => {
     heard.push(written.at(-1)?.type)
@@ -49,15 +49,15 @@ test('a statement that has ended is not running any more, for the node, when the
 })
 
 test('a cell whose change is on disk is answered, however long the fsync of its neighbour takes (invariant 13)', async () => {
-  const { host, cellId, written } = openHost()
+  const { worker, cellId, written } = openWorker()
   const other = newCellId()
-  host.cells.files.write(other)
+  worker.cells.files.write(other)
   const ends: (() => void)[] = []
   const hold = (_descriptor: number, callback: fs.NoParamCallback) => void ends.push(() => callback(null))
   vi.spyOn(fs, 'fsync').mockImplementation(hold as typeof fs.fsync)
   onTestFinished(() => void vi.restoreAllMocks())
   const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
-  const running = host.run([[{ cellId, operation }], [{ cellId: other, operation }]])
+  const running = worker.run([[{ cellId, operation }], [{ cellId: other, operation }]])
   const committed = () => written.filter(({ type }) => type === 'committed').length
   expect([ends.length, committed()]).toEqual([2, 0])
   ends[0]?.()
@@ -68,9 +68,9 @@ test('a cell whose change is on disk is answered, however long the fsync of its 
 })
 
 test('a look-up that gets no memory, with which SQLite ends the transaction, fails alone (invariant 8)', async () => {
-  const { host, cellId, written, run } = openHost()
-  host.cells.handle(cellId).kv.put('a', 'found')
-  const database = host.cells.pool.open(cellId)
+  const { worker, cellId, written, run } = openWorker()
+  worker.cells.handle(cellId).kv.put('a', 'found')
+  const database = worker.cells.pool.open(cellId)
   const { getEntry } = KvStatements.of(database)
   const get = getEntry.get.bind(getEntry)
   vi.spyOn(getEntry, 'get').mockImplementation((key, now) => {

@@ -1,15 +1,18 @@
 import { expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
-import type { FromHost } from '../../../src/workers/protocol/protocol.ts'
-import type { HostCells } from '../../../src/workers/worker/worker-cells.ts'
-import { HostTasks } from '../../../src/workers/worker/worker-tasks.ts'
+import type { FromWorker } from '../../../src/workers/protocol/protocol.ts'
+import type { WorkerCells } from '../../../src/workers/worker/worker-cells.ts'
+import { WorkerTasks } from '../../../src/workers/worker/worker-tasks.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
 
 /** Tasks over a cell that there is, or one that can't be opened. */
 function tasksOver(open: () => unknown) {
-  const sent: FromHost[] = []
+  const sent: FromWorker[] = []
   const local = { files: { exists: () => true }, pool: { open } }
-  return { sent, tasks: new HostTasks({ local } as unknown as HostCells, (message) => sent.push(message)) }
+  return {
+    sent,
+    tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message)),
+  }
 }
 
 test('what the last transaction was is answered before anything that comes after the question is done (invariant 8)', () => {

@@ -2,7 +2,7 @@ import type { PutAttempt } from './create-only-puts.ts'
 import type { RemoteRequests } from './remote-object-store.ts'
 
 /** What is known of an upload in parts, so that nothing of it stays behind when it is given up. */
-export class BegunUpload {
+export class MultipartUpload {
   #id: string | undefined
   /** True where a request to begin was repeated, or its answer lost: then there may be uploads of unknown id. */
   #mayHaveMore = false

@@ -19,7 +19,7 @@ import type { CallDeadline } from '../call-deadline.ts'
 import type { ObjectBody } from '../object-store.ts'
 import { readBody, readPieces } from '../read-body.ts'
 import { alreadyThere, type PutAttempt, type StoredObject } from './create-only-puts.ts'
-import { BegunUpload } from './multipart-upload.ts'
+import { MultipartUpload } from './multipart-upload.ts'
 import {
   type Page,
   type Received,
@@ -181,13 +181,13 @@ class S3Requests implements RemoteRequests {
       'error',
       () => {},
     )
-    const begun = new BegunUpload()
+    const begun = new MultipartUpload()
     const upload = new Upload({
       client: this.#uploadingClient(key, attempt, begun, call),
       params: { ...params, Body: pieces, ContentLength: body.size },
       partSize: Math.max(partSizeBytes, Math.ceil(body.size / PARTS_MAX)),
       queueSize: concurrency,
-      // It would end an upload once and hide why; BegunUpload does it thoroughly.
+      // It would end an upload once and hide why; MultipartUpload does it thoroughly.
       leavePartsOnError: true,
     })
     try {
@@ -207,7 +207,7 @@ class S3Requests implements RemoteRequests {
    * The client as lib-storage is to see it. It hands no signal to its requests, keeps the upload's id to itself, and
    * passes the condition on to the last request, where Ceph, for one, does not look at it.
    */
-  #uploadingClient(key: string, attempt: PutAttempt, begun: BegunUpload, call: CallDeadline): S3Client {
+  #uploadingClient(key: string, attempt: PutAttempt, begun: MultipartUpload, call: CallDeadline): S3Client {
     let stored = 0
     const send = async (command: S3Command) => {
       if (command instanceof CompleteMultipartUploadCommand) {

@@ -11,7 +11,7 @@ export interface S3ObjectStoreOptions {
   endpoint?: string | undefined
   /** Default from the environment (AWS_REGION, profile); with an endpoint of your own, `us-east-1`. */
   region?: string | undefined
-  /** Bucket in the path instead of in the host name. Default true with an endpoint of your own. */
+  /** Bucket in the path instead of in the worker name. Default true with an endpoint of your own. */
   pathStyle?: boolean | undefined
   /** Default: where AWS's tools look: environment, profile, instance. */
   credentials?: S3Credentials | undefined

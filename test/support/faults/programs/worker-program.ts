@@ -5,7 +5,7 @@
 import { pathToFileURL } from 'node:url'
 import type { BatchableOperation } from '../../../../src/service/operations.ts'
 import { CellStore } from '../../../../src/store/cell-store.ts'
-import { HostedService } from '../../../../src/workers/node/worker-service.ts'
+import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
 import { Random } from '../../sql/fuzz.ts'
 import { say } from '../acknowledgements.ts'
 import { entryOperations, LEDGER_SCHEMA, steadyNumber } from '../ledger.ts'
@@ -20,12 +20,12 @@ const cells = new Map<string, { id: string; versions: string[] }>()
 let made = 0
 let next = 0
 
-async function open(): Promise<{ store: CellStore; service: HostedService }> {
+async function open(): Promise<{ store: CellStore; service: WorkerService }> {
   const dataDir = `${root}/data`
-  const service = new HostedService({
+  const service = new WorkerService({
     dataDir,
     objectStore,
-    hosts: 2,
+    workers: 2,
     waitMs: 30_000,
     answerBytesMax: 1_048_576,
     statementMs: 60_000,
@@ -35,7 +35,7 @@ async function open(): Promise<{ store: CellStore; service: HostedService }> {
   })
   // Small, so that checkpoints and the pool have much to do.
   const options = { objectStore, checkpointBytes: 65_536, openCellsMax: 4 }
-  const store = await CellStore.openHosted(dataDir, options, service)
+  const store = await CellStore.openWithWorkers(dataDir, options, service)
   await service.start(store)
   return { store, service }
 }
