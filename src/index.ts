@@ -69,6 +69,6 @@ export type {
 // Keys and values
 export { Kv } from './kv/kv.ts'
 export { Cell } from './store/cell.ts'
+export type { CreateCellOptions } from './store/cell-directory.ts'
 export { CellStore, type CloseOptions } from './store/cell-store.ts'
 export type { BackupSettings, StoreOptions } from './store/settings.ts'
-export type { CreateCellOptions } from './store/store-cells.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../base/clock.ts'
-import type { CellStore } from '../store/cell-store.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
 import { Application } from './application.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
@@ -10,11 +10,11 @@ import { checkBasePath, splitTarget } from './request-target.ts'
 /**
  * The HTTP interface as a Fetch handler: for Hono, and for whatever else speaks Request and Response.
  *
- * @param store whose cells, accounts and keys are served
+ * @param store whose cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @throws `TypeError` for a malformed base path
  */
 export function createHandler(
-  store: CellStore,
+  store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
   const application = new Application(store, options)

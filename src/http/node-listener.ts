@@ -1,6 +1,6 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../base/clock.ts'
-import type { CellStore } from '../store/cell-store.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
 import { Application } from './application.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
@@ -18,11 +18,11 @@ interface FrameworkRequest extends IncomingMessage {
  * The HTTP interface as a listener of `node:http`: for `http.createServer`, and as Express middleware. No Fetch objects
  * are made, which is what makes it faster than {@link createHandler} behind an adapter.
  *
- * @param store whose cells, accounts and keys are served
+ * @param store whose cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @throws `TypeError` for a malformed base path
  */
 export function createListener(
-  store: CellStore,
+  store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const application = new Application(store, options)

@@ -66,11 +66,12 @@ export class InProcessService implements CellService {
 
   async describe(cellId: string): Promise<CellDescription> {
     await this.#untilLocal(cellId)
-    return { sizeBytes: this.#store.cellSizeBytes(cellId), quarantine: this.#store.quarantineOf(cellId) }
+    const { sizeBytes, quarantine } = this.#store.openCell(cellId)
+    return { sizeBytes, quarantine }
   }
 
   async ensureLocal(cellId: string): Promise<void> {
-    await this.#store.ensureLocal(cellId)
+    await this.#store.openCell(cellId).ensureLocal()
   }
 
   async deleteCell(cellId: string): Promise<void> {
@@ -107,6 +108,6 @@ export class InProcessService implements CellService {
   }
 
   #untilLocal(cellId: string): Promise<void> {
-    return waitForRestore(this.#store.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
+    return waitForRestore(this.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
   }
 }

@@ -1,27 +1,81 @@
+import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
+import type { QuarantineState } from '../engine/quarantine.ts'
 import type { SqlParams, SqlResult, SqlRow } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
-import { Kv, type KvContext } from '../kv/kv.ts'
+import { Kv } from '../kv/kv.ts'
+import type { StoreSettings } from './settings.ts'
+
+/** What a handle asks of the process that opens its cell. Every method takes the cell's id. */
+export interface CellHome {
+  readonly settings: StoreSettings
+  record(id: string): CellRecord
+  open(id: string): CellDatabase
+  sizeBytes(id: string): number
+  quarantine(id: string): QuarantineState | undefined
+  ensureLocal(id: string): Promise<void>
+  /** Told of every time to live that is set. Must not throw. */
+  expiryNoted(id: string, expiresAt: number): void
+}
 
 /**
  * One cell, for use through SQL and KV. The handle stays good while the pool closes and reopens the file behind it, and
  * across a restore; it ends with the cell or the store.
  *
- * Every method throws what opening can: `cell_not_found` once it was deleted, `cell_restoring` (and `no_backup`) while its
- * local data is missing, `store_closed`.
+ * Every method throws what opening can: `cell_not_found` once the cell was deleted, `cell_restoring` (and `no_backup`)
+ * while its local data is missing, `store_closed`.
  */
 export class Cell {
   readonly id: string
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv
-  readonly #open: () => CellDatabase
+  readonly #home: CellHome
   #database: CellDatabase | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
-  constructor(id: string, open: () => CellDatabase, context: Omit<KvContext, 'database'>) {
+  constructor(id: string, home: CellHome) {
     this.id = id
-    this.#open = open
-    this.kv = new Kv({ ...context, database: () => this.#use() })
+    this.#home = home
+    const { clock, limits } = home.settings
+    this.kv = new Kv({
+      clock,
+      limits,
+      database: () => this.#use(),
+      expiryNoted: (expiresAt) => home.expiryNoted(id, expiresAt),
+    })
+  }
+
+  get name(): string | null {
+    return this.#home.record(this.id).name
+  }
+
+  /** The account that owns the cell; null for a cell that only the library uses. */
+  get accountId(): string | null {
+    return this.#home.record(this.id).accountId
+  }
+
+  /** Epoch milliseconds. */
+  get createdAt(): number {
+    return this.#home.record(this.id).createdAt
+  }
+
+  /** Bytes of the database and its write-ahead log on this machine; 0 while the cell's data is not here. */
+  get sizeBytes(): number {
+    return this.#home.sizeBytes(this.id)
+  }
+
+  /** Why the cell is kept closed; undefined if it is not. */
+  get quarantine(): QuarantineState | undefined {
+    return this.#home.quarantine(this.id)
+  }
+
+  /**
+   * Brings the cell's data back from its newest backup if it is not on this machine.
+   *
+   * @throws `no_backup`, and as `backups.restore()`
+   */
+  async ensureLocal(): Promise<void> {
+    await this.#home.ensureLocal(this.id)
   }
 
   /**
@@ -61,7 +115,7 @@ export class Cell {
       database.touch()
       return database
     }
-    this.#database = this.#open()
+    this.#database = this.#home.open(this.id)
     return this.#database
   }
 }

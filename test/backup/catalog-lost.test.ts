@@ -22,7 +22,7 @@ test('A backup answers only once the catalog is in the object store, also if wha
     fs.rmSync(data, { recursive: true })
     await using again = await CellStore.open(data, options)
     expect(again.apiKeys.verify(key).accountId).toBe(accountId)
-    await again.ensureLocal(cell.id)
+    await again.openCell(cell.id).ensureLocal()
     expect(again.openCell(cell.id).kv.get('later')).toBe('yes')
   } finally {
     fs.rmSync(directory, { recursive: true })

@@ -3,8 +3,8 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { onTestFinished } from 'vitest'
 import type { Log } from '../../src/base/log.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../src/store/settings.ts'
+import { StoreCore } from '../../src/store/store-core.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../src/workers/node/worker-service.ts'
 import { checkIntegrity } from './integrity.ts'
 import { isAlive } from './processes.ts'
@@ -39,6 +39,8 @@ export async function openWorkerStore(
   return node
 }
 
+const CLOSE_MS = 10_000
+
 export interface LoggedLine {
   level: keyof Log
   fields: Record<string, unknown>
@@ -50,7 +52,7 @@ export class WorkerStore {
   readonly directory: string
   readonly objectStore: string | undefined
   readonly log: LoggedLine[]
-  readonly store: CellStore
+  readonly store: StoreCore
   readonly service: WorkerService
 
   private constructor(parts: Pick<WorkerStore, 'directory' | 'objectStore' | 'log' | 'store' | 'service'>) {
@@ -72,8 +74,9 @@ export class WorkerStore {
     const log: LoggedLine[] = []
     const take = (level: keyof Log) => (fields: object, message: string) =>
       void log.push({ level, fields: fields as Record<string, unknown>, message })
-    const service = new WorkerService({
-      dataDir: directory,
+    const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
+    const store = await StoreCore.openOrCreate(directory, { ...settings, objectStore })
+    const service = new WorkerService(store, {
       objectStore,
       workers: 1,
       waitMs: 20_000,
@@ -81,11 +84,10 @@ export class WorkerStore {
       statementMs: 20_000,
       ...options,
     })
-    const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
-    const store = await CellStore.openWithWorkers(directory, { ...settings, objectStore }, service)
     try {
-      await service.start(store)
+      await service.start()
     } catch (error) {
+      await service.close(0)
       await store.close()
       throw error
     }
@@ -106,7 +108,8 @@ export class WorkerStore {
 
   /** Closes it; every cell passes integrity_check afterwards. */
   async close(): Promise<void> {
-    await this.store.close()
+    await this.service.close(CLOSE_MS)
+    await this.store.close(AbortSignal.timeout(CLOSE_MS))
     checkIntegrity(this.directory, { afterPowerLoss: this.lostWorkers.length > 0 })
   }
 }

@@ -79,7 +79,7 @@ export class BatchRunner {
     let database: CellDatabase | undefined
     try {
       if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep' })
-      database = this.#cells.pool.open(cellId)
+      database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: CellOperation][] = []
       for (const [i, operation] of operations.entries()) {

@@ -37,7 +37,7 @@ test.each(Object.entries(SCHEMAS))('A cell with %s is restored from its backup',
     await store.close()
     fs.rmSync(path.join(directory, 'data'), { recursive: true })
     await using again = await CellStore.open(path.join(directory, 'data'), { objectStore })
-    await again.ensureLocal(cell.id)
+    await again.openCell(cell.id).ensureLocal()
     expect(again.openCell(cell.id).kv.get('kept')).toBe('yes')
   } finally {
     fs.rmSync(directory, { recursive: true })
