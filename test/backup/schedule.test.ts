@@ -34,6 +34,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
     const log = { info() {}, warn() {}, error() {} }
     const schedule = new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
     schedule.start((cellId, kind, { signal }) => this.make(cellId, kind, signal))
+    this.scans = 0
     return schedule
   }
 

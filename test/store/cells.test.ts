@@ -106,8 +106,6 @@ describe('openCell', () => {
     const { store } = await openTestStore()
     expect(codeOf(() => store.openCell(id))).toBe('cell_not_found')
     expect(codeOf(() => store.deleteCell(id))).toBe('cell_not_found')
-    expect(codeOf(() => store.openCell(id).sizeBytes)).toBe('cell_not_found')
-    expect(await rejectedBy(store.openCell(id).ensureLocal())).toMatchObject({ code: 'cell_not_found' })
     expect(store.findCell(id)).toBeUndefined()
   })
 

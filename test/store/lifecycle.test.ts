@@ -191,7 +191,7 @@ describe('close', () => {
       () => store.deleteCell(cell.id),
       () => store.cells(),
       () => store.findCell(cell.id),
-      () => store.openCell(cell.id).sizeBytes,
+      () => cell.sizeBytes,
       () => store.accounts.create(),
       () => store.accounts.list(),
       () => store.accounts.find('x'),
@@ -203,7 +203,7 @@ describe('close', () => {
     ]
     expect(uses.map((use) => codeOf(use))).toEqual(uses.map(() => 'store_closed'))
     expect(await rejectedBy(cell.commit(() => 1))).toMatchObject({ code: 'store_closed' })
-    expect(await rejectedBy(store.openCell(cell.id).ensureLocal())).toMatchObject({ code: 'store_closed' })
+    expect(await rejectedBy(cell.ensureLocal())).toMatchObject({ code: 'store_closed' })
   })
 
   test('makes nothing on a closed store', async () => {
