@@ -52,6 +52,7 @@ export class StoreCore implements CellDirectory {
   readonly #idempotency: Idempotency
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  #closing: Promise<void> | undefined
 
   constructor({ paths, settings, lock, objectStore }: StoreParts) {
     const { clock, log, limits } = settings
@@ -215,8 +216,16 @@ export class StoreCore implements CellDirectory {
     this.catalogBackup?.start()
   }
 
-  /** Stores the catalog a last time within the deadline, and releases the directory. No process has a cell open. */
-  async close(deadline: AbortSignal = AbortSignal.abort()): Promise<void> {
+  /**
+   * Stores the catalog a last time within the deadline, and releases the directory. No process has a cell open. A repeat
+   * is the same call.
+   */
+  close(deadline: AbortSignal = AbortSignal.abort()): Promise<void> {
+    this.#closing ??= this.#close(deadline)
+    return this.#closing
+  }
+
+  async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
       () => this.apiKeys.flush(),
       () => this.catalogBackup?.stop(deadline),

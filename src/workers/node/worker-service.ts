@@ -73,6 +73,7 @@ export class WorkerService implements CellService {
   /** Cells that are being restored on request, and what was installed once it was. */
   readonly #restoring = new Map<string, ManifestHead | undefined>()
   #stopped = false
+  #closing: Promise<void> | undefined
 
   /** @param core its cells are open in the workers, and nowhere else (invariant 2) */
   constructor(core: StoreCore, options: WorkerServiceOptions) {
@@ -205,9 +206,16 @@ export class WorkerService implements CellService {
   /**
    * Ends what is under way, has every cell closed, and ends the workers. The core can be closed afterwards.
    *
+   * A repeat is the same call.
+   *
    * @param deadlineMs workers that take longer are killed
    */
-  async close(deadlineMs: number): Promise<void> {
+  close(deadlineMs: number): Promise<void> {
+    this.#closing ??= this.#close(deadlineMs)
+    return this.#closing
+  }
+
+  async #close(deadlineMs: number): Promise<void> {
     await this.#upkeep.stop()
     this.#stopped = true
     await this.#workers.stop(deadlineMs)
