@@ -119,6 +119,6 @@ export function bufferBody(bytes: Buffer): ObjectBody {
 }
 
 /** What `put` throws for a key that already holds an object. */
-export function objectExists(): CellError {
-  return new CellError('object_exists', 'The key already holds an object.')
+export function objectExists(cause?: unknown): CellError {
+  return new CellError('object_exists', 'The key already holds an object.', { cause })
 }

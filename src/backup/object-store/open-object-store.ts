@@ -61,7 +61,7 @@ function refuseSharedFolder(root: string, dataDir: string): void {
   }
   if (isWithin(data, objects)) {
     throw invalid(
-      `The data directory ${dataDir} lies inside the object store ${root}. Choose a folder outside the data directory that does not contain it.`,
+      `The data directory ${dataDir} lies inside the object store ${root}. Choose folders that do not contain each other.`,
     )
   }
 }
