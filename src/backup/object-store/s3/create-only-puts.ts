@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { KeyedQueue } from '../../../base/keyed-queue.ts'
 import { CellError, isCellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { RESERVED_FOLDER } from '../object-key-rules.ts'
@@ -22,7 +23,7 @@ const REFUSED_HEADER = new Set([400, 501])
 export class CreateOnlyPuts {
   readonly #requests: S3Requests
   readonly #newDeadline: NewDeadline
-  readonly #turns = new Map<string, Promise<void>>()
+  readonly #turns = new KeyedQueue()
   #probing: Promise<boolean> | undefined
   #honoured: boolean | undefined
 
@@ -38,17 +39,18 @@ export class CreateOnlyPuts {
 
   /** Resolves when the puts that are under way have succeeded or failed. */
   async idle(): Promise<void> {
-    await Promise.allSettled(this.#turns.values())
+    await this.#turns.idle()
   }
 
   async put(key: string, body: ObjectBody, options: TransferOptions, call: CallDeadline): Promise<void> {
-    const before = this.#turns.get(key)
-    const mine = call.race(Promise.resolve(before)).then(() => this.#put(key, body, options, call))
-    // If a put gives up while it waits for its turn, the next put must still wait for the one before.
-    const ended: Promise<void> = Promise.allSettled([before, mine]).then(() => {
-      if (this.#turns.get(key) === ended) this.#turns.delete(key)
+    const turn = Promise.withResolvers<void>()
+    const mine = this.#turns.run(key, () => {
+      turn.resolve()
+      return this.#put(key, body, options, call)
     })
-    this.#turns.set(key, ended)
+    mine.catch(() => {})
+    // A put may give up while it waits for its turn. Once it runs, it rejects only after it has cleaned up.
+    await call.race(turn.promise)
     return mine
   }
 

@@ -27,7 +27,7 @@ export interface StoredObject {
 }
 
 /** Options of AWS's client for one request. */
-export interface RequestOptions {
+interface RequestOptions {
   abortSignal: AbortSignal
   /** Milliseconds. */
   requestTimeout: number

@@ -5,7 +5,7 @@ import type { CallDeadline } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
 import { readBody, readPieces } from '../read-body.ts'
 import { s3Failure } from './s3-failure.ts'
-import type { RequestOptions, S3Requests } from './s3-requests.ts'
+import type { S3Requests } from './s3-requests.ts'
 
 /** Bytes that lib-storage gets at a time. It copies what it holds to cut a part; with small pieces it copies little twice. */
 const PIECE_BYTES = 1024 * 1024
@@ -72,11 +72,7 @@ class MultipartUpload {
     pieces.on('error', () => {})
     const upload = new Upload({
       client,
-      params: {
-        ...this.#requests.putInput(this.#key, this.#attempt),
-        Body: pieces,
-        ContentLength: size,
-      },
+      params: { ...this.#requests.putInput(this.#key, this.#attempt), Body: pieces, ContentLength: size },
       partSize: Math.max(partSizeBytes, Math.ceil(size / PARTS_MAX)),
       queueSize: concurrency,
       // `Upload` would end an upload only once and hide the reason of the failure. `#end` does it thoroughly.
@@ -104,7 +100,7 @@ class MultipartUpload {
     const client = await this.#requests.client(this.#call)
     const send = async (command: S3Command) => {
       const ask = (call: CallDeadline, bytes = 0) =>
-        this.#requests.ask(call, (s3, options: RequestOptions) => s3.send(command, options), bytes)
+        this.#requests.ask(call, (s3, options) => s3.send(command, options), bytes)
       if (command instanceof sdk.UploadPartCommand) return ask(this.#call, bytesOf(command.input.Body))
       if (command instanceof sdk.CompleteMultipartUploadCommand) {
         if ((await this.#requests.find(this.#key, this.#call)) !== undefined) throw objectExists()
