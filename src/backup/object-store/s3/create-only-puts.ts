@@ -63,28 +63,22 @@ export class CreateOnlyPuts {
     call.signal.throwIfAborted()
     const conditional = await call.race(this.#probe())
     if ((await this.#requests.find(key, call)) !== undefined) throw objectExists()
-    const attempt = {
-      id: randomUUID(),
-      conditional,
-      onProgress,
-      newDeadline: this.#newDeadline,
-      begun: false,
-    }
+    const attempt = { ...this.#newAttempt(key, body, conditional), onProgress }
     try {
-      await sendObject(this.#requests, key, body, attempt, call)
-      await this.#prove(key, body.size, attempt, call)
+      await sendObject(this.#requests, attempt, call)
+      await this.#prove(attempt, call)
     } catch (error) {
       if (!attempt.begun) throw error
-      await this.#settle(key, body.size, attempt, error, signal)
+      await this.#settle(attempt, error, signal)
     }
   }
 
   /** Looks at the stored object: endpoints exist that confirm a put of which they have stored only a part. */
-  async #prove(key: string, size: number, attempt: PutAttempt, call: CallDeadline): Promise<void> {
+  async #prove({ key, body: { size }, id }: PutAttempt, call: CallDeadline): Promise<void> {
     let found: StoredObject | undefined
     for (let tries = 0; tries < PROOF_TRIES; tries++) {
       found = await this.#requests.find(key, call)
-      if (found?.putId !== undefined && found.putId !== attempt.id) throw objectExists()
+      if (found?.putId !== undefined && found.putId !== id) throw objectExists()
       if (found?.size === size) return
     }
     throw wrongAnswer(
@@ -99,9 +93,7 @@ export class CreateOnlyPuts {
    * the object is complete and the caller still wants it. If it is damaged, or the caller has given up, this removes it.
    */
   async #settle(
-    key: string,
-    size: number,
-    attempt: PutAttempt,
+    { key, body, id }: PutAttempt,
     error: unknown,
     signal: AbortSignal | undefined,
   ): Promise<void> {
@@ -116,8 +108,8 @@ export class CreateOnlyPuts {
         'Another writer held the key and its object is gone again. Try again.',
       )
     }
-    if (found.putId !== attempt.id) throw objectExists()
-    if (found.size === size && signal?.aborted !== true) return
+    if (found.putId !== id) throw objectExists()
+    if (found.size === body.size && signal?.aborted !== true) return
     await this.#requests.remove(key, call).catch(() => {})
     throw error
   }
@@ -138,13 +130,12 @@ export class CreateOnlyPuts {
   }
 
   async #testConditionalWrites(): Promise<boolean> {
-    const id = randomUUID()
-    const key = `${PROBE_FOLDER}${id}`
-    const attempt = { id, conditional: true, newDeadline: this.#newDeadline, begun: false }
+    const key = `${PROBE_FOLDER}${randomUUID()}`
+    const attempt = this.#newAttempt(key, bufferBody(Buffer.from('probe')), true)
     using call = this.#newDeadline('call')
     try {
       for (let twice = 0; twice < 2; twice++) {
-        await sendObject(this.#requests, key, bufferBody(Buffer.from('probe')), attempt, call)
+        await sendObject(this.#requests, attempt, call)
       }
       return false
     } catch (error) {
@@ -156,5 +147,9 @@ export class CreateOnlyPuts {
       using cleanUp = this.#newDeadline('clean-up')
       await this.#requests.remove(key, cleanUp).catch(() => {})
     }
+  }
+
+  #newAttempt(key: string, body: ObjectBody, conditional: boolean): PutAttempt {
+    return { key, body, id: randomUUID(), conditional, newDeadline: this.#newDeadline, begun: false }
   }
 }

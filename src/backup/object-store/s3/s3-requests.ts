@@ -130,7 +130,7 @@ export class S3Requests {
   }
 
   /** The common input of the requests that store an object. */
-  putInput(key: string, { id, conditional }: { id: string; conditional: boolean }) {
+  putInput({ key, id, conditional }: { key: string; id: string; conditional: boolean }) {
     const condition = conditional ? { IfNoneMatch: '*' } : {}
     return { ...this.#at(key), Metadata: { [PUT_ID]: id }, ...condition }
   }

@@ -13,6 +13,8 @@ const PARTS_MAX = 10_000
 
 /** One attempt to store an object. */
 export interface PutAttempt {
+  readonly key: string
+  readonly body: ObjectBody
   /** Stored with the object. It tells this attempt's object from another writer's object of the same size. */
   readonly id: string
   /** Whether the endpoint is asked to refuse a key that is taken. */
@@ -29,17 +31,14 @@ export type NewDeadline = (purpose: 'call' | 'clean-up') => CallDeadline
 /** Sends an object's bytes, in parts if it is large. After a failure no part of it stays behind. */
 export async function sendObject(
   requests: S3Requests,
-  key: string,
-  body: ObjectBody,
   attempt: PutAttempt,
   call: CallDeadline,
 ): Promise<void> {
-  if (body.size > requests.settings.partSizeBytes) {
-    return new MultipartUpload(requests, key, body, attempt, call).send()
-  }
+  const { body } = attempt
+  if (body.size > requests.settings.partSizeBytes) return new MultipartUpload(requests, attempt, call).send()
   // A buffer and not a stream: it can be sent again, and its length is known.
   const Body = await readBody(body, 0, body.size, call)
-  const input = { ...requests.putInput(key, attempt), Body, ContentLength: Body.length }
+  const input = { ...requests.putInput(attempt), Body, ContentLength: Body.length }
   attempt.begun = true
   await requests.ask(call, (s3, options) => s3.putObject(input, options), body.size)
   attempt.onProgress?.(body.size)
@@ -48,17 +47,13 @@ export async function sendObject(
 /** Sends an object in parts with lib-storage's `Upload`, which cuts and counts the parts. */
 class MultipartUpload {
   readonly #requests: S3Requests
-  readonly #key: string
-  readonly #body: ObjectBody
   readonly #attempt: PutAttempt
   readonly #call: CallDeadline
   /** True if a request to begin was repeated, or its answer was lost: there may be uploads whose ids nobody knows. */
   #mayHaveMore = false
 
-  constructor(requests: S3Requests, key: string, body: ObjectBody, attempt: PutAttempt, call: CallDeadline) {
+  constructor(requests: S3Requests, attempt: PutAttempt, call: CallDeadline) {
     this.#requests = requests
-    this.#key = key
-    this.#body = body
     this.#attempt = attempt
     this.#call = call
   }
@@ -67,13 +62,13 @@ class MultipartUpload {
     const { Upload } = await this.#call.race(import('@aws-sdk/lib-storage'))
     const client = await this.#client()
     const { partSizeBytes, concurrency } = this.#requests.settings
-    const { size } = this.#body
-    const pieces = Readable.from(readPieces(this.#body, PIECE_BYTES, this.#call), { highWaterMark: 1 })
+    const { body } = this.#attempt
+    const pieces = Readable.from(readPieces(body, PIECE_BYTES, this.#call), { highWaterMark: 1 })
     pieces.on('error', () => {})
     const upload = new Upload({
       client,
-      params: { ...this.#requests.putInput(this.#key, this.#attempt), Body: pieces, ContentLength: size },
-      partSize: Math.max(partSizeBytes, Math.ceil(size / PARTS_MAX)),
+      params: { ...this.#requests.putInput(this.#attempt), Body: pieces, ContentLength: body.size },
+      partSize: Math.max(partSizeBytes, Math.ceil(body.size / PARTS_MAX)),
       queueSize: concurrency,
       // `Upload` would end an upload only once and hide the reason of the failure. `#end` does it thoroughly.
       leavePartsOnError: true,
@@ -103,7 +98,7 @@ class MultipartUpload {
         this.#requests.ask(call, (s3, options) => s3.send(command, options), bytes)
       if (command instanceof sdk.UploadPartCommand) return ask(this.#call, bytesOf(command.input.Body))
       if (command instanceof sdk.CompleteMultipartUploadCommand) {
-        if ((await this.#requests.find(this.#key, this.#call)) !== undefined) throw objectExists()
+        if ((await this.#requests.find(this.#attempt.key, this.#call)) !== undefined) throw objectExists()
         this.#attempt.begun = true
       }
       const begins = command instanceof sdk.CreateMultipartUploadCommand
@@ -121,15 +116,16 @@ class MultipartUpload {
   /** Ends the upload with this id, and uploads with unknown ids. `sweepUploads` ends the uploads that this cannot end. */
   async #end(id: string | undefined): Promise<void> {
     if (id === undefined && !this.#mayHaveMore) return
+    const { key } = this.#attempt
     using call = this.#attempt.newDeadline('clean-up')
     try {
-      if (id !== undefined) await this.#requests.endUpload(this.#key, id, call)
+      if (id !== undefined) await this.#requests.endUpload(key, id, call)
       let next: string | undefined
       for (let more = this.#mayHaveMore; more; more = next !== undefined) {
-        const page = await this.#requests.uploads(this.#key, next, call)
+        const page = await this.#requests.uploads(key, next, call)
         // Puts of one key take turns. So each upload of exactly this key comes from a request to begin of this put.
         for (const upload of page.items) {
-          if (upload.key === this.#key) await this.#requests.endUpload(this.#key, upload.id, call)
+          if (upload.key === key) await this.#requests.endUpload(key, upload.id, call)
         }
         next = page.next
       }
