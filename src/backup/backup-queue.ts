@@ -1,4 +1,4 @@
-import { CellQueues } from '../base/keyed-queue.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import type { ChangeTrackers } from './changes/change-trackers.ts'
@@ -6,7 +6,7 @@ import type { ChangeTrackers } from './changes/change-trackers.ts'
 /** Runs one backup or restore of a cell at a time, and ends them all when the store closes. */
 export class BackupQueue {
   readonly #trackers: ChangeTrackers
-  readonly #queues = new CellQueues(() => {})
+  readonly #queues = new KeyedQueue()
   readonly #abort = new AbortController()
   #stopping = false
 
