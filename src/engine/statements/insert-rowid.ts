@@ -1,5 +1,5 @@
 import type { SqlTokens } from '../sql-policy/sql-lexer.ts'
-import type { StatementHead } from '../sql-policy/sql-shape.ts'
+import type { StatementHead } from '../sql-policy/sql-statement.ts'
 import type { SqlToken } from '../sql-policy/sql-token.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import { decodeInteger } from './rows.ts'
@@ -33,7 +33,7 @@ export class InsertRowids {
   }
 
   of(tokens: SqlTokens, head: StatementHead): InsertRowid {
-    if (head.shape.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
+    if (head.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
     const target = insertTarget(tokens, head.verbIndex)
     const table = target && this.#find(target)
     if (table === undefined) return PLAIN
