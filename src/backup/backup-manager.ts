@@ -1,4 +1,4 @@
-import { CellQueues } from '../base/keyed-queue.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -32,7 +32,7 @@ export class BackupManager {
   readonly #c: BackupComponents
   readonly #index: VersionIndex
   readonly #trackers: ChangeTrackers
-  readonly #queues: CellQueues
+  readonly #queues: KeyedQueue
   readonly #runner: BackupRunner
   readonly #restorer: CellRestorer
   readonly #restoring = new Set<string>()
@@ -46,7 +46,7 @@ export class BackupManager {
     this.#c = components
     this.#index = new VersionIndex(objectStore, storeId)
     this.#trackers = new ChangeTrackers(cells, progress, clock, onChange)
-    this.#queues = new CellQueues((cellId) => this.#releaseUnlessUsed(cellId))
+    this.#queues = new KeyedQueue((cellId) => this.#releaseUnlessUsed(cellId))
     this.#runner = new BackupRunner(components, this.#index, this.#trackers, this.#abort.signal)
     this.#restorer = new CellRestorer(components, this.#index, this.#trackers)
   }
