@@ -1,17 +1,7 @@
 /** Runs one piece of work per key at a time, in the order of the calls. */
 export class KeyedQueue {
-  /** Per key, the last piece of work that runs or waits. */
+  /** Per key, the end of the last piece of work that runs or waits. */
   readonly #last = new Map<string, Promise<void>>()
-  readonly #onIdle: (key: string) => void
-
-  /** @param onIdle called when no more work waits for a key */
-  constructor(onIdle: (key: string) => void = () => {}) {
-    this.#onIdle = onIdle
-  }
-
-  has(key: string): boolean {
-    return this.#last.has(key)
-  }
 
   async run<T>(key: string, work: () => Promise<T>): Promise<T> {
     const mine = (this.#last.get(key) ?? Promise.resolve()).then(work)
@@ -23,10 +13,7 @@ export class KeyedQueue {
     try {
       return await mine
     } finally {
-      if (this.#last.get(key) === settled) {
-        this.#last.delete(key)
-        this.#onIdle(key)
-      }
+      if (this.#last.get(key) === settled) this.#last.delete(key)
     }
   }
 

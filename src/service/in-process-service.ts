@@ -11,7 +11,7 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import type { CellStore } from '../store/cell-store.ts'
-import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
+import { type ApplyContext, applyOperation, mayChange, parseOperation } from './apply-operation.ts'
 import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
@@ -95,8 +95,9 @@ export class InProcessService implements CellService {
     operation: O,
   ): OperationResults[O['op']] | Promise<OperationResults[O['op']]> {
     const cell = this.#cell(cellId)
-    if (mayChange(operation)) return cell.commit(() => applyOperation(cell, operation, this.#context))
-    return applyOperation(cell, operation, this.#context)
+    const parsed = parseOperation(operation)
+    if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, this.#context))
+    return applyOperation(cell, parsed, this.#context)
   }
 
   #cell(cellId: string): Cell {

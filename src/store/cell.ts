@@ -1,6 +1,7 @@
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
 import type { SqlParams, SqlResult, SqlRow } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { Kv } from '../kv/kv.ts'
@@ -87,6 +88,11 @@ export class Cell {
    */
   sql<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
     return this.#use().sql<Row>(sql, params, options)
+  }
+
+  /** {@link sql} for a statement that has been parsed. @internal */
+  run<Row>(statement: SqlStatement, params: SqlParams | undefined, options: SqlOptions): SqlResult<Row> {
+    return this.#use().sql<Row>(statement, params, options)
   }
 
   /**
