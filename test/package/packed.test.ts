@@ -30,7 +30,7 @@ describe('the package', () => {
         'dist/index.js',
         'dist/index.d.ts',
         'dist/cellstore.js',
-        'dist/incoming-worker.js',
+        'dist/restore-thread.js',
         'docs/errors.md',
         'README.md',
         'CHANGELOG.md',

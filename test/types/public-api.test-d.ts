@@ -27,6 +27,22 @@ interface User {
   age: number | null
 }
 
+describe('the package', () => {
+  test('has as values what a program constructs or calls, and nothing else', () => {
+    expectTypeOf<keyof typeof import('../../src/index.ts')>().toEqualTypeOf<
+      | 'CellStore'
+      | 'FileObjectStore'
+      | 'S3ObjectStore'
+      | 'createHandler'
+      | 'createListener'
+      | 'CellError'
+      | 'isCellError'
+      | 'ERROR_KINDS'
+      | 'DEFAULT_LIMITS'
+    >()
+  })
+})
+
 describe('a store', () => {
   test('is made, opened or either, and is a disposable resource', () => {
     expectTypeOf(CellStore.create).returns.resolves.toEqualTypeOf<CellStore>()
