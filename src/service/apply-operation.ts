@@ -116,11 +116,7 @@ function runSql(
 ): OperationResults['sql'] {
   const { sql, params, rowMode, limits } = operation
   const started = clock.monotonic()
-  const result = cell.sql<OperationResults['sql']['rows'][number]>(sql, params, {
-    policy: sqlPolicy,
-    rowMode,
-    limits,
-  })
+  const result = cell.sql(sql, params, { policy: sqlPolicy, rowMode, limits })
   if (limits !== undefined) checkNamesFit(result, limits)
   return { ...result, durationMs: clock.monotonic() - started }
 }
