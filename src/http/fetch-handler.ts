@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { Application } from './application.ts'
+import type { Application } from './application.ts'
+import { applicationLoader } from './application-loader.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
@@ -17,10 +18,12 @@ export function createHandler(
   store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
-  const application = new Application(store, options)
+  const load = applicationLoader(store, options)
   const basePath = checkBasePath(options.basePath ?? '')
+  let application: Application | undefined
   return async (request) => {
     const incoming = new FetchRequest(request, basePath)
+    application ??= await load()
     const { status, headers, body } = await application.handle(incoming)
     await incoming.drainBody(store.clock)
     return new Response(body, { status, headers })

@@ -1,9 +1,10 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import { Application } from './application.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { answer, createListener } from './node-listener.ts'
+import { answer, listenerOf } from './node-listener.ts'
 import { missingHost, Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
@@ -28,7 +29,8 @@ export class NodeServer {
   constructor(store: CellDirectory, { connections, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
-    const listener = createListener(store, { ...options, shutdown: this.#shutdown.signal })
+    const application = new Application(store, { ...options, shutdown: this.#shutdown.signal })
+    const listener = listenerOf(application, store.clock, options.basePath)
     const refusals = new Refusals(store.clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {
       refusals.expect(response)

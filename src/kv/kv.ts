@@ -250,7 +250,9 @@ export class Kv {
 
   #putKeepingTtl(key: string, value: string, options: KvPutOptions, now: number): KvPutResult {
     if (options.ttlSeconds !== undefined || options.ttlMs !== undefined) {
-      throw new CellError('invalid_ttl', 'Keep the TTL or give a new one, not both.', { field: 'keep_ttl' })
+      throw new CellError('invalid_ttl', 'Keep the time to live or give a new one, not both.', {
+        field: 'keepTtl',
+      })
     }
     const statements = this.#statements()
     return statements.database.transaction(() => {

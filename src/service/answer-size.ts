@@ -81,7 +81,7 @@ export function checkNamesFit(
 ): void {
   if (namesSize(result) <= bytesMax) return
   throw tooLarge(
-    `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for "row_mode": "array", or for less.`,
+    `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for rows as arrays, or for less.`,
     bytesMax,
   )
 }

@@ -2,7 +2,7 @@ import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
-import type { SqlParams, SqlResult, SqlRow } from '../engine/statements/sql-values.ts'
+import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { Kv } from '../kv/kv.ts'
 import type { StoreSettings } from './settings.ts'
@@ -83,11 +83,26 @@ export class Cell {
    * Runs one statement. Integers come back as numbers while safe and as bigints beyond, blobs as `Uint8Array`; a second
    * column called `name` comes back as `name_2`. Outside {@link transaction} a change is committed when this returns.
    *
+   * @param params values for `?` in order, or an object for named placeholders
+   * @returns rows of the type that the caller names; SQLite does not check it
    * @throws `sql_error`, `constraint_violation`, `statement_not_allowed`, `multiple_statements`, `param_count_mismatch`,
    * `invalid_parameter`, `sql_too_long`, `result_too_large`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`
    */
-  sql<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
-    return this.#use().sql<Row>(sql, params, options)
+  sql<Row = SqlRow>(
+    sql: string,
+    params?: SqlParams,
+    options?: SqlOptions & { rowMode?: 'object' | undefined },
+  ): SqlResult<Row>
+  /** With rows as arrays: values in the order of `columns`. */
+  sql<Row extends unknown[] = SqlValue[]>(
+    sql: string,
+    params: SqlParams | undefined,
+    options: SqlOptions & { rowMode: 'array' },
+  ): SqlResult<Row>
+  /** With a row mode that is known only when the program runs. */
+  sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
+  sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
+    return this.#use().sql(sql, params, options)
   }
 
   /** {@link sql} for a statement that has been parsed. @internal */
