@@ -5,6 +5,7 @@ import { Application } from './application.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
+import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
@@ -25,15 +26,23 @@ export function createListener(
   store: CellStore,
   options: HandlerOptions = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const application = new Application(store, options)
-  const basePath = checkBasePath(options.basePath ?? '')
+  return listenerOf(new Application(store, options), store.clock, options.basePath)
+}
+
+export function listenerOf(
+  application: Application,
+  clock: Clock,
+  basePath?: string,
+): (request: IncomingMessage, response: ServerResponse) => void {
+  const mount = checkBasePath(basePath ?? '')
   return (incoming, outgoing) => {
-    const request = new NodeRequest(incoming, outgoing, basePath)
+    const processing = application.audience.sendsProgress ? new Processing(outgoing, clock) : undefined
+    const request = new NodeRequest(incoming, outgoing, mount, processing?.tell)
     application
       .handle(request)
       .then((response) => {
         if (application.shuttingDown) response.headers['Connection'] = 'close'
-        return answer(incoming, outgoing, response, store.clock)
+        return answer(incoming, outgoing, response, clock)
       })
       .catch((error) => {
         application.reportBug(error, { method: request.method })
@@ -48,11 +57,17 @@ class NodeRequest implements HttpRequest {
   readonly query: string
   readonly mount: string
   readonly contentLength: number | undefined
+  readonly onProgress: HttpRequest['onProgress']
   readonly #request: FrameworkRequest
   readonly #response: ServerResponse
   #signal: AbortSignal | undefined
 
-  constructor(request: FrameworkRequest, response: ServerResponse, basePath: string) {
+  constructor(
+    request: FrameworkRequest,
+    response: ServerResponse,
+    basePath: string,
+    onProgress: HttpRequest['onProgress'],
+  ) {
     const { path, query } = splitTarget(request.url ?? '', basePath)
     this.#request = request
     this.#response = response
@@ -61,6 +76,7 @@ class NodeRequest implements HttpRequest {
     this.query = query
     this.mount = (request.baseUrl ?? '') + basePath
     this.contentLength = lengthOf(request)
+    this.onProgress = onProgress
   }
 
   get signal(): AbortSignal {

@@ -1,9 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellStore } from '../store/cell-store.ts'
+import { Application } from './application.ts'
+import type { Audience } from './audience.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { answer, createListener } from './node-listener.ts'
+import { answer, listenerOf } from './node-listener.ts'
 import { noWorker, Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
@@ -14,6 +16,8 @@ const TOLD_MIN = 8
 
 export interface NodeServerOptions extends Omit<HandlerOptions, 'shutdown'> {
   connections?: Partial<ConnectionLimits> | undefined
+  /** Whom it serves; the holders of API keys by default. */
+  audience?: Audience | undefined
 }
 
 /** A `node:http` server over a store, with bounds on every connection and a graceful end. */
@@ -25,10 +29,11 @@ export class NodeServer {
   #connections = 0
   #stopped: Promise<void> | undefined
 
-  constructor(store: CellStore, { connections, ...options }: NodeServerOptions = {}) {
+  constructor(store: CellStore, { connections, audience, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
-    const listener = createListener(store, { ...options, shutdown: this.#shutdown.signal })
+    const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
+    const listener = listenerOf(application, store.clock, options.basePath)
     const refusals = new Refusals(store.clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {
       refusals.expect(response)
