@@ -1,5 +1,4 @@
 import { z } from 'zod'
-import packageJson from '../../package.json' with { type: 'json' }
 import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
 import type { CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -9,25 +8,17 @@ import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions
 import type { Audience } from './audience.ts'
 import { encodeCell } from './cell-actions.ts'
 import { flag, name, text } from './fields.ts'
+import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { Query } from './query.ts'
 import { ROUTES, type Route } from './routes.ts'
-
-/** Raise it with every change that a command of another version would not understand. */
-export const OWNER_PROTOCOL = 1
 
 /** A statement and its parameters at their limits, with room to spare. */
 const BODY_BYTES_MAX = 64 * 1_048_576
 /** Accounts that an error names; there may be thousands. */
 const ACCOUNTS_NAMED_MAX = 20
 
-export type Greeting = ReturnType<typeof greeting>
-
 const greet = openAction(() => ok(greeting()))
-
-function greeting() {
-  return { protocol: OWNER_PROTOCOL, version: packageJson.version, pid: process.pid }
-}
 
 const createKeySchema = z.object({
   account: text.optional(),
@@ -93,7 +84,7 @@ const CELL_PATH = '/databases/{id}'
 
 /** The routes of the store's owner: keys and cells of all accounts, and what an account may do to a cell of its own. */
 const OWNER_ROUTES: readonly Route[] = [
-  ['GET', '/owner', greet],
+  ['GET', GREETING_PATH, greet],
 
   ['POST', '/owner/api-keys', createKey],
   ['GET', '/owner/api-keys', listKeys],

@@ -8,10 +8,9 @@ import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { StoreOptions } from '../../store/settings.ts'
 import { WorkerService } from '../../workers/node/worker-service.ts'
-import { AdminServer, type AdminServerComponents } from '../admin/admin-server.ts'
-import { publishedSocket, SocketPlace } from '../admin/socket-place.ts'
-import { StoreAdmin } from '../admin/store-admin.ts'
 import { objectStoreOf } from '../flags.ts'
+import { OwnerServer, type OwnerServerOptions } from '../owner/owner-server.ts'
+import { publishedSocket, SocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { isLoopback, listen } from './listen.ts'
@@ -36,7 +35,7 @@ export interface NodeComponents {
 export class RunningNode {
   readonly #store: CellStore
   readonly #server: NodeServer
-  #admin: AdminServer | undefined
+  #owner: OwnerServer | undefined
 
   private constructor(store: CellStore, server: NodeServer) {
     this.#store = store
@@ -63,12 +62,12 @@ export class RunningNode {
     try {
       await workerService?.start(store)
       const firstKey = await issueFirstKey(store, rootKey, flags.objectStoreWait, log)
-      node.#admin = await startAdmin({ service: new StoreAdmin(store, service), clock, log }, paths, left)
+      node.#owner = await startOwnerServer(store, paths, left, { service, logger: log })
       const address = await listen(node.#server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(announce({ address, store, dataDir: paths.root, objectStore, firstKey }, flags.json === true))
       if (firstKey !== undefined) store.firstKey.shown()
-      if (node.#admin !== undefined) store.publishSocket(node.#admin.path)
+      if (node.#owner !== undefined) store.publishSocket(node.#owner.path)
       logServing(log, address, flags.host)
       return node
     } catch (error) {
@@ -80,7 +79,7 @@ export class RunningNode {
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.publishSocket(null)
-    await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
+    await Promise.all([this.#server.stop({ drainMs }), this.#owner?.stop({ drainMs })])
     await this.#store.close({ deadlineMs: drainMs })
   }
 }
@@ -114,7 +113,7 @@ function newWorkerService(flags: ServeFlags, objectStore: string): WorkerService
 function nobodyKnows({ message, cause }: CellError, dataDir: string): CellError {
   return new CellError(
     'object_store_unavailable',
-    `There is no store in ${dataDir}, and without the object store nobody knows whether it has accounts and keys already, so that nothing was made. ${message}`,
+    `There is no store in ${dataDir}, and the object store, which may have one, does not answer. Nothing was made. ${message}`,
     { cause },
   )
 }
@@ -139,19 +138,17 @@ function storeOptions(flags: ServeFlags): StoreOptions {
   }
 }
 
-/** A node without its socket still serves; what is lost are commands while it runs. */
-async function startAdmin(
-  components: Omit<AdminServerComponents, 'place'>,
+/** A node without its socket still serves, but takes no commands while it runs. */
+async function startOwnerServer(
+  store: CellStore,
   paths: StorePaths,
   left: string | undefined,
-): Promise<AdminServer | undefined> {
+  options: OwnerServerOptions,
+): Promise<OwnerServer | undefined> {
   try {
-    return await AdminServer.start({ ...components, place: SocketPlace.take(paths, left) })
+    return await OwnerServer.start(store, SocketPlace.take(paths, left), options)
   } catch (err) {
-    components.log.warn(
-      { err },
-      'no socket for commands could be made: they work only while the node is stopped',
-    )
+    options.logger.warn({ err }, 'no socket for commands: they work only while the node is stopped')
     return undefined
   }
 }
