@@ -6,7 +6,7 @@ import type { Audience } from './audience.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { answer, listenerOf } from './node-listener.ts'
-import { noWorker, Refusals, tooManyConnections } from './refusals.ts'
+import { noHost, Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -38,7 +38,7 @@ export class NodeServer {
     const take = (request: IncomingMessage, response: ServerResponse) => {
       refusals.expect(response)
       if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
-      else if (isWorkerless(request)) answer(request, response, noWorker(), store.clock)
+      else if (isHostless(request)) answer(request, response, noHost(), store.clock)
       else listener(request, response)
     }
     this.#server = createServer(
@@ -115,6 +115,6 @@ export class NodeServer {
 }
 
 /** HTTP/1.0 knows no hosts. */
-function isWorkerless({ headers, httpVersion }: IncomingMessage): boolean {
+function isHostless({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.host === undefined && httpVersion === '1.1'
 }

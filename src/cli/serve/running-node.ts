@@ -113,7 +113,7 @@ function newWorkerService(flags: ServeFlags, objectStore: string): WorkerService
 function nobodyKnows({ message, cause }: CellError, dataDir: string): CellError {
   return new CellError(
     'object_store_unavailable',
-    `There is no store in ${dataDir}, and the object store, which may have one, does not answer. Nothing was made. ${message}`,
+    `There is no store in ${dataDir}, and the object store does not answer. It may hold the store, so nothing was made. ${message}`,
     { cause },
   )
 }
