@@ -103,7 +103,7 @@ export function archiveActionWith<B>(schema: z.ZodType<B>, run: Run<ArchiveCall,
   return actionWith(ownArchive, schema, run)
 }
 
-/** @param admit refuses a call, or adds what it is about */
+/** @param admit refuses the call, or returns it with its cell */
 function action<C extends Call>(admit: (call: Call) => C, run: Run<C, undefined>): Action {
   return { needsKey: true, takesBody: false, perform: (call) => run(admit(call), undefined, true) }
 }
@@ -138,7 +138,7 @@ function ofOwner(call: Call): Call {
   return call
 }
 
-/** Absent, deleted, another account's, or no id at all: one answer for all, so that nobody can tell them apart. */
+/** Absent, deleted, another account's, or not an id: the answer is the same, so that nobody can tell them apart. */
 function ownCell(call: Call): CellCall {
   const cellId = call.segments[0] ?? ''
   const cell = call.context.store.findCell(cellId)

@@ -28,7 +28,7 @@ export const TENANTS: Audience = {
 
 const BEARER = /^Bearer +([^ ]+) *$/i
 
-/** One answer to every key that is none: which part of it was wrong is nobody's business. */
+/** Every bad key gets the same answer, which does not say what was wrong with it. */
 function accountOfKey(request: HttpRequest, store: CellStore): string {
   try {
     return store.apiKeys.verify(keyOf(request) ?? '').accountId

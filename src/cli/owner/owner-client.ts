@@ -168,7 +168,7 @@ function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
   return pairs.length === 0 ? '' : `?${pairs.join('&')}`
 }
 
-/** What is no Unicode names nothing; it must not end in an error of the encoder. */
+/** Text with lone surrogates is no id, and the encoder would throw for it. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed())
 }

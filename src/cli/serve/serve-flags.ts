@@ -40,7 +40,7 @@ export function addServeFlags(command: Command): Command {
       new Option('--host <address>', 'the address to listen on').env('CELLSTORE_HOST').default('127.0.0.1'),
     )
     .addOption(
-      numberOption('--port <number>', 'the port to listen on; 0 takes any that is free', 0, PORT_MAX)
+      numberOption('--port <number>', 'the port to listen on; 0 takes any free port', 0, PORT_MAX)
         .env('CELLSTORE_PORT')
         .default(8_787),
     )
@@ -58,7 +58,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       numberOption(
         '--workers <count>',
-        'processes that run the cells, so that no statement can block or crash the node; 0 runs all in one process (default: one per core)',
+        'processes that run the cells, so that no statement can block or crash the node; 0 runs all in one process',
         0,
         WORKERS_MAX,
       )
@@ -83,7 +83,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       numberOption(
         '--rate <requests>',
-        'requests per second that each account may make, and may make at once after a pause (default: no limit)',
+        'requests that each account may make per second, or at once after a pause (default: no limit)',
         1,
         RATE_MAX,
       ).env('CELLSTORE_RATE'),
