@@ -69,10 +69,6 @@ export class InProcessService implements CellService {
     return { sizeBytes: this.#store.cellSizeBytes(cellId), quarantine: this.#store.quarantineOf(cellId) }
   }
 
-  async ensureLocal(cellId: string): Promise<void> {
-    await this.#store.ensureLocal(cellId)
-  }
-
   async deleteCell(cellId: string): Promise<void> {
     this.#store.deleteCell(cellId)
   }

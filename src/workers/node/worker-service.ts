@@ -120,22 +120,17 @@ export class WorkerService implements CellService, RemoteCells {
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
-    await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
+    await waitForRestore(this.#ensureLocal(cellId), store.clock, this.#options.waitMs)
     return await this.#run(cellId, operation, options)
   }
 
   async describe(cellId: string): Promise<CellDescription> {
     const { store, workers } = this.#running
     if (store.cellSizeBytes(cellId) === 0) {
-      await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
+      await waitForRestore(this.#ensureLocal(cellId), store.clock, this.#options.waitMs)
     }
     const quarantine = await workers.runTask({ task: 'quarantine', cellId })
     return { sizeBytes: store.cellSizeBytes(cellId), quarantine }
-  }
-
-  async ensureLocal(cellId: string): Promise<void> {
-    const { workers } = this.#running
-    await workers.runTask({ task: 'ensure-local', cellId })
   }
 
   async deleteCell(cellId: string): Promise<void> {
@@ -199,6 +194,10 @@ export class WorkerService implements CellService, RemoteCells {
     if (this.#parts === undefined) throw new CellError('shutting_down', 'The node is starting. Try again.')
     if (this.#stopped) throw new CellError('store_closed', 'The store was closed.')
     return this.#parts
+  }
+
+  async #ensureLocal(cellId: string): Promise<void> {
+    await this.#running.workers.runTask({ task: 'ensure-local', cellId })
   }
 
   #run<O extends CellOperation>(
