@@ -68,58 +68,33 @@ export function openAction(run: (call: Call) => Answer): Action {
 }
 
 /** A route of the account that the key belongs to. */
-export function accountAction(run: Run<AccountCall, undefined>): Action {
-  return action(ofAccount, run)
-}
-
-export function accountActionWith<B>(schema: z.ZodType<B>, run: Run<AccountCall, B>): Action {
-  return actionWith(ofAccount, schema, run)
-}
+export const { action: accountAction, actionWith: accountActionWith } = actionsOf(ofAccount)
 
 /** A route of the store's owner. */
-export function ownerAction(run: Run<Call, undefined>): Action {
-  return action(ofOwner, run)
-}
+export const { action: ownerAction, actionWith: ownerActionWith } = actionsOf(ofOwner)
 
-export function ownerActionWith<B>(schema: z.ZodType<B>, run: Run<Call, B>): Action {
-  return actionWith(ofOwner, schema, run)
-}
-
-/** A route of a cell that exists and belongs to the account. */
-export function cellAction(run: Run<CellCall, undefined>): Action {
-  return action(ownCell, run)
-}
-
-export function cellActionWith<B>(schema: z.ZodType<B>, run: Run<CellCall, B>): Action {
-  return actionWith(ownCell, schema, run)
-}
+/** A route of a cell that exists and that the sender may use. */
+export const { action: cellAction, actionWith: cellActionWith } = actionsOf(ownCell)
 
 /** A route of a cell's backups, which outlive it. */
-export function archiveAction(run: Run<ArchiveCall, undefined>): Action {
-  return action(ownArchive, run)
-}
+export const { action: archiveAction, actionWith: archiveActionWith } = actionsOf(ownArchive)
 
-export function archiveActionWith<B>(schema: z.ZodType<B>, run: Run<ArchiveCall, B>): Action {
-  return actionWith(ownArchive, schema, run)
-}
-
-/** @param admit refuses the call, or returns it with its cell */
-function action<C extends Call>(admit: (call: Call) => C, run: Run<C, undefined>): Action {
-  return { needsKey: true, takesBody: false, perform: (call) => run(admit(call), undefined, true) }
-}
-
-function actionWith<C extends Call, B>(
-  admit: (call: Call) => C,
-  schema: z.ZodType<B>,
-  run: Run<C, B>,
-): Action {
+/** Makes routes without and with a body. @param admit refuses the call, or returns it with its cell */
+function actionsOf<C extends Call>(admit: (call: Call) => C) {
   return {
-    needsKey: true,
-    takesBody: true,
-    perform: (call, { value, exact }) => {
-      const admitted = admit(call)
-      return run(admitted, parseFields(schema, value), exact)
-    },
+    action: (run: (call: C) => Answer | Promise<Answer>): Action => ({
+      needsKey: true,
+      takesBody: false,
+      perform: (call) => run(admit(call)),
+    }),
+    actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
+      needsKey: true,
+      takesBody: true,
+      perform: (call, { value, exact }) => {
+        const admitted = admit(call)
+        return run(admitted, parseFields(schema, value), exact)
+      },
+    }),
   }
 }
 

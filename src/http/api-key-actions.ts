@@ -34,6 +34,8 @@ export function encodeKey({ id, name, hint, createdAt, lastUsedAt }: ApiKeyRecor
   return { id, name, hint, created_at: timeOf(createdAt), last_used_at: timeOf(lastUsedAt) }
 }
 
+export type RevokedKeyDocument = ReturnType<typeof encodeRevokedKey>
+
 export function encodeRevokedKey({ id, revokedAt }: { id: string; revokedAt: number }) {
   return { id, revoked: true, revoked_at: timeOf(revokedAt) }
 }

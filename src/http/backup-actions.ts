@@ -19,6 +19,7 @@ import {
   ok,
 } from './action.ts'
 import { text } from './fields.ts'
+import { RequestAborted } from './http-message.ts'
 import { Query } from './query.ts'
 import { timeOf } from './time.ts'
 
@@ -27,13 +28,10 @@ export const backUp = backUpAs('snapshot')
 export const backUpIncrement = backUpAs('incremental')
 
 function backUpAs(kind: BackupKind): Action {
-  return cellActionWith(anyBody, async (call) =>
-    ok(
-      encodeBackup(
-        await transfer(call, (options) => call.context.service.backup(call.cellId, kind, options)),
-      ),
-    ),
-  )
+  return cellActionWith(anyBody, async (call) => {
+    const { context, cellId } = call
+    return ok(encodeBackup(await transfer(call, (options) => context.service.backup(cellId, kind, options))))
+  })
 }
 
 export const restore = archiveActionWith(
@@ -77,7 +75,7 @@ async function transfer<T>(
   try {
     return await run({ signal, onProgress })
   } catch (error) {
-    throw signal.aborted ? signal.reason : error
+    throw signal.aborted ? new RequestAborted() : error
   }
 }
 

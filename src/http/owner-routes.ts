@@ -1,6 +1,5 @@
 import { z } from 'zod'
-import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
-import type { CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import { ok, openAction, ownerAction, ownerActionWith } from './action.ts'
@@ -35,20 +34,18 @@ const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body
       { field: 'account' },
     )
   }
-  const account = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
-  return {
-    ...ok(encodeOwnCreatedKey(store.apiKeys.create(account, { name: body.name }), account)),
-    status: 201,
-  }
+  const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
+  const created = store.apiKeys.create(accountId, { name: body.name })
+  return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
 })
 
 /** The active keys of every account, or of one; newest first. */
 const listKeys = ownerAction(({ context: { store }, request }) => {
   const named = new Query(request.query).text('account')
   const accounts = named === undefined ? accountIds(store) : [accountOf(store, named)]
-  const keys = accounts.flatMap((id) => store.apiKeys.list(id).map((key) => ({ id, key })))
-  keys.sort((a, b) => b.key.createdAt - a.key.createdAt)
-  return ok(keys.map(({ id, key }) => encodeOwnKey(key, id)))
+  const keys = accounts.flatMap((id) => store.apiKeys.list(id).map((key) => ({ ...key, account: id })))
+  keys.sort((a, b) => b.createdAt - a.createdAt)
+  return ok(keys.map((key) => ({ ...encodeKey(key), account_id: key.account })))
 })
 
 const revokeKey = ownerAction(({ context: { store }, segments }) => {
@@ -77,12 +74,11 @@ const listCells = ownerAction(({ context: { store, limits }, request }) => {
   const named = query.text('account')
   const accountId = named === undefined ? undefined : accountOf(store, named)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  return ok(encodeOwnCells(store.cells({ accountId, cursor: query.text('cursor'), limit })))
+  const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
+  return ok({ databases: cells.map(encodeOwnCell), next_cursor: nextCursor })
 })
 
-const CELL_PATH = '/databases/{id}'
-
-/** The routes of the store's owner: keys and cells of all accounts, and what an account may do to a cell of its own. */
+/** Keys and cells of all accounts, and for every cell what an account may do to its own. */
 const OWNER_ROUTES: readonly Route[] = [
   ['GET', GREETING_PATH, greet],
 
@@ -92,7 +88,7 @@ const OWNER_ROUTES: readonly Route[] = [
 
   ['POST', '/owner/databases', createCell],
   ['GET', '/owner/databases', listCells],
-  ...ROUTES.filter(([, path]) => path.startsWith(`/v1${CELL_PATH}`)).map(
+  ...ROUTES.filter(([, path]) => path.startsWith('/v1/databases/{id}')).map(
     ([method, path, action]): Route => [method, path.replace('/v1', '/owner'), action],
   ),
 ]
@@ -106,27 +102,14 @@ export const OWNER: Audience = {
   sendsProgress: true,
 }
 
-export type CreatedKeyDocument = ReturnType<typeof encodeOwnCreatedKey>
-export type KeyDocument = ReturnType<typeof encodeOwnKey>
-export type RevokedKeyDocument = ReturnType<typeof encodeRevokedKey>
-export type CellDocument = ReturnType<typeof encodeOwnCell>
-export type CellPageDocument = ReturnType<typeof encodeOwnCells>
-
 /** The documents of `/v1`, with the account: an owner sees those of all. */
-function encodeOwnCreatedKey(created: CreatedApiKey, accountId: string) {
-  return { ...encodeCreatedKey(created), account_id: accountId }
-}
-
-function encodeOwnKey(key: ApiKeyRecord, accountId: string) {
-  return { ...encodeKey(key), account_id: accountId }
-}
+export type CreatedKeyDocument = ReturnType<typeof encodeCreatedKey> & { account_id: string }
+export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
+export type CellDocument = ReturnType<typeof encodeOwnCell>
+export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
 
 function encodeOwnCell(cell: CellRecord) {
   return { ...encodeCell(cell), account_id: cell.accountId }
-}
-
-function encodeOwnCells({ cells, nextCursor }: CellPage) {
-  return { databases: cells.map(encodeOwnCell), next_cursor: nextCursor }
 }
 
 function accountIds(store: CellStore): string[] {

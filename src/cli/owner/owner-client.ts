@@ -1,6 +1,7 @@
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import type { Clock } from '../../base/clock.ts'
 import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
+import type { RevokedKeyDocument } from '../../http/api-key-actions.ts'
 import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../../http/backup-actions.ts'
 import type { DeletedCellDocument } from '../../http/cell-actions.ts'
 import type {
@@ -8,7 +9,6 @@ import type {
   CellPageDocument,
   CreatedKeyDocument,
   KeyDocument,
-  RevokedKeyDocument,
 } from '../../http/owner-routes.ts'
 import type { SqlDocument } from '../../http/sql-codec.ts'
 

@@ -15,6 +15,10 @@ import type { OwnerAnswer, OwnerRequest, Transport } from './owner-client.ts'
 /** Nobody listens there any more: a socket file outlives its process. */
 const NOBODY = ['ECONNREFUSED', 'ENOENT']
 
+const ANOTHER_USER =
+  'The running node belongs to another user of this machine. Only that user can give it commands.'
+const SILENT = `The running node did not answer for ${SILENCE_MS_MAX / 1_000} s. Try again.`
+
 /** Reaches a running node through its socket. Each request has a connection of its own. */
 export class SocketTransport implements Transport {
   readonly #path: string
@@ -35,7 +39,7 @@ export class SocketTransport implements Transport {
       return transport
     } catch (error) {
       const errno = error instanceof CellError ? errnoOf(error.cause) : undefined
-      if (errno === 'EACCES' || errno === 'EPERM') throw anotherUsers()
+      if (errno === 'EACCES' || errno === 'EPERM') throw new CellError('store_locked', ANOTHER_USER)
       if (isCellError(error, 'shutting_down')) return undefined
       throw error
     }
@@ -47,7 +51,7 @@ export class SocketTransport implements Transport {
       return { status: response.statusCode ?? 0, body: await text(response) }
     } catch (error) {
       if (error instanceof CellError || request.signal?.aborted) throw error
-      throw NOBODY.includes(errnoOf(error)) ? justStopped(error) : cutOff(error)
+      throw nodeStopped(!NOBODY.includes(errnoOf(error)), error)
     }
   }
 
@@ -64,7 +68,7 @@ export class SocketTransport implements Transport {
         headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
         ...(signal === undefined ? {} : { signal }),
       })
-      request.on('timeout', () => request.destroy(silent()))
+      request.on('timeout', () => request.destroy(new CellError('busy', SILENT)))
       request.on('error', reject)
       request.on('response', resolve)
       request.on('information', ({ headers }) => {
@@ -101,31 +105,12 @@ function parse(body: string): object {
   }
 }
 
-function anotherUsers(): CellError {
-  return new CellError(
-    'store_locked',
-    'The running node belongs to another user of this machine. Only that user can give it commands.',
-  )
-}
-
-function silent(): CellError {
-  return new CellError('busy', `The running node did not answer for ${SILENCE_MS_MAX / 1_000} s. Try again.`)
-}
-
-function justStopped(cause: unknown): CellError {
-  return new CellError(
-    'shutting_down',
-    'The node stopped before it got the command. Nothing was changed. Try again.',
-    { cause },
-  )
-}
-
-function cutOff(cause: unknown): CellError {
-  return new CellError(
-    'shutting_down',
-    'The node stopped before it answered. The command may have run or not: check, then try again.',
-    { cause },
-  )
+/** @param wasSent whether the node may have got the request */
+function nodeStopped(wasSent: boolean, cause: unknown): CellError {
+  const message = wasSent
+    ? 'The node stopped before it answered. The command may have run or not: check, then try again.'
+    : 'The node stopped before it got the command. Nothing was changed. Try again.'
+  return new CellError('shutting_down', message, { cause })
 }
 
 function errnoOf(error: unknown): string {

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { Application } from '../../http/application.ts'
-import { type HttpRequest, RequestAborted, type RequestBody } from '../../http/http-message.ts'
+import type { HttpRequest } from '../../http/http-message.ts'
 import { OWNER } from '../../http/owner-routes.ts'
 import { splitTarget } from '../../http/request-target.ts'
 import { CellStore } from '../../store/cell-store.ts'
@@ -30,7 +30,7 @@ export class StoreTransport implements Transport {
   }
 
   send(request: OwnerRequest): Promise<OwnerAnswer> {
-    return this.#application.handle(new LocalRequest(request))
+    return this.#application.handle(localRequest(request))
   }
 
   async close(): Promise<void> {
@@ -39,37 +39,17 @@ export class StoreTransport implements Transport {
 }
 
 /** A request that never was on a wire. */
-class LocalRequest implements HttpRequest {
-  readonly method: string
-  readonly path: string
-  readonly query: string
-  readonly mount = ''
-  readonly contentLength: number
-  readonly signal: AbortSignal
-  readonly onProgress: HttpRequest['onProgress']
-  readonly #body: Buffer
-
-  constructor({ method, target, body, signal, onProgress }: OwnerRequest) {
-    const { path, query } = splitTarget(target, '')
-    this.method = method
-    this.path = path
-    this.query = query
-    this.#body = Buffer.from(body ?? '')
-    this.contentLength = this.#body.length
-    this.onProgress = onProgress
-    const gone = new AbortController()
-    this.signal = gone.signal
-    const abort = () => gone.abort(new RequestAborted())
-    if (signal?.aborted) abort()
-    else signal?.addEventListener('abort', abort, { once: true })
-  }
-
-  header(name: string): string | undefined {
-    return name === 'content-type' ? 'application/json' : undefined
-  }
-
-  async readBody(): Promise<RequestBody> {
-    return { kind: 'bytes', bytes: this.#body }
+function localRequest({ method, target, body = '', signal, onProgress }: OwnerRequest): HttpRequest {
+  const bytes = Buffer.from(body)
+  return {
+    ...splitTarget(target, ''),
+    method,
+    mount: '',
+    contentLength: bytes.length,
+    signal: signal ?? new AbortController().signal,
+    onProgress,
+    header: (name) => (name === 'content-type' ? 'application/json' : undefined),
+    readBody: async () => ({ kind: 'bytes', bytes }),
   }
 }
 
