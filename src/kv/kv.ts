@@ -271,7 +271,7 @@ export class Kv {
   #checkCount(count: number, field: string): void {
     const { kvKeysMax } = this.#context.limits
     if (count <= kvKeysMax) return
-    throw new CellError('invalid_request', `At most ${kvKeysMax} ${field} an operation.`, {
+    throw new CellError('invalid_request', `An operation takes at most ${kvKeysMax} ${field}.`, {
       field,
       limit: kvKeysMax,
     })
