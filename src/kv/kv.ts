@@ -46,6 +46,7 @@ export class Kv {
     this.#context = context
   }
 
+  /** @returns the value; undefined if there is no live entry */
   get(key: string): string | undefined {
     const { limits, clock } = this.#context
     checkKey(key, limits)
@@ -64,7 +65,7 @@ export class Kv {
   }
 
   /**
-   * Puts an entry. Without a time to live it does not expire, even if the entry before it did (as Redis SET does).
+   * Puts an entry. Without a time to live it does not expire, even if the entry before did (as with Redis SET).
    *
    * @throws `invalid_ttl`, `value_too_large`, `invalid_request`
    */
@@ -131,7 +132,7 @@ export class Kv {
   }
 
   /**
-   * Sets a live entry's time to live, or removes it with null.
+   * Sets a live entry's time to live. With null the entry no longer expires.
    *
    * @throws `invalid_ttl`
    */
@@ -201,7 +202,7 @@ export class Kv {
     )
   }
 
-  /** The value parsed as JSON. @throws `SyntaxError` if it is not JSON */
+  /** The value parsed as JSON; undefined if there is no live entry. @throws `SyntaxError` if it is not JSON */
   getJson<T = unknown>(key: string): T | undefined {
     const text = this.get(key)
     return text === undefined ? undefined : (JSON.parse(text) as T)

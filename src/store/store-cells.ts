@@ -18,11 +18,11 @@ import type { StoreSettings } from './settings.ts'
 export interface CreateCellOptions {
   /** For people; need not be unique. */
   name?: string | undefined
-  /** Whose it is. Without one, only the library sees it. */
+  /** The account that it belongs to. A cell without one is not visible over HTTP. */
   accountId?: string | undefined
-  /** In place of the store's. */
+  /** Instead of the store's. */
   durability?: Durability | undefined
-  /** Makes a repeated call return the first one's cell. Only with an account. */
+  /** A repeated call within 24 hours returns the first one's cell. Only with an account. */
   idempotency?: IdempotencyKey | undefined
 }
 

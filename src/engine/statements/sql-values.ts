@@ -16,6 +16,7 @@ export type SqlParam = SqlValue | boolean | SqlReal
  */
 export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
 
+/** A row by column names, in the order of the columns. */
 export type SqlRow = Record<string, SqlValue>
 
 export interface SqlResult<Row = SqlRow> {
@@ -24,6 +25,6 @@ export interface SqlResult<Row = SqlRow> {
   rows: Row[]
   /** Rows inserted, changed or deleted by this statement. */
   changes: number
-  /** Of an INSERT that inserted a row, else null. */
+  /** Of an INSERT that inserted a row; otherwise null. A bigint beyond ±(2^53−1). */
   lastInsertRowid: number | bigint | null
 }
