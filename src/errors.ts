@@ -75,6 +75,7 @@ export const ERROR_KINDS = {
   internal: 'internal',
 } as const satisfies Record<string, CellErrorKind>
 
+/** What went wrong, for programs: switch on it. */
 export type CellErrorCode = keyof typeof ERROR_KINDS
 
 /** Why a cell is kept closed. */
@@ -108,7 +109,9 @@ export interface CellErrorDetails {
  */
 export class CellError extends Error {
   override readonly name = 'CellError'
+  /** What went wrong, for programs. */
   readonly code: CellErrorCode
+  /** Which input or limit it was, and the like. Safe to show to the tenant that caused the error. */
   readonly details: Omit<CellErrorDetails, 'cause'>
 
   constructor(code: CellErrorCode, message: string, { cause, ...details }: CellErrorDetails = {}) {
@@ -117,6 +120,7 @@ export class CellError extends Error {
     this.details = details
   }
 
+  /** What the caller can do about it. */
   get kind(): CellErrorKind {
     return ERROR_KINDS[this.code]
   }

@@ -8,6 +8,7 @@ import type { RateLimit } from './rate-limiter.ts'
 /** Gets `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>
 
+/** Bounds on one request and its answer. */
 export interface HttpLimits {
   /** A request's body, in bytes. */
   bodyBytesMax: number
@@ -26,6 +27,7 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   pageDefault: 100,
 }
 
+/** Options of `createHandler` and `createListener`. */
 export interface HandlerOptions {
   /**
    * The part of the path before `/v1`: `/api` for a handler at `https://host/api/v1/…`. Leave it out if the framework

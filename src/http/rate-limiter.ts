@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 
+/** How many requests an account may make. */
 export interface RateLimit {
   /** Requests per second that an account may make all the time. */
   perSecond: number

@@ -7,6 +7,7 @@ export interface KvEntry {
   expiresAt: number | null
 }
 
+/** A time to live. */
 export interface KvTtlOptions {
   /** Whole seconds to live, from 1. Give `ttlSeconds` or `ttlMs`, not both; without either the entry does not expire. */
   ttlSeconds?: number | undefined
@@ -28,6 +29,7 @@ export interface KvPutResult {
   expiresAt: number | null
 }
 
+/** One entry for `mset`. */
 export interface KvPutEntry extends KvTtlOptions {
   key: string
   value: string
@@ -60,6 +62,7 @@ export interface KvListOptions {
   values?: boolean | undefined
 }
 
+/** A page of a listing. */
 export interface KvPage {
   /** Without `value` if the listing was asked for none. */
   entries: (Omit<KvEntry, 'value'> & { value?: string })[]

@@ -11,6 +11,7 @@ import { Kv, type KvContext } from '../kv/kv.ts'
  * is missing, `cell_quarantined` while it is kept closed, and `store_closed`.
  */
 export class Cell {
+  /** A UUID. */
   readonly id: string
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv

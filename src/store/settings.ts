@@ -29,6 +29,7 @@ export interface StoreOptions {
   sqlPolicy?: SqlPolicy | undefined
   /** Instead of {@link DEFAULT_LIMITS}. */
   limits?: Partial<Limits> | undefined
+  /** Automatic backups of cells; off by default. */
   backups?: BackupSettings | undefined
   /** Cells kept open at once; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined

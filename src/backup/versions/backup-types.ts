@@ -1,4 +1,4 @@
-/** What callers ask of backups and restores, and what they are answered. */
+/** The options and results of backups and restores. */
 
 /** `snapshot`: the whole cell. `incremental`: what changed since the newest backup. */
 export type BackupKind = 'snapshot' | 'incremental'
@@ -19,6 +19,7 @@ export interface BackupResult {
   durationMs: number
 }
 
+/** How far a backup or restore has come. */
 export interface BackupProgressEvent {
   phase: 'read' | 'upload' | 'download'
   /** Bytes of the phase that are done. */
@@ -30,6 +31,7 @@ export interface BackupProgressEvent {
 export interface BackupOptions {
   /** Ends the backup or restore: it then rejects, and leaves nothing behind. */
   signal?: AbortSignal | undefined
+  /** Called while bytes are read, uploaded or downloaded. Must not throw. */
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
 }
 
