@@ -5,7 +5,7 @@ import { Application } from './application.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { answer, listenerOf } from './node-listener.ts'
-import { hostMissing, Refusals, tooManyConnections } from './refusals.ts'
+import { noHost, Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -35,7 +35,7 @@ export class NodeServer {
     const take = (request: IncomingMessage, response: ServerResponse) => {
       refusals.expect(response)
       if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
-      else if (lacksHost(request)) answer(request, response, hostMissing(), store.clock)
+      else if (isHostless(request)) answer(request, response, noHost(), store.clock)
       else listener(request, response)
     }
     this.#server = createServer(
@@ -112,6 +112,6 @@ export class NodeServer {
 }
 
 /** HTTP/1.0 has no Host header. */
-function lacksHost({ headers, httpVersion }: IncomingMessage): boolean {
+function isHostless({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.host === undefined && httpVersion === '1.1'
 }

@@ -64,7 +64,7 @@ export class Refusals {
 }
 
 /** The answer to an HTTP/1.1 request without a Host header, as RFC 9112 asks. */
-export function hostMissing(): HttpResponse {
+export function noHost(): HttpResponse {
   return problem(new CellError('invalid_request', 'An HTTP/1.1 request must have a Host header.'))
 }
 
