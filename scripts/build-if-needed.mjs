@@ -62,6 +62,7 @@ function build(node, tsup) {
     }
     const missing = OUTPUTS.filter((name) => !fs.existsSync(path.join(target, name)))
     if (missing.length > 0) return fail(`The build did not produce ${missing.join(', ')}.`)
+    exportOnlyTypesAsTypes(path.join(target, 'index.d.ts'), path.join(target, 'index.js'))
     // What was edited while the build ran counts as newer than the build.
     for (const name of OUTPUTS) fs.utimesSync(path.join(target, name), startedAt, startedAt)
     replaceDist(target)
@@ -69,6 +70,30 @@ function build(node, tsup) {
   } finally {
     fs.rmSync(target, { recursive: true, force: true })
   }
+}
+
+/**
+ * The bundler of types makes values of the classes that src/index.ts exports as types alone: a program could construct
+ * them as far as its compiler knows, and would find them undefined.
+ */
+function exportOnlyTypesAsTypes(typesFile, codeFile) {
+  const lists = [...fs.readFileSync(codeFile, 'utf8').matchAll(/^export \{([^}]*)\}/gm)]
+  const values = new Set(lists.flatMap(([, list]) => exportedNames(list)).map(({ name }) => name))
+  const types = fs.readFileSync(typesFile, 'utf8').replace(/^export \{([^}]*)\};?$/gm, (statement, list) => {
+    const names = exportedNames(list)
+    const onlyTypes = names.filter(({ name }) => !values.has(name))
+    if (onlyTypes.length === 0) return statement
+    const others = names.filter(({ name }) => values.has(name))
+    const line = (keyword, some) => `${keyword} { ${some.map(({ text }) => text).join(', ')} };`
+    return `${line('export', others)}\n${line('export type', onlyTypes)}`
+  })
+  fs.writeFileSync(typesFile, types)
+}
+
+/** Of `A, B as C`: what each is written as, and the name that it is exported by. */
+function exportedNames(list) {
+  const texts = list.split(',').map((text) => text.trim())
+  return texts.filter((text) => text !== '').map((text) => ({ text, name: text.replace(/^.* as /, '') }))
 }
 
 function replaceDist(target) {

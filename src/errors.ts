@@ -11,7 +11,7 @@
  */
 export type CellErrorKind = 'request' | 'absent' | 'conflict' | 'retry' | 'data' | 'closed' | 'internal'
 
-/** Every code there is, with its kind. Codes are API: docs/errors.md explains each one; messages are not. */
+/** Every code, with its kind. Codes are API, and docs/errors.md explains each one; messages are not API. */
 export const ERROR_KINDS = {
   // Cells and the store's directory
   cell_not_found: 'absent',
@@ -75,6 +75,7 @@ export const ERROR_KINDS = {
   internal: 'internal',
 } as const satisfies Record<string, CellErrorKind>
 
+/** What went wrong, for programs: switch on it. */
 export type CellErrorCode = keyof typeof ERROR_KINDS
 
 /** Why a cell is kept closed. */
@@ -102,13 +103,15 @@ export interface CellErrorDetails {
 }
 
 /**
- * The one error class of cellstore. Switch on {@link CellError.code}; a message is for people, names what was wrong
- * with the limit or the mend, and never holds a key or a value. Only the codes that opening a store throws
+ * The one error class of cellstore. Switch on {@link CellError.code}. A message is for people: it names what was wrong,
+ * with the limit or the remedy, and never holds a key or a value. Only the codes that opening a store throws
  * (`store_…`, `invalid_setting`, `object_store_mismatch`) name paths in it.
  */
 export class CellError extends Error {
   override readonly name = 'CellError'
+  /** What went wrong, for programs. */
   readonly code: CellErrorCode
+  /** Which input or limit it was, and the like. Safe to show to the tenant that caused the error. */
   readonly details: Omit<CellErrorDetails, 'cause'>
 
   constructor(code: CellErrorCode, message: string, { cause, ...details }: CellErrorDetails = {}) {
@@ -117,12 +120,13 @@ export class CellError extends Error {
     this.details = details
   }
 
+  /** What the caller can do about it. */
   get kind(): CellErrorKind {
     return ERROR_KINDS[this.code]
   }
 }
 
-/** True for a {@link CellError}, of the given code where one is named. */
+/** True for a {@link CellError}, and if a code is given, only for one with that code. */
 export function isCellError(error: unknown, code?: CellErrorCode): error is CellError {
   return error instanceof CellError && (code === undefined || error.code === code)
 }

@@ -6,6 +6,7 @@ import type { Statement } from '../engine/sqlite.ts'
 
 export interface AccountRecord {
   id: string
+  /** For people; null if it has none. */
   name: string | null
   /** Epoch milliseconds. */
   createdAt: number
@@ -15,7 +16,7 @@ export const ACCOUNTS_SCHEMA = `
   CREATE TABLE accounts (id TEXT NOT NULL PRIMARY KEY, name TEXT, created_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-/** Who cells and keys belong to. What is one account's is invisible to every other. */
+/** Cells and API keys belong to accounts. An account never sees what belongs to another one. */
 export class Accounts {
   readonly #catalog: Catalog
   readonly #clock: Clock
@@ -32,7 +33,12 @@ export class Accounts {
     this.#all = catalog.prepare('SELECT id, name, created_at FROM accounts ORDER BY created_at, id').raw()
   }
 
-  /** @throws `invalid_request` for a bad name */
+  /**
+   * Makes an account; it is on disk when this returns.
+   *
+   * @param options.name for people, at most 255 characters; need not be unique
+   * @throws `invalid_request` for a bad name, `disk_full`, `store_closed`
+   */
   create({ name }: { name?: string | undefined } = {}): AccountRecord {
     checkDisplayName(name)
     const account = { id: randomUUID(), name: name ?? null, createdAt: this.#clock.now() }
@@ -40,12 +46,13 @@ export class Accounts {
     return account
   }
 
+  /** @returns undefined if there is no such account */
   find(id: string): AccountRecord | undefined {
     const row = this.#catalog.read(() => this.#find.get(id)) as [string, string | null, number] | undefined
     return row && toRecord(row)
   }
 
-  /** Oldest first. */
+  /** All accounts, oldest first. */
   list(): AccountRecord[] {
     return (this.#catalog.read(() => this.#all.all()) as [string, string | null, number][]).map(toRecord)
   }

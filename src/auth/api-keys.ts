@@ -9,8 +9,9 @@ import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
 
 export interface ApiKeyRecord {
   id: string
+  /** For people; null if it has none. */
   name: string | null
-  /** The key's first characters, by which its owner knows it. */
+  /** The key's first 12 characters, by which its owner recognises it. */
   hint: string
   /** Epoch milliseconds. */
   createdAt: number
@@ -19,10 +20,11 @@ export interface ApiKeyRecord {
 }
 
 export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
-  /** The key itself. It is nowhere else, and can't be shown again (invariant 12). */
+  /** The key itself. It is kept nowhere, and cannot be shown again (invariant 12). */
   key: string
 }
 
+/** Whose key it is. */
 export interface VerifiedApiKey {
   keyId: string
   accountId: string
@@ -90,8 +92,12 @@ export class ApiKeys {
   }
 
   /**
-   * @param options.key a key to take instead of a new one, such as a node's root key
-   * @throws `invalid_request` if that key is malformed, or the name; `constraint_violation` if the key is there already
+   * Makes an API key; it is on disk when this returns.
+   *
+   * @param options.name for people, at most 255 characters; need not be unique
+   * @param options.key a key to use instead of a new one, such as a node's root key
+   * @throws `invalid_request` if that key or the name is malformed; `constraint_violation` if the key exists already;
+   * `disk_full`, `store_closed`
    */
   create(
     accountId: string,
@@ -138,8 +144,9 @@ export class ApiKeys {
   }
 
   /**
-   * Revokes a key; from the very next {@link verify} on it is refused. A repeat answers the same.
+   * Revokes a key: from the next {@link verify} on it is refused. A repeat returns the same.
    *
+   * @returns `revokedAt` in epoch milliseconds
    * @throws `api_key_not_found` if the account has no such key
    */
   revoke(accountId: string, keyId: string): { id: string; revokedAt: number } {
@@ -153,10 +160,9 @@ export class ApiKeys {
   }
 
   /**
-   * Whose key it is. What the catalog says of it is kept only until the catalog changes, so that a revocation holds from
-   * the very next call on.
+   * Checks a key. The result is cached only until the catalog changes: a revocation takes effect with the next call.
    *
-   * @throws `unauthorized`, the same for every reason
+   * @throws `unauthorized` for a key that is malformed, unknown or revoked, with the same message for all
    */
   verify(key: string): Readonly<VerifiedApiKey> {
     const verified = this.#known.get(hashApiKey(key), (hash) => this.#look(key, hash))
@@ -167,12 +173,12 @@ export class ApiKeys {
     return verified
   }
 
-  /** Removes an account's keys without a trace: for keys that nobody has ever seen. */
+  /** Removes an account's keys without a trace: for keys that nobody has ever seen. @internal */
   removeAll(accountId: string): void {
     this.#catalog.change(() => this.#removeAll.run(accountId))
   }
 
-  /** Writes down when keys were last used. Never throws: what could not be written is kept, and tried again. */
+  /** Writes down when keys were last used. Never throws: it keeps what it cannot write, and tries again. @internal */
   flush(): void {
     this.#timer?.cancel()
     this.#timer = undefined

@@ -3,13 +3,14 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
 
-/** What makes a repeated request the same request: scoped to the account, the method and the path. */
+/** By what a repeated request is recognised, within its account. */
 export interface IdempotencyKey {
+  /** Of HTTP, or any other name of the operation. */
   method: string
   path: string
   /** As the client chose it, 1–255 characters. */
   key: string
-  /** Of the request's body: the same key with another body is a mistake. */
+  /** A hash of the request's body: the same key with another body is refused. */
   fingerprint: string
 }
 

@@ -8,7 +8,9 @@ export interface Clock {
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer
 }
 
+/** A timer that was set and may still fire. */
 export interface Timer {
+  /** The timer no longer fires; no-op once it has fired. */
   cancel(): void
 }
 

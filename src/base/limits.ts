@@ -1,4 +1,4 @@
-/** Bounds on what a cell takes. Every one is a setting, and the error it causes names it and its value. */
+/** Bounds on what a cell takes. Each is a setting, and the error that it causes has its value in `details.limit`. */
 export interface Limits {
   /** A KV key, in UTF-8 bytes. */
   keyBytesMax: number
@@ -37,6 +37,7 @@ export const DEFAULT_LIMITS: Limits = {
 
 /** Bounds on one answer of `sql()`: none in the library, 10,000 rows and 10 MiB over HTTP. */
 export interface ResultLimits {
+  /** Rows. */
   rowsMax: number
   /** Text and blob bytes plus eight for every other value. */
   bytesMax: number

@@ -11,12 +11,13 @@ export interface CellRecord {
   id: string
   /** The account it belongs to; null for one that only the library uses. */
   accountId: string | null
+  /** For people; null if it has none. */
   name: string | null
   /** Epoch milliseconds. */
   createdAt: number
-  /** Epoch milliseconds; null while it is there. Its backups outlive it. */
+  /** Epoch milliseconds; null if it was not deleted. Its backups outlive it. */
   deletedAt: number | null
-  /** Null: as the store's setting says. */
+  /** Null: the store's setting holds. */
   durability: Durability | null
 }
 
@@ -25,11 +26,14 @@ export interface CellListOptions {
   accountId?: string | undefined
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
+  /** Cells on the page; 100 by default, at most the store's limit `pageMax`. */
   limit?: number | undefined
 }
 
 export interface CellPage {
+  /** Oldest first. */
   cells: CellRecord[]
+  /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null
 }
 

@@ -1,6 +1,9 @@
 import type { Limits } from '../base/limits.ts'
 
-/** `full`: a commit is fsynced before it is answered. `relaxed`: a power loss may drop the newest commits, never tear one. */
+/**
+ * `full`: a commit is fsynced before its call returns or resolves. `relaxed`: a power loss may drop the newest commits, but
+ * never tears one.
+ */
 export type Durability = 'full' | 'relaxed'
 
 /** `tenant`: every statement passes the allow-list before it is prepared. `trusted`: only what would break the engine is refused. */

@@ -134,16 +134,16 @@ function mayUse({ accountId }: Call, cell: CellRecord): boolean {
 }
 
 /**
- * A KV key from its path segment, decoded once. What clients' URL parsers would change on the way never gets here as it
- * was meant, so it is refused rather than taken for another key.
+ * A KV key from its path segment, decoded once. URL parsers of clients remove "." and ".." from a path, so such a key
+ * never arrives as it was meant: it is refused, so that it is not taken for another one.
  *
  * @throws `invalid_key`
  */
 export function decodeKey(segment: string): string {
-  if (!/^[\x21-\x7e]*$/.test(segment)) throw badKey('is percent-encoded UTF-8 in the path')
+  if (!/^[\x21-\x7e]*$/.test(segment)) throw badKey('must be percent-encoded UTF-8')
   const key = segment.includes('%') ? decodeSegment(segment) : segment
   if (key === '.' || key === '..') {
-    throw badKey('can not be "." or ".." in a path: use kv/ops/mget, kv/ops/mset or kv/ops/delete for those')
+    throw badKey('cannot be "." or ".." in a path: use kv/ops/mget, kv/ops/mset or kv/ops/delete')
   }
   return key
 }
@@ -152,7 +152,7 @@ function decodeSegment(segment: string): string {
   try {
     return decodeURIComponent(segment)
   } catch {
-    throw badKey('is percent-encoded UTF-8 in the path')
+    throw badKey('must be percent-encoded UTF-8')
   }
 }
 

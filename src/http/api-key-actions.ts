@@ -10,7 +10,7 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
   if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {
     throw new CellError(
       'idempotency_not_supported',
-      'An answer that holds a key is never stored, so it can not be given again. Leave the header Idempotency-Key out.',
+      'An answer that holds an API key is never stored, so it cannot be repeated. Leave out the header Idempotency-Key.',
       { field: 'Idempotency-Key' },
     )
   }

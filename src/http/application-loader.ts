@@ -8,7 +8,7 @@ import { checkRate } from './rate-limiter.ts'
  * load than the rest of the library, and many programs that use the library serve nothing.
  *
  * @returns gives the same application each time
- * @throws `TypeError` for a rate that is none: wrong options show at once
+ * @throws `TypeError` for a rate that is not valid: wrong options show at once
  */
 export function applicationLoader(store: CellDirectory, options: HandlerOptions): () => Promise<Application> {
   if (options.rate !== undefined) checkRate(options.rate)

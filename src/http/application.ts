@@ -106,7 +106,7 @@ function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLi
 /** @throws `not_found`, `method_not_allowed` */
 function refuseRoute(match: Match | undefined): never {
   if (match === undefined) {
-    throw new CellError('not_found', 'There is no such route. In a path, a slash in a key is written %2F.')
+    throw new CellError('not_found', 'There is no such route. Write a slash in a key as %2F.')
   }
   const allowed = [...match.resource.actions.keys()]
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })

@@ -21,11 +21,11 @@ const keyedPutSchema = putSchema.extend({ key: text })
 const kindSchema = z.object({
   sql: z.unknown().optional(),
   kv: z
-    .enum(['put', 'incr', 'expire', 'delete'], { error: 'takes "put", "incr", "expire" or "delete"' })
+    .enum(['put', 'incr', 'expire', 'delete'], { error: 'must be "put", "incr", "expire" or "delete"' })
     .optional(),
 })
 
-/** What a batch's operation needs to know beside itself. */
+/** What decoding an operation of a batch needs besides the operation. */
 export interface DecodeOptions {
   index: number
   exact: boolean
@@ -48,7 +48,7 @@ export function decodeOperation(value: unknown, options: DecodeOptions): Batchab
 function decode(value: unknown, at: string, { exact, limits }: DecodeOptions): BatchableOperation {
   const { kv, sql } = parseFields(kindSchema, value, at)
   if ((kv === undefined) === (sql === undefined)) {
-    throw new CellError('invalid_request', `${at} takes either sql or kv.`, { field: at })
+    throw new CellError('invalid_request', `${at} must have either sql or kv.`, { field: at })
   }
   switch (kv) {
     case undefined: {
@@ -69,7 +69,7 @@ function decode(value: unknown, at: string, { exact, limits }: DecodeOptions): B
   }
 }
 
-/** The answer to an operation, as it would be by itself. */
+/** The answer to one operation, the same as outside a batch. */
 export function encodeResult(
   operation: BatchableOperation,
   result: OperationResults[BatchableOperation['op']],

@@ -10,7 +10,7 @@ import { timeOf } from './time.ts'
 
 const COLLECTION = '/v1/databases'
 
-/** Keeps what it does not know: the fingerprint is of the whole body. */
+/** Keeps unknown fields: the fingerprint covers the whole body. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
 export const createCell = accountActionWith(createSchema, ({ context, request, accountId }, body) => {
@@ -70,8 +70,8 @@ function encodeStatus(quarantine: QuarantineState | undefined) {
 }
 
 /**
- * The newest backup that can be restored; null if there is none, or can be none without an object store. While the object
- * store does not answer, that is said beside it: the cell itself is here, and goes on.
+ * The newest backup that can be restored; null if there is none, or no object store. If the object store does not answer,
+ * a second member says so: the cell itself works on.
  */
 async function lastBackup(call: CellCall) {
   try {

@@ -1,6 +1,6 @@
 import type { HttpResponse } from './http-message.ts'
 
-/** What every response carries, good or bad. @returns the same response */
+/** Adds the headers that every response has. @returns the same response */
 export function withCommonHeaders(response: HttpResponse, requestId: string): HttpResponse {
   response.headers['Cache-Control'] = 'no-store'
   response.headers['X-Content-Type-Options'] = 'nosniff'

@@ -8,13 +8,13 @@ export interface ConnectionLimits {
   requestMs: number
   /** For the next request on a connection that idles. */
   keepAliveMs: number
-  /** For a client to take something of its answer. */
+  /** For a client to read more of its answer. */
   stalledMs: number
   /** Of a request's line and headers together, in bytes. A key of 1,024 bytes takes up to 3,072 in a path. */
   headerBytesMax: number
   /** Requests on one connection; the last one's answer closes it. */
   requestsMax: number
-  /** Open connections. Some more are told so, and more than that are closed as they come. */
+  /** Open connections. A few more are answered 503; beyond those, connections are closed at once. */
   connectionsMax: number
 }
 

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock } from '../base/clock.ts'
 
-/** After an early answer, so much of what the client still sends is read and thrown away before the connection closes. */
+/** After an early answer, this much of what the client still sends is read and dropped before the connection closes. */
 export const DRAIN_BYTES_MAX = 16_777_216
 export const DRAIN_MS_MAX = 5_000
 
 /**
- * Reads the rest of a request's body and throws it away: most clients send all of it before they look at the answer,
- * and see a reset if the connection closes under them.
+ * Reads the rest of a request's body and drops it: most clients send all of it before they read the answer, and see a
+ * reset if the connection closes first.
  *
  * @returns false if the client sent too much or took too long, so that the connection has to be cut
  */

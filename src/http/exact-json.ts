@@ -1,12 +1,12 @@
 import { isUtf8 } from 'node:buffer'
 import { CellError } from '../errors.ts'
 
-/** Ordinary bodies hold no such run of digits, and need no look at the source of each number. */
+/** Most bodies hold no such run of digits, and then no number's source text is needed. */
 const PERHAPS_UNSAFE = /\d{16}/
 const INTEGER = /^-?\d+$/
 /** Sign and digits of the 64-bit integers. */
 const INT64_CHARS_MAX = 20
-/** Stands for any integer beyond 64 bits: whoever reads it refuses it, and a million digits are never converted. */
+/** Stands for any integer beyond 64 bits. Every reader refuses it, so that a million digits are never converted. */
 const BEYOND_INT64 = 2n ** 64n
 
 /**

@@ -9,10 +9,12 @@ import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
 /**
- * The HTTP interface as a Fetch handler: for Hono, and for whatever else speaks Request and Response.
+ * The HTTP interface as a Fetch handler, for Hono and every other framework that uses `Request` and `Response`. The first
+ * request loads the HTTP part of the library.
  *
- * @param store whose cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
- * @throws `TypeError` for a malformed base path
+ * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
+ * @returns answers every request, also those that fail; the request's body must not have been read
+ * @throws `TypeError` for a malformed `basePath` or `rate`
  */
 export function createHandler(
   store: CellDirectory,
@@ -78,8 +80,8 @@ class FetchRequest implements HttpRequest {
   }
 
   /**
-   * Reads what an early answer left unread: whoever carries the response may close the connection with it, and a client
-   * that is still sending would see a reset in place of the answer.
+   * Reads what an early answer left unread: a server may close the connection after the response, and a client that is
+   * still sending would see a reset instead of the answer.
    */
   async drainBody(clock: Clock): Promise<void> {
     if (this.#bodyEnded || this.contentLength === 0 || (this.#reader === undefined && this.#request.bodyUsed))
@@ -117,15 +119,13 @@ class FetchRequest implements HttpRequest {
   #openBody(): ReadableStreamDefaultReader<Uint8Array> {
     const { body, bodyUsed } = this.#request
     if (body === null || bodyUsed) {
-      throw new Error(
-        'The request’s body was read before the handler got it. Hand over the request as it came.',
-      )
+      throw new Error('The request’s body was read before the handler got it. Pass the request on unread.')
     }
     return body.getReader()
   }
 }
 
-/** The same, but with a reason of ours: a Request's own tells nobody that it was the client. */
+/** The same signal with a reason of ours: a Request's own reason does not say that the client went away. */
 function abortedWith(signal: AbortSignal): AbortSignal {
   const controller = new AbortController()
   const abort = () => controller.abort(new RequestAborted())

@@ -5,17 +5,18 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import type { CellService } from '../service/cell-service.ts'
 import type { RateLimit } from './rate-limiter.ts'
 
-/** Told `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger is one. */
+/** Gets `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>
 
+/** Bounds on one request and its answer. */
 export interface HttpLimits {
   /** A request's body, in bytes. */
   bodyBytesMax: number
   /** Rows and bytes of one SQL answer. */
   result: ResultLimits
-  /** How long a request's statements may run, in milliseconds: `timeout_ms` is at most this. See `service` too. */
+  /** The largest `timeout_ms` of a request, in milliseconds. Only workers can end a statement: see {@link HandlerOptions.service}. */
   statementMsMax: number
-  /** Entries on a page of a listing, where the request names no limit. */
+  /** Entries on a page of a listing if the request names no limit. */
   pageDefault: number
 }
 
@@ -26,30 +27,32 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   pageDefault: 100,
 }
 
+/** Options of `createHandler` and `createListener`. */
 export interface HandlerOptions {
   /**
-   * What stands before `/v1` in the path that the handler gets: `/api` for a handler at `https://host/api/v1/…`. Leave
-   * it out where the framework takes the prefix off itself, as Express's `app.use('/api', …)` and Hono's `mount` do.
+   * The part of the path before `/v1`: `/api` for a handler at `https://host/api/v1/…`. Leave it out if the framework
+   * removes the prefix itself, as Express's `app.use('/api', …)` and Hono's `mount` do.
    */
   basePath?: string | undefined
+  /** Default: bodies of 2 MiB, results of 10,000 rows and 10 MiB, `timeout_ms` up to 5,000, pages of 100 entries. */
   limits?: Partial<HttpLimits> | undefined
-  /** Told of our own bugs, under the request's id; the store's by default, and where that is silent a Node.js warning. */
+  /** Gets internal errors, with the request's id. Default: the store's log; if that is silent, a Node.js warning. */
   logger?: HttpLogger | undefined
-  /** Where cells are run; in this process by default. */
+  /** Runs the operations on cells. Default: this process runs them, and cannot end a statement that takes long. */
   service?: CellService | undefined
   /** What SQL may do. Default `tenant`; `trusted` only where every key holder may do anything to a cell. */
   sqlPolicy?: SqlPolicy | undefined
-  /** How long a request may wait for its cell to be restored, in milliseconds; 20,000 by default. */
+  /** How long a request waits for its cell to be restored, in milliseconds; 20,000 by default. Then it gets 503 `cell_restoring`. */
   requestDeadlineMs?: number | undefined
-  /** What each account may ask; without bounds by default. Over them requests are answered 429 `rate_limited`. */
+  /** How many requests each account may make; no bound by default. Beyond it, requests get 429 `rate_limited`. */
   rate?: RateLimit | undefined
-  /** Once aborted, new requests are answered 503 `shutting_down`. */
+  /** Once this is aborted, new requests get 503 `shutting_down`. */
   shutdown?: AbortSignal | undefined
 }
 
 export const REQUEST_DEADLINE_MS_DEFAULT = 20_000
 
-/** Whoever embeds the handler without a logger still learns of our bugs. */
+/** Tells a program that passes no logger of our bugs. */
 export const warningLogger: HttpLogger = {
   error(fields, message) {
     const { err, ...rest } = fields as { err?: unknown }

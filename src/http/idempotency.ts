@@ -7,7 +7,7 @@ const KEY_CHARS_MAX = 255
 /** Printable ASCII: what a header can hold without any question of encoding. */
 const PRINTABLE = /^[\x20-\x7e]*$/
 const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/
-/** A body nested deeper is no request to create a cell. */
+/** No request to create a cell needs a deeper body. */
 const DEPTH_MAX = 64
 
 /**
@@ -21,7 +21,7 @@ export function parseIdempotencyKey(header: string): string {
   if (key.length >= 1 && key.length <= KEY_CHARS_MAX && PRINTABLE.test(key)) return key
   throw new CellError(
     'invalid_request',
-    `Idempotency-Key takes 1 to ${KEY_CHARS_MAX} printable ASCII characters.`,
+    `Idempotency-Key must have 1 to ${KEY_CHARS_MAX} printable ASCII characters.`,
     {
       field: 'Idempotency-Key',
       limit: KEY_CHARS_MAX,

@@ -16,7 +16,7 @@ export const keySchema = z.object({ key: text })
 export const keysSchema = z.object({ keys: listOf(text, 'keys') })
 export const msetSchema = z.object({
   entries: listOf(
-    z.object({ key: text, value: text, ttl_seconds: integer.optional() }, { error: 'takes a JSON object' }),
+    z.object({ key: text, value: text, ttl_seconds: integer.optional() }, { error: 'must be a JSON object' }),
     'entries',
   ),
 })
@@ -56,7 +56,7 @@ export function encodePut(key: string, { created, ttlSeconds, expiresAt }: Opera
   return { key, created, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-/** The value is a number while that is exact, and a decimal string beyond. */
+/** The value is a number while it is exact, and beyond that a decimal string. */
 export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']) {
   return { key, value: typeof value === 'bigint' ? value.toString() : value, ttl_seconds: ttlSeconds }
 }

@@ -10,18 +10,19 @@ import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
-/** What frameworks add to Node's own request: a body that they have parsed, the path that they took off. */
+/** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
 interface FrameworkRequest extends IncomingMessage {
   body?: unknown
   baseUrl?: string
 }
 
 /**
- * The HTTP interface as a listener of `node:http`: for `http.createServer`, and as Express middleware. No Fetch objects
- * are made, which is what makes it faster than {@link createHandler} behind an adapter.
+ * The HTTP interface as a listener of `node:http`: for `http.createServer`, and as Express middleware. It makes no Fetch
+ * objects, and so is faster than {@link createHandler} behind an adapter. The first request loads the HTTP part of the
+ * library.
  *
- * @param store whose cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
- * @throws `TypeError` for a malformed base path
+ * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
+ * @throws `TypeError` for a malformed `basePath` or `rate`
  */
 export function createListener(
   store: CellDirectory,
@@ -115,7 +116,7 @@ class NodeRequest implements HttpRequest {
     if (!request.readableEnded && !request.readableDidRead) {
       return { kind: 'bytes', bytes: await readAll(request, bytesMax) }
     }
-    // Something before us has read the stream, and left what it found.
+    // A middleware before us has read the stream, and left what it parsed.
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
     if (bytes instanceof Uint8Array) {
       if (bytes.length > bytesMax) throw bodyTooLarge(bytesMax)
@@ -126,7 +127,7 @@ class NodeRequest implements HttpRequest {
   }
 }
 
-/** What an answer waits for is given up when its connection ends. */
+/** Work for an answer is given up when the connection closes. */
 function abortedOnClose(response: ServerResponse): AbortSignal {
   const controller = new AbortController()
   const onClose = () => {
@@ -137,7 +138,7 @@ function abortedOnClose(response: ServerResponse): AbortSignal {
   return controller.signal
 }
 
-/** 0 where the headers announce no body. HTTP/2 announces none: there, only reading tells. */
+/** 0 if the headers announce no body. HTTP/2 need not announce one: there, only reading tells. */
 function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | undefined {
   const length = headers['content-length']
   if (length !== undefined) return Number(length)
@@ -146,7 +147,7 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
 
 function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    // It has said so already, while something before us was at work.
+    // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
     const chunks: Buffer[] = []
     let size = 0
@@ -183,14 +184,14 @@ export function answer(
   response: HttpResponse,
   clock: Clock,
 ): void | Promise<void> {
-  // The client is gone, or something around us, such as a time limit, has answered in our place.
+  // The client is gone, or other code, such as a time limit, has answered already.
   if (outgoing.destroyed || outgoing.headersSent) return
   writeHead(outgoing, response)
   if (incoming.complete || lengthOf(incoming) === 0) outgoing.end(response.body)
   else return sendEarly(incoming, outgoing, response, clock)
 }
 
-/** The answer goes out at once, and ends only when the client has nothing more to send: see {@link drainRest}. */
+/** Sends the answer at once, but ends it only when the client has nothing more to send: see {@link drainRest}. */
 async function sendEarly(
   incoming: IncomingMessage,
   outgoing: ServerResponse,

@@ -8,9 +8,9 @@ import type { HandlerOptions } from './handler-options.ts'
 import { answer, listenerOf } from './node-listener.ts'
 import { missingHost, Refusals, tooManyConnections } from './refusals.ts'
 
-/** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
+/** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
-/** Connections over the bound that are still told so: a share of the bound, and as many at least. */
+/** Connections over the bound that still get an answer: this share of the bound, and at least this many. */
 const TOLD_SHARE = 0.1
 const TOLD_MIN = 8
 
@@ -54,14 +54,14 @@ export class NodeServer {
       },
       take,
     )
-    // Node.js would answer these by itself, and with less to say.
+    // Node.js would answer these itself, without a body.
     this.#server.on('checkExpectation', take)
     this.#server.on('connect', (_request, socket) => refusals.refuse(new Error('CONNECT'), socket))
     this.#server.on('clientError', (error, socket) => refusals.refuse(error, socket))
     this.#server.on('connection', (socket) => this.#count(socket, limits.connectionsMax))
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
-      // Whoever waits for an answer that is not there yet is no one who takes none; all others have had their time.
+      // A client whose answer is not ready is not stalled. Every other one has had its time.
       if (!refusals.owesAnswer(socket) || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
@@ -105,7 +105,7 @@ export class NodeServer {
     this.#shutdown.abort()
     return new Promise((resolve) => {
       const deadline = this.#store.clock.setTimer(() => this.#server.closeAllConnections(), drainMs)
-      // Not listening is no failure here: the end is what was asked for.
+      // A server that was not listening is no failure here.
       this.#server.close(() => {
         deadline.cancel()
         resolve()

@@ -25,7 +25,7 @@ export class Query {
     const value = this.#values.get(name)
     if (value === undefined || value === 'false' || value === '0') return false
     if (value === '' || value === 'true' || value === '1') return true
-    throw new CellError('invalid_request', `${name} is true or false.`, { field: name })
+    throw new CellError('invalid_request', `${name} must be true or false.`, { field: name })
   }
 
   /** How many entries a page may have. @throws `invalid_request` */
@@ -36,7 +36,7 @@ export class Query {
   }
 }
 
-/** As HTML forms and URLSearchParams encode; but what is not UTF-8 is refused, where those would put U+FFFD in its place. */
+/** As HTML forms and URLSearchParams encode, but refuses what is not UTF-8 instead of replacing it with U+FFFD. */
 function decode(text: string, name: string): string {
   try {
     return decodeURIComponent(text.replaceAll('+', ' '))

@@ -1,31 +1,32 @@
 import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 
+/** How many requests an account may make. */
 export interface RateLimit {
-  /** Requests a second that an account may make for as long as it likes. */
+  /** Requests per second that an account may make all the time. */
   perSecond: number
-  /** Requests that it may make at once after a pause; those of one second by default. */
+  /** Requests that it may make at once after a pause; by default as many as in one second. */
   burst?: number | undefined
 }
 
-/** Some 10 MB. Accounts that were quiet are forgotten first, and quiet ones have nothing that needs remembering. */
+/** About 10 MB. Quiet accounts are forgotten first: their buckets are full, so nothing is lost. */
 const ACCOUNTS_MAX = 100_000
 
 /**
- * A token bucket for each account. Of a bucket only the instant is kept at which it will be full again: before that it
- * lacks one token for each interval that is left, and after that there is nothing to know.
+ * A token bucket for each account. Only the time at which a bucket will be full again is kept: until then it lacks one
+ * token for each interval that is left.
  */
 export class RateLimiter {
   readonly #clock: Clock
   readonly #perSecond: number
   readonly #intervalMs: number
-  /** How far ahead that instant may lie. */
+  /** How far ahead that time may lie. */
   readonly #depthMs: number
   readonly #accountsMax: number
   /** By account, in the order of their last requests. Milliseconds of the clock's monotonic time. */
   readonly #fullAt = new Map<string, number>()
 
-  /** @throws `TypeError` for what is no rate */
+  /** @throws `TypeError` for a rate that is not valid */
   constructor(rate: RateLimit, clock: Clock, accountsMax = ACCOUNTS_MAX) {
     checkRate(rate)
     this.#clock = clock
@@ -56,7 +57,7 @@ export class RateLimiter {
     this.#forget(now)
   }
 
-  /** No more are looked at than one request can have added, and one more: so the quiet ones go, at no cost to speak of. */
+  /** Looks at two accounts at most, one more than a request can add, so that quiet ones go at little cost. */
   #forget(now: number): void {
     let looked = 0
     for (const [accountId, fullAt] of this.#fullAt) {
@@ -71,12 +72,12 @@ export class RateLimiter {
   }
 }
 
-/** @throws `TypeError` for what is no rate */
+/** @throws `TypeError` for a rate that is not valid */
 export function checkRate(rate: RateLimit): void {
   const { perSecond } = rate
   const burst = burstOf(rate)
   if (perSecond > 0 && burst >= 1 && Number.isFinite(perSecond) && Number.isFinite(burst)) return
-  throw new TypeError('A rate takes perSecond above 0, and a burst of 1 or more.')
+  throw new TypeError('rate.perSecond must be above 0, and rate.burst at least 1.')
 }
 
 function burstOf({ perSecond, burst }: RateLimit): number {

@@ -11,8 +11,8 @@ import { problemResponse } from './problem.ts'
 
 /**
  * Answers what never became a request: bytes that are not HTTP, headers that are too long, parts that never came. Node.js
- * would end those connections with a bare status line, also where an earlier request's answer is still due: its client
- * would take the one for the other.
+ * would end those connections with a bare status line, even while an earlier request still waits for its answer, and the
+ * client would take the one for the other.
  */
 export class Refusals {
   readonly #clock: Clock
@@ -35,11 +35,11 @@ export class Refusals {
     return response !== undefined && !response.writableFinished
   }
 
-  /** For the `clientError` event. After the first one, a connection's parser repeats itself with whatever else comes. */
+  /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
   refuse(error: NodeJS.ErrnoException, socket: Duplex): void {
     if (this.#refused.has(socket)) return
     this.#refused.add(socket)
-    // Node.js listens no more to what it has handed over, and a reset that nobody hears of ends the process.
+    // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
     const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
     const refusal = problem(refusalOf(error.code))
@@ -47,14 +47,14 @@ export class Refusals {
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
     else if (response === undefined) end()
     else if (response.req.complete) response.once('finish', end)
-    // From here on it is the request's own body that broke off. If its answer went out early, that is the answer.
+    // The request's own body broke off. If its answer went out early, that is the answer.
     else if (response.headersSent) this.#end(socket, '')
     // Its turn has not come: Node.js keeps the order.
     else if (response.socket === null) answer(response.req, response, refusal, this.#clock)
     else end()
   }
 
-  /** What the client still sends is thrown away for a while, or it would see a reset in place of the answer. */
+  /** What the client still sends is dropped for a while, or it would see a reset instead of the answer. */
   #end(socket: Duplex, text: string): void {
     const timer = this.#clock.setTimer(() => socket.destroy(), DRAIN_MS_MAX)
     socket.once('close', () => timer.cancel())
@@ -63,14 +63,14 @@ export class Refusals {
   }
 }
 
-/** What a request of HTTP/1.1 without a host is told, as RFC 9112 asks. */
+/** The answer to an HTTP/1.1 request without a Host header, as RFC 9112 asks. */
 export function missingHost(): HttpResponse {
-  return problem(new CellError('invalid_request', 'A request of HTTP/1.1 needs a Host header.'))
+  return problem(new CellError('invalid_request', 'An HTTP/1.1 request must have a Host header.'))
 }
 
-/** What a connection that is one too many is told. */
+/** The answer on a connection beyond the bound. */
 export function tooManyConnections(): HttpResponse {
-  return problem(new CellError('busy', 'The server has as many connections as it takes. Try again.'))
+  return problem(new CellError('busy', 'The server has too many connections. Try again.'))
 }
 
 function wireText({ status, headers, body }: HttpResponse, now: number): string {
@@ -97,8 +97,8 @@ function refusalOf(code: string | undefined): CellError {
     case 'HPE_HEADER_OVERFLOW':
       return new CellError('headers_too_large', 'The request line and the headers are too long.')
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
-      return new CellError('body_too_large', 'The extensions of a chunk are too long.')
+      return new CellError('body_too_large', 'The chunk extensions are too long.')
     default:
-      return new CellError('invalid_request', 'This is not a request of HTTP/1.1.')
+      return new CellError('invalid_request', 'This is not a valid HTTP/1.1 request.')
   }
 }

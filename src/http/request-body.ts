@@ -31,7 +31,7 @@ export async function readJson(request: HttpRequest, bytesMax: number): Promise<
 }
 
 export function bodyTooLarge(bytesMax: number): CellError {
-  return new CellError('body_too_large', `The body is at most ${bytesMax} bytes long.`, { limit: bytesMax })
+  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes.`, { limit: bytesMax })
 }
 
 /** JSON is UTF-8, whether its type says so or not. */
@@ -39,7 +39,7 @@ function isJsonType(type: string): boolean {
   return JSON_TYPE.test(type) && /^utf-?8$/i.test(CHARSET.exec(type)?.[1] ?? 'utf-8')
 }
 
-/** A body of unknown length that is not declared as JSON is fine if it turns out to be empty. */
+/** A body of unknown length need not be declared as JSON if it turns out to be empty. */
 async function readNothing(request: HttpRequest): Promise<Awaited<ReturnType<HttpRequest['readBody']>>> {
   try {
     const body = await request.readBody(0)
@@ -53,6 +53,6 @@ async function readNothing(request: HttpRequest): Promise<Awaited<ReturnType<Htt
 function notJson(): CellError {
   return new CellError(
     'unsupported_media_type',
-    'The body is JSON in UTF-8: send Content-Type: application/json.',
+    'The body must be JSON in UTF-8. Send Content-Type: application/json.',
   )
 }

@@ -1,8 +1,8 @@
-/** @throws `TypeError` for what is no base path: it starts with a slash, and ends without one */
+/** @throws `TypeError` for a base path that does not start with a slash, or ends with one */
 export function checkBasePath(basePath: string): string {
   if (basePath === '' || /^(\/[^/?#\s]+)+$/.test(basePath)) return basePath
   throw new TypeError(
-    `basePath starts with a slash and does not end with one, like "/api"; it is ${JSON.stringify(basePath)}.`,
+    `basePath must start with a slash and not end with one, like "/api"; it is ${JSON.stringify(basePath)}.`,
   )
 }
 

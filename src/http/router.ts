@@ -15,7 +15,7 @@ export interface Match {
   segments: string[]
 }
 
-/** A fixed segment, or undefined where any one may stand. */
+/** A fixed segment, or undefined for any. */
 type Part = string | undefined
 
 /** Finds a path's resource. Paths are compared as they were sent: nothing is decoded, and nothing normalised. */
@@ -46,7 +46,7 @@ export class Router {
   }
 }
 
-/** What stands for the `{…}` of a path, if all else is as it should be. A loop: this is on the path of every request. */
+/** The segments for the `{…}` of a path; undefined if the rest differs. A loop, because every request comes through here. */
 function segmentsOf(found: readonly string[], parts: readonly Part[]): string[] | undefined {
   const segments: string[] = []
   for (let i = 0; i < parts.length; i++) {

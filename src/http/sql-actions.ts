@@ -35,15 +35,15 @@ export const runBatch = cellActionWith(batchSchema, async (call, body, exact) =>
 
 function checkCount(count: number, max: number): void {
   if (count <= max) return
-  throw new CellError('invalid_request', `At most ${max} operations a batch.`, {
+  throw new CellError('invalid_request', `A batch takes at most ${max} operations.`, {
     field: 'operations',
     limit: max,
   })
 }
 
 /**
- * How long the statements may run, and whether anybody still waits for them. Only SQL can take long enough for this to
- * be worth its cost.
+ * How long the statements may run, and whether the client still waits for them. Only SQL can run long enough to be worth
+ * the cost.
  *
  * @throws `invalid_request`
  */

@@ -8,15 +8,15 @@ import { integer, text } from './fields.ts'
 export const sqlSchema = z.object({
   sql: text,
   params: z.unknown().optional(),
-  row_mode: z.enum(['object', 'array'], { error: 'takes "object" or "array"' }).optional(),
+  row_mode: z.enum(['object', 'array'], { error: 'must be "object" or "array"' }).optional(),
 })
 
-/** What the body of a request can say beside its statements. */
+/** What a body can hold besides its statements. */
 export const timeoutSchema = z.object({ timeout_ms: integer.optional() })
 
 const INTEGER = /^-?\d{1,19}$/
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
-/** How names are written in SQL; in `params` they go with this sign or without. */
+/** Names in SQL begin with one of these signs; in `params` it may be left out. */
 const PLACEHOLDER_SIGN = /^[:@$?]/
 
 /**
@@ -29,7 +29,7 @@ export function decodeParams(params: unknown, exact: boolean, at = 'params'): Sq
   if (params === undefined || params === null) return undefined
   if (Array.isArray(params)) return params.map((value, i) => decodeParam(value, exact, `${at}[${i}]`))
   if (typeof params !== 'object') {
-    throw new CellError('invalid_parameter', `${at} takes a list, or an object for named placeholders.`, {
+    throw new CellError('invalid_parameter', `${at} must be a list, or an object for named placeholders.`, {
       field: at,
     })
   }
@@ -56,11 +56,11 @@ function decodeParam(value: unknown, exact: boolean, field: string): SqlParam {
       if (value === null) return null
       return decodeTyped(value as { type?: unknown; value?: unknown; base64?: unknown }, field)
   }
-  throw refused(field, 'takes a JSON value')
+  throw refused(field, 'must be a JSON value')
 }
 
 /**
- * A whole number, beside `delta` also as the typed form.
+ * A whole number, as JSON or in the typed form of parameters.
  *
  * @throws `invalid_request`
  */
@@ -75,8 +75,8 @@ export function decodeInteger(value: unknown, exact: boolean, field: string): nu
   ) {
     if (typeof value.value === 'string' && INTEGER.test(value.value)) return BigInt(value.value)
   }
-  const beyond = exact ? '' : ', and beyond ±(2^53−1) {"type":"integer","value":"…"}'
-  throw new CellError('invalid_request', `${field} takes a whole number of 64 bits${beyond}.`, { field })
+  const beyond = exact ? '' : '; send one beyond ±(2^53−1) as {"type":"integer","value":"…"}'
+  throw new CellError('invalid_request', `${field} must be a whole number of 64 bits${beyond}.`, { field })
 }
 
 /**
@@ -100,21 +100,21 @@ function decodeTyped(
     if (typeof value === 'string' && INTEGER.test(value)) return BigInt(value)
     throw refused(
       field,
-      'takes {"type":"integer","value":"…"} with the digits of a 64-bit integer as a string',
+      'must be {"type":"integer","value":"…"} with the digits of a 64-bit integer in a string',
     )
   }
   if (type === 'real') {
     if (typeof value === 'number' || typeof value === 'bigint') return { type, value: Number(value) }
-    throw refused(field, 'takes {"type":"real","value":…} with a number')
+    throw refused(field, 'must be {"type":"real","value":…} with a number')
   }
   if (type === 'blob') {
     if (typeof base64 === 'string' && base64.length % 4 !== 1 && BASE64.test(base64))
       return Buffer.from(base64, 'base64')
-    throw refused(field, 'takes {"type":"blob","base64":"…"} with the bytes in base64')
+    throw refused(field, 'must be {"type":"blob","base64":"…"} with the bytes in base64')
   }
   throw refused(
     field,
-    'takes null, true, false, a number, a string, {"type":"integer","value":"…"}, {"type":"real","value":…} or {"type":"blob","base64":"…"}',
+    'must be null, true, false, a number, a string, {"type":"integer","value":"…"}, {"type":"real","value":…} or {"type":"blob","base64":"…"}',
   )
 }
 
@@ -122,9 +122,7 @@ function refused(field: string, why: string): CellError {
   return new CellError('invalid_parameter', `${field} ${why}.`, { field })
 }
 
-export type SqlDocument = ReturnType<typeof encodeSqlResult>
-
-/** The answer to a statement. Takes the result's rows over: their values become what JSON can hold exactly. */
+/** The answer to a statement. Changes the result's rows in place: values become what JSON can hold exactly. */
 export function encodeSqlResult(result: OperationResults['sql']) {
   const { columns, rows, changes, lastInsertRowid, durationMs } = result
   for (const row of rows) encodeRow(row)
@@ -139,7 +137,7 @@ export function encodeSqlResult(result: OperationResults['sql']) {
 }
 
 function encodeRow(row: SqlRow | SqlValue[]): void {
-  // Arrays have their indexes for keys, so that both kinds are the same here.
+  // An array's keys are its indexes, so that both kinds of rows are treated alike.
   const values = row as Record<string, unknown>
   for (const key in values) {
     const value = values[key]

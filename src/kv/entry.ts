@@ -7,25 +7,29 @@ export interface KvEntry {
   expiresAt: number | null
 }
 
+/** A time to live. */
 export interface KvTtlOptions {
-  /** Whole seconds to live, from 1. At most one of `ttlSeconds` and `ttlMs`; neither means for ever. */
+  /** Whole seconds to live, from 1. Give `ttlSeconds` or `ttlMs`, not both; without either the entry does not expire. */
   ttlSeconds?: number | undefined
   /** Whole milliseconds to live, from 1. */
   ttlMs?: number | undefined
 }
 
 export interface KvPutOptions extends KvTtlOptions {
-  /** Keep the time to live that the entry has, instead of clearing it. Not together with a new one. */
+  /** Keeps the time to live of the entry that is replaced. Not together with a new one. */
   keepTtl?: boolean | undefined
 }
 
 export interface KvPutResult {
-  /** True if no live entry was there before. */
+  /** True if there was no live entry before. */
   created: boolean
+  /** Rounded up; −1 if it does not expire. */
   ttlSeconds: number
+  /** Epoch milliseconds; null if it does not expire. */
   expiresAt: number | null
 }
 
+/** One entry for `mset`. */
 export interface KvPutEntry extends KvTtlOptions {
   key: string
   value: string
@@ -34,6 +38,7 @@ export interface KvPutEntry extends KvTtlOptions {
 export interface KvIncrResult {
   /** A bigint beyond ±(2^53−1). */
   value: number | bigint
+  /** Rounded up; −1 if it does not expire. */
   ttlSeconds: number
 }
 
@@ -49,7 +54,7 @@ export interface KvListOptions {
   prefix?: string | undefined
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
-  /** Entries on the page; 100 by default. */
+  /** Entries on the page; 100 by default, at most the store's limit `pageMax`. */
   limit?: number | undefined
   /** Descending instead of ascending UTF-8 byte order. */
   reverse?: boolean | undefined
@@ -57,7 +62,9 @@ export interface KvListOptions {
   values?: boolean | undefined
 }
 
+/** A page of a listing. */
 export interface KvPage {
+  /** Without `value` if the listing was asked for none. */
   entries: (Omit<KvEntry, 'value'> & { value?: string })[]
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null

@@ -47,6 +47,7 @@ export class Kv {
     this.#context = context
   }
 
+  /** @returns the value; undefined if there is no live entry */
   get(key: string): string | undefined {
     const { limits, clock } = this.#context
     checkKey(key, limits)
@@ -65,7 +66,7 @@ export class Kv {
   }
 
   /**
-   * Puts an entry. Without a time to live it does not expire, even if the entry before it did (as Redis SET does).
+   * Puts an entry. Without a time to live it does not expire, even if the entry before did (as with Redis SET).
    *
    * @throws `invalid_ttl`, `value_too_large`, `invalid_request`
    */
@@ -132,7 +133,7 @@ export class Kv {
   }
 
   /**
-   * Sets a live entry's time to live, or removes it with null.
+   * Sets a live entry's time to live. With null the entry no longer expires.
    *
    * @throws `invalid_ttl`
    */
@@ -202,7 +203,7 @@ export class Kv {
     )
   }
 
-  /** The value parsed as JSON. @throws `SyntaxError` if it is not JSON */
+  /** The value parsed as JSON; undefined if there is no live entry. @throws `SyntaxError` if it is not JSON */
   getJson<T = unknown>(key: string): T | undefined {
     const text = this.get(key)
     return text === undefined ? undefined : (JSON.parse(text) as T)
@@ -272,7 +273,7 @@ export class Kv {
   #checkCount(count: number, field: string): void {
     const { kvKeysMax } = this.#context.limits
     if (count <= kvKeysMax) return
-    throw new CellError('invalid_request', `At most ${kvKeysMax} ${field} an operation.`, {
+    throw new CellError('invalid_request', `An operation takes at most ${kvKeysMax} ${field}.`, {
       field,
       limit: kvKeysMax,
     })

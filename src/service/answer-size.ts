@@ -7,14 +7,14 @@ import type { Kv } from '../kv/kv.ts'
 import type { OperationResults } from './operations.ts'
 
 /**
- * Bounds on answers that are made of many parts, each within its own limit: a thousand values of 1 MiB would be an
- * answer of 1 GiB, built in memory more than once. The engine bounds a single result by itself.
+ * Bounds on answers that are made of many parts, each within its own limit: a thousand values of 1 MiB would make an
+ * answer of 1 GiB, held in memory more than once. The engine bounds each single result.
  */
 
-/** Entries that are read before their size is looked at again. */
+/** Entries that are read before their size is checked again. */
 const LIST_STEP = 16
 
-/** A page whose values hold at most `bytesMax` bytes, and always one entry: a page may be short of its limit. */
+/** A page whose values hold at most `bytesMax` bytes, but at least one entry. So it may hold fewer than its limit. */
 export function listWithin(kv: Kv, options: KvListOptions, bytesMax: number): KvPage {
   const { values = true, limit } = options
   if (!values || limit === undefined || limit <= LIST_STEP) return kv.list(options)
@@ -38,7 +38,7 @@ export function listWithin(kv: Kv, options: KvListOptions, bytesMax: number): Kv
 /** @throws `result_too_large`; and as `kv.mget`, before anything is read */
 export function mgetWithin(kv: Kv, keys: readonly string[], bytesMax: number): (KvEntry | undefined)[] {
   if (keys.length <= LIST_STEP) return kv.mget(keys)
-  // Refuses too many keys and bad ones; what it reads is small.
+  // Refuses bad keys and too many of them; it reads little.
   kv.ttl(keys)
   let bytes = 0
   return keys.map((key) => {
@@ -64,14 +64,14 @@ export class BatchSize {
     this.#bytes += sizeOfResult(result)
     if (this.#bytes <= this.#bytesMax) return
     throw tooLarge(
-      `The results of the batch are together larger than ${this.#bytesMax} bytes; nothing was changed. Ask for less.`,
+      `The results of the batch together are larger than ${this.#bytesMax} bytes; nothing was changed. Ask for less.`,
       this.#bytesMax,
     )
   }
 }
 
 /**
- * A result was measured by its values; rows as objects hold the names of the columns too, each time.
+ * The engine measures a result by its values; rows as objects also repeat the names of the columns.
  *
  * @throws `result_too_large`
  */

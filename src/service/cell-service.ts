@@ -10,18 +10,18 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 
 /**
- * The one way from HTTP into cells: asynchronous, plain data in and out. In process it is a thin layer over the store;
- * with workers, the same calls go to child processes. Whether the caller may touch the cell is settled before.
+ * The one way from HTTP into cells: asynchronous, with plain data in and out. In this process it is a thin layer over
+ * the store; with workers, the same calls go to child processes. The caller has checked that the account may use the cell.
  *
  * Every method rejects with a `CellError`, or with the reason of an aborted signal.
  */
 export interface CellService {
   /**
-   * Runs one operation. A change resolves once it is committed, on disk in `full` durability. A cell whose local data
-   * is gone is restored first.
+   * Runs one operation. A change resolves once it is committed, and with durability `full` once it is on disk. A cell
+   * whose local data is lost is restored first.
    *
-   * @throws `cell_restoring` when that restore takes longer than a request may wait; `no_backup` when there is none;
-   * the signal's reason where it kept the operation from running.
+   * @throws `cell_restoring` if that restore takes longer than a request may wait; `no_backup` if there is no backup;
+   * the signal's reason if it aborted before the operation ran; what the operation itself throws in `Cell` and `Kv`
    */
   execute<O extends CellOperation>(
     cellId: string,
@@ -29,35 +29,45 @@ export interface CellService {
     options?: ExecuteOptions,
   ): Promise<OperationResults[O['op']]>
 
+  /** Size and state of a cell. Restores it first, as {@link execute}. */
   describe(cellId: string): Promise<CellDescription>
 
   /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
   deleteCell(cellId: string): Promise<void>
 
+  /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
   backup(cellId: string, kind: BackupKind, options?: BackupOptions): Promise<BackupResult>
 
+  /** Restores a cell to a version, as `store.backups.restore()`. */
   restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>
 
-  /** @param page.accountId only if the cell is this account's: asked where the catalog does not know the cell */
+  /**
+   * A page of a cell's backups, newest first, as `store.backups.list()`.
+   *
+   * @param page.accountId refuses the cell if it is not this account's; its backups tell if the catalog does not
+   */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
 }
 
 export interface ExecuteOptions {
-  /** Aborted when nobody waits for the answer any more: what has not begun then never does. */
+  /** Aborted when nobody waits for the answer any more: an operation that has not begun by then never runs. */
   signal?: AbortSignal | undefined
-  /** How long the operation's statements may run, in milliseconds, where that is less than the service's own limit. */
+  /** How long the operation's statements may run, in milliseconds; the service's own limit if that is less. */
   deadlineMs?: number | undefined
 }
 
 export interface CellDescription {
-  /** Of the database file and the write-ahead log. */
+  /** Bytes of the database file and the write-ahead log. */
   sizeBytes: number
   /** Why the cell is kept closed; undefined if it is not. */
   quarantine: QuarantineState | undefined
 }
 
 export interface BackupPageOptions {
+  /** `nextCursor` of the page before. */
   cursor?: string | undefined
+  /** Versions on the page; 100 by default, 1,000 at most. */
   limit?: number | undefined
+  /** Only if the cell is this account's. */
   accountId?: string | undefined
 }

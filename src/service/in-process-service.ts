@@ -26,9 +26,8 @@ export interface InProcessServiceOptions {
 }
 
 /**
- * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and are
- * answered when it is on disk. A statement holds up everything else for as long as it runs: workers are the way out of
- * that.
+ * Runs operations on cells in this process. Reads run as they come; changes join the cell's next group commit, and
+ * resolve once it is on disk. A statement blocks everything else while it runs, which workers avoid.
  */
 export class InProcessService implements CellService {
   readonly #store: CellStore
@@ -47,7 +46,7 @@ export class InProcessService implements CellService {
     this.#cells = new LruCache(store.settings.openCellsMax)
   }
 
-  /** A statement in this process can't be interrupted: a deadline changes nothing here. */
+  /** A statement cannot be interrupted in its own process, so that a deadline has no effect here. */
   async execute<O extends CellOperation>(
     cellId: string,
     operation: O,

@@ -11,8 +11,8 @@ import type {
 } from '../kv/entry.ts'
 
 /**
- * What can be asked of a cell, as plain data: the same requests go to a cell in this process and to one in a worker.
- * Each kind has its answer in {@link OperationResults}.
+ * What a cell can be asked to do, as plain data: the same operations go to a cell in this process and to one in a
+ * worker. {@link OperationResults} has the result of each, by its `op`. Members mean what they do in `Cell` and `Kv`.
  */
 export type CellOperation = BatchableOperation | ReadOperation | BatchOperation
 
@@ -38,19 +38,22 @@ export type BatchableOperation =
   | { op: 'kv.mset'; entries: KvPutEntry[] }
   | { op: 'kv.deleteMany'; keys: string[] }
 
+/** Operations that change nothing, and run outside transactions. */
 export type ReadOperation =
   | { op: 'kv.get'; key: string }
   | { op: 'kv.ttl'; keys: string[] }
   | { op: 'kv.list'; options: KvListOptions }
   | { op: 'kv.mget'; keys: string[] }
 
-/** All of them in one transaction, or none. A failure carries `index` in its details. */
+/** All of them in one transaction, or none. An error has the failed operation's `index` in its details. */
 export interface BatchOperation {
   op: 'batch'
   operations: BatchableOperation[]
 }
 
+/** The result of each operation, by its `op`. */
 export interface OperationResults {
+  /** `durationMs` is the statement's own time, in milliseconds. */
   sql: SqlResult<SqlRow | SqlValue[]> & { durationMs: number }
   'kv.put': KvPutResult
   'kv.incr': KvIncrResult
@@ -59,9 +62,10 @@ export interface OperationResults {
   'kv.mset': { count: number }
   'kv.deleteMany': { deleted: number }
   'kv.get': KvEntry | undefined
+  /** For each key: whole seconds left; −1 if it does not expire; null if there is no live entry. */
   'kv.ttl': (number | null)[]
   'kv.list': KvPage
   'kv.mget': (KvEntry | undefined)[]
-  /** One result an operation, in order. */
+  /** One result for each operation, in order. */
   batch: OperationResults[BatchableOperation['op']][]
 }

@@ -5,10 +5,10 @@ import { CellError } from '../errors.ts'
 const RESTORING_RETRY_MS = 2_000
 
 /**
- * Waits for a cell's data to come back. The restore goes on when the wait is over: the next request finds it done, or
+ * Waits for the restore of a cell's data. The restore goes on when the wait is over: the next request finds it done, or
  * waits for the same one.
  *
- * @throws `cell_restoring` when it takes longer; what `restored` rejects with
+ * @throws `cell_restoring` if it takes longer; what `restored` rejects with
  */
 export function waitForRestore(restored: Promise<void>, clock: Clock, waitMs: number): Promise<void> {
   return new Promise((resolve, reject) => {

@@ -20,13 +20,14 @@ export interface CellHome {
 }
 
 /**
- * One cell, for use through SQL and KV. The handle stays good while the pool closes and reopens the file behind it, and
- * across a restore; it ends with the cell or the store.
+ * One cell, used through SQL and KV. The handle stays valid while the store closes and reopens the file behind it, and
+ * across a restore, until the cell is deleted or the store is closed.
  *
- * Every method throws what opening can: `cell_not_found` once the cell was deleted, `cell_restoring` (and `no_backup`)
- * while its local data is missing, `store_closed`.
+ * Every method can throw `cell_not_found` once the cell was deleted, `cell_restoring` or `no_backup` while its local data
+ * is missing, `cell_quarantined` while it is kept closed, and `store_closed`.
  */
 export class Cell {
+  /** A UUID. */
   readonly id: string
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv
@@ -111,20 +112,22 @@ export class Cell {
   }
 
   /**
-   * Both or neither: all that `work` does to this cell, through `sql()` and `kv`, is committed when this returns, or none
-   * of it when `work` throws. Inside another transaction it is a savepoint. Not for async functions.
+   * Runs `work` in one transaction: all that it does to this cell, through `sql()` and `kv`, is committed when this
+   * returns, or none of it if `work` throws. Inside another transaction it is a savepoint. `work` must not be async.
    *
    * @returns what `work` returns
+   * @throws what `work` throws; `cell_full`, `disk_full`, `busy`
    */
   transaction<T>(work: () => T): T {
     return this.#use().transaction(work)
   }
 
   /**
-   * Joins the next group commit: pieces of work that come in one turn of the event loop share one fsync. Each is still
-   * all or nothing by itself. `work` may run twice, so it must do nothing but use this cell.
+   * Runs `work` in the cell's next group commit: all work of one turn of the event loop shares one fsync, and each
+   * piece is still all or nothing. `work` may run twice, so it must do nothing but use this cell, and must not be async.
    *
-   * @returns what `work` returns, once it is on disk
+   * @returns resolves with what `work` returns, once it is on disk
+   * @throws as {@link transaction}
    */
   async commit<T>(work: () => T): Promise<T> {
     return await this.#use().commit(work)

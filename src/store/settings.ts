@@ -13,21 +13,23 @@ export interface BackupSettings {
   snapshotEveryMs?: number | undefined
   /** An incremental of every cell that changed, this long after its last backup. Milliseconds. */
   incrementalEveryMs?: number | undefined
-  /** Restorable versions of a cell to keep; older ones are removed. All, if not set. */
+  /** Restorable versions of a cell to keep; older ones are removed. Default: all are kept. */
   keep?: number | undefined
-  /** Automatic backups that run at once; 2 by default. */
+  /** Automatic backups that run at the same time; 2 by default. */
   concurrency?: number | undefined
 }
 
-/** What a store can be told. Plain data, save for the components at the end. */
+/** Options of a store: plain data, except for the components at the end. */
 export interface StoreOptions {
-  /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or an {@link ObjectStore} of your own. None: no backups. */
+  /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or an {@link ObjectStore} of your own. Without one there are no backups. */
   objectStore?: string | ObjectStore | undefined
-  /** Default `full`: a commit is on disk when it is answered. */
+  /** Default `full`: a commit is on disk when its call returns or resolves. */
   durability?: Durability | undefined
-  /** For `cell.sql()`; default `trusted`. SQL that comes over HTTP is always held to the tenants' policy, unless told otherwise there. */
+  /** For `cell.sql()`; default `trusted`. SQL over HTTP follows the policy `tenant`, unless the handler's own option says otherwise. */
   sqlPolicy?: SqlPolicy | undefined
+  /** Instead of {@link DEFAULT_LIMITS}. */
   limits?: Partial<Limits> | undefined
+  /** Automatic backups of cells; off by default. */
   backups?: BackupSettings | undefined
   /** Cells kept open at once; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
@@ -37,9 +39,11 @@ export interface StoreOptions {
   checkpointBytes?: number | undefined
   /** How long a store without a catalog waits for the object store before it gives up, in milliseconds; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
+  /** Default: the system's. */
   clock?: Clock | undefined
-  /** From 0 up to 1, for spreading work in time. */
+  /** From 0 up to 1, to spread work over time. Default `Math.random`. */
   random?: (() => number) | undefined
+  /** Default: nothing is logged. */
   log?: Log | undefined
 }
 

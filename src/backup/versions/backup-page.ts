@@ -6,15 +6,15 @@ import type { BackupInfo } from './version-index.ts'
 export interface BackupListOptions {
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
-  /** Versions a page; 100 by default, 1,000 at most. */
+  /** Versions on the page; 100 by default, 1,000 at most. */
   limit?: number | undefined
-  /** Only if the cell is this account's. */
+  /** Refuses the cell with `cell_not_found` if it is not this account's. */
   accountId?: string | undefined
   signal?: AbortSignal | undefined
 }
 
 export interface BackupList {
-  /** Newest first. Only what can be restored, as far as manifests tell; so a page may hold fewer than its limit. */
+  /** Newest first, without versions whose manifests show that they cannot be restored: a page may hold fewer than its limit. */
   backups: BackupInfo[]
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null

@@ -1,43 +1,53 @@
-/** What callers ask of backups and restores, and what they are answered. */
+/** The options and results of backups and restores. */
 
+/** `snapshot`: the whole cell. `incremental`: what changed since the newest backup. */
 export type BackupKind = 'snapshot' | 'incremental'
 
 export interface BackupResult {
+  /** Names the backup for a restore; it is the stored object's key. */
   version: string
   kind: BackupKind
   /** The version whose database image this one rests on; null if it holds one itself. */
   baseVersion: string | null
   /** Bytes of the stored object. */
   sizeBytes: number
-  /** Of the stored object, in hexadecimal. */
+  /** SHA-256 of the stored object, in hexadecimal. */
   sha256: string
   /** Epoch milliseconds. */
   createdAt: number
+  /** Milliseconds. */
   durationMs: number
 }
 
+/** How far a backup or restore has come. */
 export interface BackupProgressEvent {
   phase: 'read' | 'upload' | 'download'
+  /** Bytes of the phase that are done. */
   bytes: number
+  /** Bytes of the whole phase. */
   total: number
 }
 
 export interface BackupOptions {
+  /** Ends the backup or restore: it then rejects, and leaves nothing behind. */
   signal?: AbortSignal | undefined
+  /** Called while bytes are read, uploaded or downloaded. Must not throw. */
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
 }
 
 export interface RestoreOptions extends BackupOptions {
-  /** The newest, if none is named. */
+  /** Default: the newest. */
   version?: string | undefined
-  /** Only if the cell is this account's; without it, anybody's. */
+  /** Refuses the cell with `cell_not_found` if it is not this account's. */
   accountId?: string | undefined
 }
 
 export interface RestoreResult {
+  /** The version that was restored. */
   version: string
   kind: BackupKind
   /** Bytes of the restored database. */
   sizeBytes: number
+  /** Milliseconds. */
   durationMs: number
 }

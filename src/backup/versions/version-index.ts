@@ -6,13 +6,16 @@ import type { BackupKind } from './backup-types.ts'
 import { backupNotFound, cellPrefix, compareVersions, parseVersion } from './object-keys.ts'
 import { fetchManifest, type StoredVersion } from './stored-manifest.ts'
 
+/** One backup in a listing. */
 export interface BackupInfo {
+  /** Names the backup for a restore. */
   version: string
   kind: BackupKind
   /** Bytes of the stored object. */
   sizeBytes: number
   /** Epoch milliseconds. */
   createdAt: number
+  /** The version whose database image this one rests on; null if it holds one itself. */
   baseVersion: string | null
 }
 

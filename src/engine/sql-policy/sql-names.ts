@@ -28,7 +28,7 @@ const RULES: ReadonlyMap<string, NameRule> = new Map([
   ['delete', checkDelete],
   ['load_extension', (place) => checkCall(place, 'Extensions are not loaded from SQL.')],
   ['fts3_tokenizer', (place) => checkCall(place, 'Name the tokenizer in CREATE VIRTUAL TABLE instead.')],
-  ['sqlite_log', (place) => checkCall(place, 'It writes to the log of the worker.')],
+  ['sqlite_log', (place) => checkCall(place, 'It writes to the log of the host.')],
   [
     'optimize',
     (place) => checkCall(place, "Write INSERT INTO t(t) VALUES('optimize') for a full-text table t."),

@@ -52,7 +52,7 @@ function encode(params: SqlParams, limits: Limits): readonly Bindable[] | Record
 function encodeList(params: readonly SqlParam[], { paramsMax }: Limits): readonly Bindable[] {
   if (params.length === 0) return NONE
   if (params.length > paramsMax) {
-    throw new CellError('invalid_parameter', `At most ${paramsMax} parameters a statement.`, {
+    throw new CellError('invalid_parameter', `A statement takes at most ${paramsMax} parameters.`, {
       field: 'params',
       limit: paramsMax,
     })

@@ -16,14 +16,17 @@ export type SqlParam = SqlValue | boolean | SqlReal
  */
 export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
 
+/** A row by column names, in the order of the columns. */
 export type SqlRow = Record<string, SqlValue>
 
+/** The result of one statement. */
 export interface SqlResult<Row = SqlRow> {
   /** Column names in order, as the rows use them: the second column called `name` is `name_2`. */
   columns: string[]
+  /** Empty for a statement that returns none. */
   rows: Row[]
   /** Rows inserted, changed or deleted by this statement. */
   changes: number
-  /** Of an INSERT that inserted a row, else null. */
+  /** Of an INSERT that inserted a row; otherwise null. A bigint beyond ±(2^53−1). */
   lastInsertRowid: number | bigint | null
 }

@@ -8,12 +8,13 @@ import { type PreparedStatement, PreparedStatements } from './prepared-statement
 import { collectRows, decodeRow, type RawRow, rowObject } from './rows.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
 
+/** How one statement is run. */
 export interface SqlOptions {
-  /** In place of the setting. */
+  /** Instead of the store's `sqlPolicy`. */
   policy?: SqlPolicy | undefined
-  /** `array`: rows are arrays of values in column order. */
+  /** `object`, the default: rows by column name. `array`: rows are arrays of values in column order. */
   rowMode?: 'object' | 'array' | undefined
-  /** Bounds on the result; without them, all rows are taken. */
+  /** Bounds on the result; without them, all rows are returned. */
   limits?: ResultLimits | undefined
 }
 
