@@ -9,36 +9,36 @@ import { CellError } from '../errors.ts'
 
 /** Automatic backups of cells; all off by default. The catalog is always backed up where there is an object store. */
 export interface BackupSettings {
-  /** A snapshot of every cell that changed, this long after the last. Milliseconds. */
+  /** Milliseconds after a cell's last snapshot until the next one, if the cell has changed. */
   snapshotEveryMs?: number | undefined
-  /** An incremental of every cell that changed, this long after its last backup. Milliseconds. */
+  /** Milliseconds after a cell's last backup until the next incremental, if the cell has changed. */
   incrementalEveryMs?: number | undefined
-  /** Restorable versions of a cell to keep; older ones are removed. All, if not set. */
+  /** Restorable versions of a cell to keep; older ones are removed. Unset, all are kept. */
   keep?: number | undefined
-  /** Automatic backups that run at once; 2 by default. */
+  /** Automatic backups that run at the same time; 2 by default. */
   concurrency?: number | undefined
 }
 
-/** What a store can be told. Plain data, save for the components at the end. */
+/** The options of a store: plain data, then the replaceable components. */
 export interface StoreOptions {
-  /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or an {@link ObjectStore} of your own. None: no backups. */
+  /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or your own {@link ObjectStore}. Unset: no backups. */
   objectStore?: string | ObjectStore | undefined
-  /** Default `full`: a commit is on disk when it is answered. */
+  /** Default `full`: a commit is on disk when the call returns. */
   durability?: Durability | undefined
-  /** For `cell.sql()`; default `trusted`. SQL that comes over HTTP is always held to the tenants' policy, unless told otherwise there. */
+  /** For `cell.sql()`; default `trusted`. For SQL over HTTP the default is `tenant`; the HTTP options can change that. */
   sqlPolicy?: SqlPolicy | undefined
   limits?: Partial<Limits> | undefined
   backups?: BackupSettings | undefined
-  /** Cells kept open at once; by default what the descriptor limit allows, at most 1,000. */
+  /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
-  /** Memory for database pages that one open cell may keep, in bytes; 1 MiB by default. */
+  /** Bytes of database pages that one open cell may cache; 1 MiB by default. */
   pageCacheBytes?: number | undefined
-  /** Length of a cell's write-ahead log at which it is moved into the database, in bytes; 4 MiB by default. */
+  /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
   checkpointBytes?: number | undefined
-  /** How long a store without a catalog waits for the object store before it gives up, in milliseconds; 60,000 by default. */
+  /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
   clock?: Clock | undefined
-  /** From 0 up to 1, for spreading work in time. */
+  /** Returns a number from 0 up to 1, to spread work in time. */
   random?: (() => number) | undefined
   log?: Log | undefined
 }
@@ -59,10 +59,10 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
-/** What this build of SQLite can bind. */
+/** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
-/** @throws `invalid_setting`, naming it */
+/** @throws `invalid_setting` with the setting's name */
 export function resolveSettings(options: StoreOptions): StoreSettings {
   const settings: StoreSettings = {
     durability: options.durability ?? 'full',
@@ -96,15 +96,19 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
-      throw new CellError('invalid_setting', `${name} is a whole number above 0, not ${String(value)}.`, {
-        field: name,
-      })
+      throw new CellError(
+        'invalid_setting',
+        `${name} must be a whole number above 0, not ${String(value)}.`,
+        {
+          field: name,
+        },
+      )
     }
   }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(
       'invalid_setting',
-      `limits.paramsMax is at most ${PARAMS_MAX}, which is SQLite's own.`,
+      `limits.paramsMax must be at most ${PARAMS_MAX}, SQLite's own limit.`,
       {
         field: 'limits.paramsMax',
         limit: PARAMS_MAX,
@@ -115,7 +119,7 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
 
 function oneOf(name: string, value: string, choices: readonly string[]): void {
   if (choices.includes(value)) return
-  throw new CellError('invalid_setting', `${name} is one of ${choices.join(', ')}, not ${value}.`, {
+  throw new CellError('invalid_setting', `${name} must be one of ${choices.join(', ')}, not ${value}.`, {
     field: name,
   })
 }
@@ -127,12 +131,12 @@ function prefixed(
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}.${name}`, value]))
 }
 
-/** An option given as undefined is one not given. */
+/** An option that is undefined counts as not given. */
 function definedOnly<T extends object>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
 }
 
-/** @param durability in place of the store's */
+/** @param durability overrides the store's unless null */
 export function databaseSettings(
   settings: StoreSettings,
   durability: Durability | null,
