@@ -98,7 +98,7 @@ export class Upkeep {
     const { trackers } = destination
     trackers.acquire(id)
     const tracker = trackers.get(id)
-    if (tracker.differsFromFiles()) tracker.foundChanged()
+    if (tracker.differsFromFiles()) tracker.markChanged()
     trackers.release(id)
   }
 }

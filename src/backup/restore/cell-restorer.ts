@@ -91,7 +91,7 @@ export class CellRestorer {
   #beginHistory(cellId: string, newest: string | undefined, changed: boolean): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
-    trackers.end(cellId)
+    trackers.detach(cellId)
     progress.save({
       cellId,
       chain: null,
