@@ -1,15 +1,15 @@
-/** What callers ask of backups and restores, and what they are answered. */
+/** Options and results of backups and restores. */
 
 export type BackupKind = 'snapshot' | 'incremental'
 
 export interface BackupResult {
   version: string
   kind: BackupKind
-  /** The version whose database image this one rests on; null if it holds one itself. */
+  /** The version whose database image this one continues; null if it holds one itself. */
   baseVersion: string | null
   /** Bytes of the stored object. */
   sizeBytes: number
-  /** Of the stored object, in hexadecimal. */
+  /** SHA-256 of the stored object, in hexadecimal. */
   sha256: string
   /** Epoch milliseconds. */
   createdAt: number
@@ -28,9 +28,9 @@ export interface BackupOptions {
 }
 
 export interface RestoreOptions extends BackupOptions {
-  /** The newest, if none is named. */
+  /** The newest by default. */
   version?: string | undefined
-  /** Only if the cell is this account's; without it, anybody's. */
+  /** Restores only a cell of this account; without it, any cell. */
   accountId?: string | undefined
 }
 
