@@ -13,16 +13,16 @@ import { VersionIndex } from './versions/version-index.ts'
 export interface BackupDestinationParts {
   objectStore: ObjectStore
   storeId: string
-  /** Where the files of a cell are; also those of the catalog, whose id is the store's. */
+  /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
   progress: BackupProgressTable
-  /** For archives on their way to the object store. */
+  /** For archives that are not uploaded yet. */
   spoolDirectory: string
   clock: Clock
   log: Log
 }
 
-/** Where the backups of a process go, and what it knows of them. Backups of cells and of the catalog share it. */
+/** The object store of a process's backups, and the state of these backups. Cells and the catalog share it. */
 export class BackupDestination {
   readonly objectStore: ObjectStore
   readonly storeId: string
@@ -32,7 +32,7 @@ export class BackupDestination {
   readonly index: VersionIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
-  /** Backups go to another place than before, where nothing is stored yet. */
+  /** Emitted when backups go to another place than before, where nothing is stored yet. */
   readonly moved = new Emitter()
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
@@ -45,7 +45,7 @@ export class BackupDestination {
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId)
     this.trackers = new ChangeTrackers(paths, progress, clock)
-    this.moved.listen(() => this.trackers.startAnew())
+    this.moved.listen(() => this.trackers.markNothingStored())
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
     this.#sweep = new UploadSweep(objectStore, clock, log)
@@ -62,13 +62,13 @@ export class BackupDestination {
     })
   }
 
-  /** Removes what this machine knows of a deleted cell's backups. */
+  /** Removes the local state of a deleted cell's backups. */
   forget(cellId: string): void {
-    this.trackers.end(cellId)
+    this.trackers.detach(cellId)
     this.progress.remove(cellId)
   }
 
-  /** Ends what belongs to no single backup. */
+  /** Ends the work that belongs to no single backup. */
   async close(): Promise<void> {
     this.#abort.abort()
     await this.#sweep.stop()

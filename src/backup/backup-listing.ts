@@ -5,7 +5,7 @@ import { type BackupList, type BackupListOptions, BackupPage } from './versions/
 import type { CellOwnership } from './versions/cell-ownership.ts'
 import { type BackupInfo, listingOf } from './versions/version-index.ts'
 
-/** Shows which versions of a cell the object store holds. Needs none of the cell's local files. */
+/** Lists the versions of a cell in the object store. Needs no local file of the cell. */
 export class BackupListing {
   readonly #destination: BackupDestination
   readonly #ownership: CellOwnership
@@ -15,7 +15,7 @@ export class BackupListing {
     this.#ownership = ownership
   }
 
-  /** @throws `cell_not_found` for a cell that neither the catalog nor the object store knows; `invalid_request` */
+  /** @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request` */
   async list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
     this.assertCell(cellId)
     const { accountId, signal } = options
@@ -28,7 +28,7 @@ export class BackupListing {
     return { backups: await index.describe(cellId, page, listingOf(all), { signal }), nextCursor }
   }
 
-  /** One listing, and at most one read. */
+  /** The newest version. Takes one listing and at most one read. */
   async latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     this.assertCell(cellId)
     const { index } = this.#destination
@@ -37,7 +37,7 @@ export class BackupListing {
     return info
   }
 
-  /** The catalog's id and malformed ids name no cell. @throws `cell_not_found` */
+  /** @throws `cell_not_found` for a malformed id and for the catalog's */
   assertCell(cellId: string): void {
     if (cellId === this.#destination.storeId || !isCellId(cellId)) throw cellNotFound()
   }

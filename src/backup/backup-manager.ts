@@ -27,23 +27,20 @@ export interface BackupManagerParts {
   queue: BackupQueue
   restores: RestoresInProgress
   threads: RestoreThreads
-  /** How many restorable versions of a cell to keep; undefined keeps all. */
+  /** Restorable versions of a cell to keep; undefined keeps all. */
   keep: number | undefined
-  /** Undefined where another process has the catalog. */
+  /** Undefined in a worker, which has no catalog. */
   catalogBackup: CatalogBackup | undefined
 }
 
-/**
- * Backups of cells in the object store: snapshots, incrementals, and restores from them alone. Available as
- * `store.backups`.
- */
+/** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
   readonly #parts: BackupManagerParts
   readonly #restorer: CellRestorer
   readonly #ownership: CellOwnership
   readonly #listing: BackupListing
 
-  /** @internal A store makes its own: `store.backups`. */
+  /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
     const { destination, cells, threads } = parts
     this.#parts = parts
@@ -56,7 +53,7 @@ export class BackupManager {
   }
 
   /**
-   * Stores the whole cell as one object. Writers go on meanwhile.
+   * Stores the whole cell as one object. Writers are not blocked.
    *
    * @throws `cell_not_found`, `busy`, `disk_full`, `object_store_unavailable`, `object_store_error`,
    * `object_store_mismatch`, `store_closed`
@@ -66,7 +63,7 @@ export class BackupManager {
   }
 
   /**
-   * Stores what has changed since the newest backup; the whole cell if there is none to continue (`baseVersion: null`).
+   * Stores the changes since the newest backup; or the whole cell, with `baseVersion: null`, if no backup can be continued.
    *
    * @throws as {@link snapshot}
    */
@@ -76,7 +73,7 @@ export class BackupManager {
 
   /**
    * Restores a cell to a version, also a deleted cell and one without local data. The old database serves until the new
-   * one is complete and proven; then they are switched as a unit. A failure changes nothing.
+   * one is complete and proven; then the switch is atomic. A failure changes nothing.
    *
    * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`; as {@link snapshot}
    */
@@ -94,22 +91,22 @@ export class BackupManager {
   /**
    * The versions of a cell, newest first.
    *
-   * @throws `cell_not_found` for a cell that neither the catalog nor the object store knows; `invalid_request`
+   * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
   list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
     return this.#listing.list(cellId, options)
   }
 
-  /** The newest backup, or undefined. One listing, and at most one read. @throws `cell_not_found` */
+  /** The newest backup, or undefined. Takes one listing and at most one read. @throws `cell_not_found` */
   latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     return this.#listing.latest(cellId, signal)
   }
 
   /**
-   * Makes sure that a cell's data is on this machine: a cell whose local files are gone comes back from its newest
-   * backup, and never shows an empty database (invariant 14). Calls that come meanwhile share the one restore.
+   * Makes sure that a cell's data is on this machine. If its local files are lost, the newest backup is restored; the
+   * cell never appears empty (invariant 14). Parallel calls share one restore.
    *
-   * @throws `no_backup` if there is none; as {@link restore}
+   * @throws `no_backup` if the cell has none; as {@link restore}
    */
   async ensureLocal(cellId: string): Promise<void> {
     const { cells, queue, restores } = this.#parts
@@ -138,7 +135,7 @@ export class BackupManager {
     const { cells, queue } = this.#parts
     await queue
       .run(cellId, undefined, async (signal) => {
-        // A restore that was requested may have come first.
+        // A requested restore may have run before.
         if (!cells.isLocal(cellId)) await this.#restorer.run(cellId, { signal })
       })
       .catch((error) => {

@@ -3,7 +3,7 @@ import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import type { ChangeTrackers } from './changes/change-trackers.ts'
 
-/** Runs one backup or restore of a cell at a time, and ends them all when the store closes. */
+/** Runs one backup or restore of a cell at a time, and ends all of them when the store closes. */
 export class BackupQueue {
   readonly #trackers: ChangeTrackers
   readonly #queues = new KeyedQueue()
@@ -20,9 +20,9 @@ export class BackupQueue {
   }
 
   /**
-   * Runs `work` after what was queued for the cell before. It ends with the caller's signal, and when the store gives up.
+   * Runs `work` after the cell's earlier work. Its signal aborts with the caller's, and at the deadline of {@link stop}.
    *
-   * @throws a `CellError`, whatever `work` throws
+   * @throws always a `CellError`: other errors of `work` are translated
    */
   async run<T>(
     cellId: string,
@@ -40,7 +40,7 @@ export class BackupQueue {
     }
   }
 
-  /** Takes no more work, and waits for what is under way until the deadline; what is left then is cancelled. */
+  /** Takes no more work. Waits for running work until the deadline, then cancels it. */
   async stop(deadline: AbortSignal): Promise<void> {
     this.#stopping = true
     const abort = () => this.#abort.abort(storeClosed())

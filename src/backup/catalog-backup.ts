@@ -5,18 +5,18 @@ import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
 import type { BackupDestination } from './backup-destination.ts'
 
-/** A change is in the object store within a second; those that come together share a backup. */
+/** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
-/** Of the catalog's own backups only the newest are kept, and those that they rest on. */
+/** Restorable versions of the catalog to keep. */
 const VERSIONS_KEPT = 3
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 
 const STORED_KEY = 'catalog_changes_stored'
-/** Not even the catalog as it was made. */
+/** No version is stored: 0 changes would mean the new, empty catalog. */
 const NOTHING = -1
 
-/** Keeps the catalog's newest state in the object store, so that a node with nothing but the bucket knows its keys and cells. */
+/** Keeps the newest catalog in the object store, so that a node with nothing but the bucket finds its keys and cells. */
 export class CatalogBackup {
   readonly #catalog: Catalog
   readonly #state: LocalState
@@ -25,7 +25,7 @@ export class CatalogBackup {
   #timer: Timer | undefined
   #running: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
-  /** Changes of the catalog that are in the object store. */
+  /** Number of the catalog's changes that are in the object store. */
   #stored: number
 
   constructor(catalog: Catalog, state: LocalState, destination: BackupDestination) {
@@ -36,13 +36,13 @@ export class CatalogBackup {
     destination.trackers.acquire(catalog.storeId)
     catalog.track(tracker.hooks)
     catalog.changed.listen(() => this.changed())
-    destination.moved.listen(() => this.startAnew())
+    destination.moved.listen(() => this.markNothingStored())
     const stored = Number(state.get(STORED_KEY) ?? NOTHING)
-    // A catalog that has fewer changes than were stored is another one.
+    // If the catalog has fewer changes than were stored, it is another catalog.
     this.#stored = stored <= catalog.changes ? stored : NOTHING
   }
 
-  /** Catches up with what was changed while nothing could be stored. */
+  /** Backs up the changes that an earlier process could not store. */
   start(): void {
     if (this.#behind()) this.changed()
   }
@@ -52,8 +52,8 @@ export class CatalogBackup {
   }
 
   /** Backups go to another place than before, where nothing is stored yet. */
-  startAnew(): void {
-    this.#remember(NOTHING)
+  markNothingStored(): void {
+    this.#setStored(NOTHING)
     this.changed()
   }
 
@@ -71,9 +71,9 @@ export class CatalogBackup {
   }
 
   /**
-   * Resolves once the catalog that is in the object store has every change so far. A restore of a cell from nothing needs
-   * the account and the key that the catalog names. That the newest backup of the catalog was stored once is not enough:
-   * an object store can have been emptied, or set back to an older copy.
+   * Resolves once the catalog in the object store has every change so far. A restore of a cell on a new machine needs the
+   * account and the key from the catalog. It does not suffice that the catalog's newest backup was stored once: somebody
+   * may have emptied the object store, or set it back to an older copy.
    *
    * @throws what the backup throws
    */
@@ -82,11 +82,11 @@ export class CatalogBackup {
     const { objectStore, trackers } = this.#destination
     const newest = trackers.get(this.#catalog.storeId).progress.chain?.versions.at(-1)
     if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
-    this.startAnew()
+    this.markNothingStored()
     await this.stored()
   }
 
-  /** Makes a last attempt within the deadline, and no more after it. */
+  /** Tries a last backup within the deadline. No other starts afterwards. */
   async stop(deadline: AbortSignal): Promise<void> {
     const abort = () => this.#abort.abort()
     if (deadline.aborted) abort()
@@ -96,7 +96,7 @@ export class CatalogBackup {
     } catch (error) {
       this.#destination.log.warn(
         { err: error },
-        'the newest changes of the catalog are not in the object store; they will be after the next start',
+        'the newest changes of the catalog are not in the object store; the next start stores them',
       )
     } finally {
       deadline.removeEventListener('abort', abort)
@@ -115,7 +115,7 @@ export class CatalogBackup {
     this.#timer?.cancel()
     this.#timer = this.#destination.clock.setTimer(() => {
       this.#timer = undefined
-      // Whoever waited for it may have run it already. A failure has been reported, and is tried again.
+      // A caller of `stored()` may have run it already. A failure is logged and retried by the run itself.
       if (this.#behind()) this.#run().catch(() => {})
     }, delayMs)
   }
@@ -135,14 +135,14 @@ export class CatalogBackup {
     } catch (error) {
       this.#destination.log.warn(
         { err: error, retryMs: this.#retryMs },
-        'the catalog could not be backed up; trying again',
+        'backup of the catalog failed; trying again',
       )
       this.#schedule(this.#retryMs)
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
       throw error
     }
     this.#retryMs = RETRY_MS_MIN
-    this.#remember(changes)
+    this.#setStored(changes)
   }
 
   async #backup(signal: AbortSignal): Promise<void> {
@@ -156,7 +156,7 @@ export class CatalogBackup {
     }
   }
 
-  #remember(changes: number): void {
+  #setStored(changes: number): void {
     this.#stored = changes
     this.#state.set(STORED_KEY, String(changes))
   }

@@ -10,10 +10,10 @@ import { BACKUPS_PREFIX } from './versions/object-keys.ts'
 import { listingOf, VersionIndex } from './versions/version-index.ts'
 
 /**
- * Brings a lost catalog back from its newest backup: never an older one, which might know a key that was revoked since
- * (invariant 14).
+ * Restores a lost catalog from its newest backup. It never takes an older one, which could accept a key that was revoked
+ * since (invariant 14).
  *
- * @returns false if the store was claimed but nothing was ever kept in it: a first start that did not get further
+ * @returns false if the prefix is claimed but holds no backup: a first start ended right after the claim
  * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`
  */
 export async function recoverCatalog(
@@ -43,7 +43,7 @@ async function recover(
     for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
       throw new CellError(
         'backup_corrupt',
-        `${store.url} holds backups of cells, but none of the catalog that names their accounts and keys.`,
+        `${store.url} holds backups of cells, but none of the catalog with their accounts and keys.`,
         { member: key },
       )
     }

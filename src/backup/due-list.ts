@@ -8,7 +8,7 @@ export interface Due {
   at: number
 }
 
-/** The next backup of each cell, the earliest first. */
+/** The next backup of each cell, earliest first. */
 export class DueList {
   /** Sorted by time. */
   readonly #list: Due[] = []
@@ -18,7 +18,7 @@ export class DueList {
     return this.#list[0]
   }
 
-  /** Takes the place of what was planned for the cell before. */
+  /** Replaces the cell's earlier entry. */
   put(due: Due): void {
     this.remove(due.cellId)
     this.#byCell.set(due.cellId, due)
@@ -32,7 +32,7 @@ export class DueList {
     this.#list.splice(this.#list.indexOf(known), 1)
   }
 
-  /** Behind those of the same time, so that each gets its turn. */
+  /** After all entries of the same time, so that each cell gets its turn. */
   #placeOf(at: number): number {
     let low = 0
     let high = this.#list.length

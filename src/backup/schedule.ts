@@ -6,26 +6,23 @@ import { type Due, DueList } from './due-list.ts'
 import type { BackupKind, BackupOptions, BackupResult } from './versions/backup-types.ts'
 
 export interface ScheduleSettings {
-  /** Milliseconds; undefined: none. */
+  /** Milliseconds; undefined turns it off. */
   snapshotEveryMs?: number | undefined
   incrementalEveryMs?: number | undefined
-  /** Scheduled backups that run at once. */
+  /** Scheduled backups that run at the same time. */
   concurrency: number
 }
 
-/** Makes one backup of a cell, wherever the cell is open. */
+/** Makes one backup of a cell, in the process that has the cell open. */
 export type RunBackup = (cellId: string, kind: BackupKind, options: BackupOptions) => Promise<BackupResult>
 
-/** Cells that changed together are not backed up together: each waits up to this share of the interval longer. */
+/** Each backup waits up to this share of the interval longer, so that cells that changed together spread out. */
 const JITTER = 0.1
 const RETRY_MS = 30_000
-/** Due times are wall-clock times, timers are not: after this long they are compared again. */
+/** Due times follow the wall clock, timers do not: after this long they are compared again. */
 const TIMER_MS_MAX = 600_000
 
-/**
- * Backs up every cell that has changed, after each interval: a snapshot, or an incremental. A cell that did not change
- * is not even looked at, and costs no request.
- */
+/** Backs up every changed cell after each interval: a snapshot or an incremental. An unchanged cell costs nothing. */
 export class BackupSchedule {
   readonly #settings: ScheduleSettings
   readonly #cells: Pick<ChangedCells, keyof ChangedCells>
@@ -58,27 +55,27 @@ export class BackupSchedule {
     return this.#settings.snapshotEveryMs !== undefined || this.#settings.incrementalEveryMs !== undefined
   }
 
-  /** Starts what is due, and what becomes due from here on. */
+  /** Starts due backups, now and from here on. */
   start(run: RunBackup): void {
     this.#run = run
     this.reschedule()
   }
 
-  /** Plans all that has changed since its backup, and starts what is due. */
+  /** Plans a backup of every changed cell, and starts those that are due. */
   reschedule(): void {
     if (!this.#isRunning) return
     for (const progress of this.#cells.all()) this.#plan(progress)
     this.#startDue()
   }
 
-  /** A cell has changed for the first time since its newest backup. */
+  /** Call at a cell's first change since its newest backup. */
   changed(cellId: string): void {
     if (!this.#isRunning) return
     this.#planCell(cellId)
     this.#startDue()
   }
 
-  /** Gives up what is running; the cells stay changed, and are backed up after the next start. */
+  /** Cancels running backups. Their cells stay changed, and are backed up after the next start. */
   async stop(): Promise<void> {
     this.#timer?.cancel()
     this.#abort.abort()
@@ -89,12 +86,12 @@ export class BackupSchedule {
     return this.enabled && this.#run !== undefined && !this.#abort.signal.aborted
   }
 
-  /** Starts what is due, and sets the timer for what is due next. */
+  /** Starts due backups, and sets the timer for the next one. */
   #startDue(): void {
     this.#timer?.cancel()
     this.#timer = undefined
     const now = this.#clock.now()
-    // Each that ends looks again.
+    // Each backup that ends calls this again.
     while (this.#running.size < this.#settings.concurrency) {
       const next = this.#due.first
       if (next === undefined) return
@@ -109,7 +106,7 @@ export class BackupSchedule {
     }
   }
 
-  /** It was planned a while ago: a backup by hand counts as well, and the cell may be gone. */
+  /** Since the cell was planned, a manual backup may have run, or the cell may have been deleted. */
   #dueNow(cellId: string): Due | undefined {
     const progress = this.#cells.find(cellId)
     if (progress !== undefined) return this.#dueOf(progress)
@@ -123,14 +120,14 @@ export class BackupSchedule {
     if (progress !== undefined) this.#plan(progress)
   }
 
-  /** One that is being backed up is planned when that ends. */
+  /** A cell under backup is planned when the backup ends. */
   #plan(progress: BackupProgress): void {
     if (this.#running.has(progress.cellId)) return
     const due = this.#dueOf(progress)
     if (due !== undefined) this.#due.put(due)
   }
 
-  /** A snapshot that is due stands for the incremental as well. */
+  /** A due snapshot replaces the incremental. */
   #dueOf(progress: BackupProgress): Due | undefined {
     const { cellId, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt } = progress
     const { snapshotEveryMs, incrementalEveryMs } = this.#settings
@@ -145,7 +142,7 @@ export class BackupSchedule {
         at: this.#after(cellId, lastBackupAt, incrementalEveryMs),
       })
     }
-    // First the earlier; of those that are due by now, the snapshot.
+    // The earlier one; if both are due, the snapshot, which is first in the list.
     const now = this.#clock.now()
     candidates.sort((a, b) => Math.max(a.at, now) - Math.max(b.at, now))
     return candidates[0]
@@ -159,7 +156,7 @@ export class BackupSchedule {
       this.#jitter.set(cellId, jitter)
     }
     const since = last ?? now
-    // The clock has stepped back: how long ago that was, nobody knows.
+    // The clock has stepped back, so the time since the last backup is unknown: back up now.
     const due = since > now ? now : Math.ceil(since + everyMs * (1 + jitter))
     const notBefore = Math.min(this.#notBefore.get(cellId) ?? 0, now + RETRY_MS)
     return Math.max(due, notBefore)
@@ -176,7 +173,10 @@ export class BackupSchedule {
       (err) => {
         this.#notBefore.set(cellId, this.#clock.now() + RETRY_MS)
         if (signal.aborted) return
-        this.#log.warn({ cellId, kind, err }, 'a scheduled backup failed; it will be tried again')
+        this.#log.warn(
+          { cellId, kind, err, retryMs: RETRY_MS },
+          'a scheduled backup failed; trying again later',
+        )
       },
     )
     const running = ended.then(() => {

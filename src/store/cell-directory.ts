@@ -7,17 +7,17 @@ import type { Durability } from '../engine/cell-settings.ts'
 import type { StoreSettings } from './settings.ts'
 
 export interface CreateCellOptions {
-  /** For people; need not be unique. */
+  /** For people; it need not be unique. */
   name?: string | undefined
-  /** The account that owns the cell. Without one, only the library sees it. */
+  /** The account that owns the cell. Without one, the cell is visible only in the library. */
   accountId?: string | undefined
-  /** In place of the store's. */
+  /** Overrides the store's. */
   durability?: Durability | undefined
-  /** Makes a repeated call return the first one's cell. Only with an account. */
+  /** A repeated call returns the cell of the first one. Only with an account. */
   idempotency?: IdempotencyKey | undefined
 }
 
-/** The cells, accounts and keys of a store, without the contents of its cells: those are a `CellService`'s. */
+/** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
 export interface CellDirectory {
   readonly settings: StoreSettings
   readonly clock: Clock
@@ -25,8 +25,8 @@ export interface CellDirectory {
   readonly apiKeys: ApiKeys
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
-  /** What the catalog says of a cell, also of a deleted one. */
+  /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
-  /** The cells that are not deleted, in the order of their creation, a page at a time. @throws `invalid_request` */
+  /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
   cells(options?: CellListOptions): CellPage
 }

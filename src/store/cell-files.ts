@@ -5,10 +5,10 @@ import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { CellError } from '../errors.ts'
 import { KV_SCHEMA } from '../kv/queries.ts'
 
-/** What a cell's file begins with. */
+/** The schema of a new cell. */
 export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA)
 
-/** The cells' files on this machine. */
+/** The local files of cells. */
 export class CellFiles {
   readonly #paths: StorePaths
 
@@ -16,7 +16,7 @@ export class CellFiles {
     this.#paths = paths
   }
 
-  /** Makes the file of a new cell, durably. @throws `disk_full`; nothing is left then */
+  /** Creates the file of a new cell, durably. @throws `disk_full`; no file is left then */
   write(id: string): void {
     const { directory, database } = this.#paths.cell(id)
     try {
@@ -26,13 +26,13 @@ export class CellFiles {
     } catch (error) {
       this.remove(id)
       if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-      throw new CellError('disk_full', 'The disk is full; no cell was made.', { cause: error })
+      throw new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
     }
   }
 
-  /** Removes all that is here of a cell. It is closed, or was never opened. */
+  /** Removes a cell's local files. The cell is closed, or was never opened. */
   remove(id: string): void {
-    // Another program that has just looked at the database makes files beside it, while they are being removed.
+    // If another program has just read the database, it can create files next to it during the removal.
     fs.rmSync(this.#paths.cell(id).directory, { recursive: true, force: true, maxRetries: 8, retryDelay: 1 })
   }
 
@@ -40,7 +40,7 @@ export class CellFiles {
     return exists(this.#paths.cell(id).database)
   }
 
-  /** Of database and log; stat opens nothing, and so drops no lock (invariant 4). */
+  /** Size of database and WAL. `stat` opens no file, so it drops no lock (invariant 4). */
   sizeBytes(id: string): number {
     const { database, wal } = this.#paths.cell(id)
     const sizeOf = (file: string) => fs.statSync(file, { throwIfNoEntry: false })?.size ?? 0

@@ -13,7 +13,7 @@ export interface CellHookParts {
   closed(): void
 }
 
-/** How the parts above the engine take part in the life of one open cell. */
+/** Connects the parts above the engine to one open cell. */
 export function cellHooks(id: string, { schema, clock, trackers, failed, closed }: CellHookParts): CellHooks {
   let hasFunction = false
   return {

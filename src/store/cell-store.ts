@@ -13,15 +13,15 @@ import { CATALOG_TABLES, runAll, StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
 
 export interface CloseOptions {
-  /** How long backups that are under way may take, in milliseconds; 10,000 by default. */
+  /** Milliseconds that running backups may still take; 10,000 by default. */
   deadlineMs?: number | undefined
 }
 
 const CLOSE_DEADLINE_MS = 10_000
 
 /**
- * A directory of cells that this process owns and opens (invariant 2). The composition root of the library: it wires the
- * parts together and holds no logic of theirs.
+ * A directory of cells that this process owns and opens (invariant 2). It is the composition root of the library: it
+ * wires the parts together and has no logic of its own.
  *
  * ```ts
  * const store = await CellStore.create('./data', { objectStore: 'file:///var/backups/cells' })
@@ -59,16 +59,16 @@ export class CellStore implements CellDirectory {
   /**
    * Creates a store in a directory that holds none. The directory is created if necessary.
    *
-   * @throws `store_exists` if there is one here or in the object store, `store_locked`, `object_store_unavailable`,
-   * `object_store_mismatch`, `invalid_setting`, `unsupported_runtime`; nothing is left then
+   * @throws `store_exists` if the directory or the object store holds one, `store_locked`, `object_store_unavailable`,
+   * `object_store_mismatch`, `invalid_setting`, `unsupported_runtime`; nothing new is left on disk then
    */
   static create(directory: string, options: StoreOptions = {}): Promise<CellStore> {
     return start('create', directory, options)
   }
 
   /**
-   * Opens a store. If the directory is empty and the object store has this store's backups, the catalog comes back from
-   * there, and each cell with its first use.
+   * Opens a store. If the directory is empty and the object store has this store's backups, the catalog is restored from
+   * there, and each cell at its first use.
    *
    * @throws `store_not_found`, `store_locked`, `backup_corrupt`, and as {@link create}
    */
@@ -77,7 +77,7 @@ export class CellStore implements CellDirectory {
   }
 
   /**
-   * Opens the store that is in the directory or in the object store; creates a new one only if both are proven empty
+   * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
    * (invariant 14).
    *
    * @throws as {@link open}
@@ -135,31 +135,34 @@ export class CellStore implements CellDirectory {
   }
 
   /**
-   * Deletes a cell and its local files. Its backups stay, and restoring one brings it back.
+   * Deletes a cell and its local files. Its backups stay; a restore from one brings the cell back.
    *
    * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell
    */
   deleteCell(id: string): void {
     this.#cells.record(id)
     if (this.#cells.pool.peek(id)?.inTransaction) {
-      throw new CellError('invalid_request', 'A transaction of the cell is open. Delete the cell after it.')
+      throw new CellError(
+        'invalid_request',
+        'The cell has an open transaction. Delete the cell after its end.',
+      )
     }
     this.core.markDeleted(id)
     this.#cells.release(id)
     this.core.removeLocal(id)
   }
 
-  /** What the catalog says of a cell, also of a deleted one. */
+  /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined {
     return this.core.findCell(id)
   }
 
-  /** The cells that are not deleted, in the order of their creation, a page at a time. @throws `invalid_request` */
+  /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
   cells(options: CellListOptions = {}): CellPage {
     return this.core.cells(options)
   }
 
-  /** @internal Starts what a store does on its own. */
+  /** @internal Starts the background work. */
   start(): void {
     const { backups } = this.#cells
     this.core.start()
@@ -169,7 +172,10 @@ export class CellStore implements CellDirectory {
     })
   }
 
-  /** Ends what is under way, checkpoints and closes every cell, and releases the directory. A repeat is the same call. */
+  /**
+   * Ends the background work, checkpoints and closes every cell, and releases the directory. A second call returns the
+   * promise of the first.
+   */
   close(options: CloseOptions = {}): Promise<void> {
     this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS)
     return this.#closing

@@ -7,15 +7,15 @@ import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { Kv } from '../kv/kv.ts'
 import type { StoreSettings } from './settings.ts'
 
-/** What a handle asks of the process that opens its cell. Every method takes the cell's id. */
-export interface CellHome {
+/** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
+export interface CellProvider {
   readonly settings: StoreSettings
   record(id: string): CellRecord
   open(id: string): CellDatabase
   sizeBytes(id: string): number
   quarantine(id: string): QuarantineState | undefined
   ensureLocal(id: string): Promise<void>
-  /** Told of every time to live that is set. Must not throw. */
+  /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
 
@@ -31,53 +31,53 @@ export class Cell {
   readonly id: string
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv
-  readonly #home: CellHome
+  readonly #provider: CellProvider
   #database: CellDatabase | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
-  constructor(id: string, home: CellHome) {
+  constructor(id: string, provider: CellProvider) {
     this.id = id
-    this.#home = home
-    const { clock, limits } = home.settings
+    this.#provider = provider
+    const { clock, limits } = provider.settings
     this.kv = new Kv({
       clock,
       limits,
       database: () => this.#use(),
-      expiryNoted: (expiresAt) => home.expiryNoted(id, expiresAt),
+      expiryNoted: (expiresAt) => provider.expiryNoted(id, expiresAt),
     })
   }
 
   get name(): string | null {
-    return this.#home.record(this.id).name
+    return this.#provider.record(this.id).name
   }
 
   /** The account that owns the cell; null for a cell that only the library uses. */
   get accountId(): string | null {
-    return this.#home.record(this.id).accountId
+    return this.#provider.record(this.id).accountId
   }
 
   /** Epoch milliseconds. */
   get createdAt(): number {
-    return this.#home.record(this.id).createdAt
+    return this.#provider.record(this.id).createdAt
   }
 
-  /** Bytes of the database and its write-ahead log on this machine; 0 while the cell's data is not here. */
+  /** Bytes of the database and its write-ahead log on this machine; 0 while the local data is missing. */
   get sizeBytes(): number {
-    return this.#home.sizeBytes(this.id)
+    return this.#provider.sizeBytes(this.id)
   }
 
-  /** Why the cell is kept closed; undefined if it is not. */
+  /** Why the cell is kept closed; undefined if it is usable. */
   get quarantine(): QuarantineState | undefined {
-    return this.#home.quarantine(this.id)
+    return this.#provider.quarantine(this.id)
   }
 
   /**
-   * Brings the cell's data back from its newest backup if it is not on this machine.
+   * Restores the cell's data from its newest backup if it is not on this machine.
    *
    * @throws `no_backup`, and as `backups.restore()`
    */
   async ensureLocal(): Promise<void> {
-    await this.#home.ensureLocal(this.id)
+    await this.#provider.ensureLocal(this.id)
   }
 
   /**
@@ -139,7 +139,7 @@ export class Cell {
       database.touch()
       return database
     }
-    this.#database = this.#home.open(this.id)
+    this.#database = this.#provider.open(this.id)
     return this.#database
   }
 }

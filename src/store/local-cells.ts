@@ -15,7 +15,7 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
-import { Cell, type CellHome } from './cell.ts'
+import { Cell, type CellProvider } from './cell.ts'
 import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
@@ -26,20 +26,20 @@ export interface LocalCellsParts {
   hints: ExpiryHints
   /** Undefined without an object store. */
   destination: BackupDestination | undefined
-  /** Undefined where another process has the catalog, and without an object store. */
+  /** Undefined in a worker, which has no catalog, and without an object store. */
   catalogBackup: CatalogBackup | undefined
-  /** In memory where something bounds that; otherwise in files. */
+  /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
-  /** What the catalog says of a cell; undefined for an id that it does not know. */
+  /** A cell's record in the catalog; undefined for an unknown id. */
   record(id: string): CellRecord | undefined
-  /** Told of every time to live that is set. Must not throw. */
+  /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
-  /** A cell was restored. Its restore is over once this is. */
+  /** Called after a cell was restored. The restore ends when this does. */
   restored(id: string, manifest: ManifestHead): void | Promise<void>
 }
 
-/** The cells whose files this process opens: the pool of open ones, their backups, and their expired entries. */
-export class LocalCells implements CellHome {
+/** The cells whose files this process opens: the pool of open cells, their backups, and their expired entries. */
+export class LocalCells implements CellProvider {
   readonly settings: StoreSettings
   readonly pool: CellPool
   readonly files: CellFiles
@@ -80,20 +80,20 @@ export class LocalCells implements CellHome {
     })
   }
 
-  /** @throws `cell_not_found` for a cell that is absent or deleted */
+  /** @throws `cell_not_found` for a cell that is unknown or deleted */
   record(id: string): CellRecord {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
     return record
   }
 
-  /** A handle; nothing is opened before it is used. */
+  /** A handle. The cell is opened at its first use. */
   handle(id: string): Cell {
     return new Cell(id, this)
   }
 
   /**
-   * The open cell. If its local data is lost, its restore begins.
+   * Opens the cell if necessary. If its local data is lost, its restore starts.
    *
    * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`
    */
@@ -127,7 +127,7 @@ export class LocalCells implements CellHome {
     await this.backups.ensureLocal(id)
   }
 
-  /** Collects the expired entries of a cell, which is left open or closed as it was found. */
+  /** Collects the expired entries of a cell. The cell is open or closed afterwards as it was before. */
   async collect(id: string, signal: AbortSignal): Promise<void> {
     const { hints, settings } = this.#parts
     const wasOpen = this.pool.peek(id) !== undefined
@@ -143,7 +143,7 @@ export class LocalCells implements CellHome {
     }
   }
 
-  /** Ends all use of a deleted cell: when this returns it is closed, and its files can be removed. */
+  /** Closes a deleted cell, so that its files can be removed. */
   release(id: string): void {
     this.pool.replace(id, () => {})
   }
@@ -181,14 +181,14 @@ export class LocalCells implements CellHome {
     const reason = isQuarantined ? err.details.reason : undefined
     const what =
       reason === 'io_error'
-        ? 'the disk has failed under a cell: it is kept closed until it is proven whole'
+        ? 'disk error: the cell is kept closed until a check proves its files whole'
         : isQuarantined
-          ? 'a cell is damaged, and is kept closed until it is restored'
-          : 'upkeep of a cell has failed'
+          ? 'the cell is damaged; it is kept closed until it is restored'
+          : 'upkeep of the cell failed'
     this.settings.log.error({ cellId: id, err }, what)
   }
 
-  /** The error for a cell that the catalog names and that has no file: it is lost, unless it was deleted. */
+  /** The error for a cell without a file: its data is lost, unless the cell is unknown or deleted. */
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
@@ -198,14 +198,16 @@ export class LocalCells implements CellHome {
   #recover(id: string): void {
     this.backups
       ?.ensureLocal(id)
-      .catch((err) => this.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'))
+      .catch((err) =>
+        this.settings.log.error({ cellId: id, err }, 'could not restore a cell whose data is lost'),
+      )
   }
 }
 
 function noBackup(): CellError {
   return new CellError(
     'no_backup',
-    "The cell's local data is lost, and there is no object store to restore it from.",
+    "The cell's local data is lost, and the store has no object store to restore it from.",
   )
 }
 

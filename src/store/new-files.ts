@@ -2,31 +2,31 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { makeDirectory } from '../base/durable-files.ts'
 
-/** What a start makes in its directory, so that one that fails leaves nothing behind. */
+/** Tracks the files that a start creates in its directory, so that a failed start leaves nothing behind. */
 export class NewFiles {
   readonly #root: string
-  /** The topmost directory that had to be made. */
+  /** The topmost directory that was created. */
   readonly #made: string | undefined
   readonly #before: ReadonlySet<string>
 
-  /** Makes the directory, if need be. */
+  /** Creates the directory if necessary. */
   constructor(root: string) {
     this.#root = root
     this.#made = makeDirectory(root)
     this.#before = new Set(fs.readdirSync(root))
   }
 
-  /** For one who does not own the directory: removes what was made, as far as nobody has put anything there. */
+  /** For a caller that does not own the directory: removes the created directories if they are empty. */
   removeEmpty(): void {
     if (this.#made === undefined) return
     try {
       for (let at = this.#root; at.startsWith(this.#made); at = path.dirname(at)) fs.rmdirSync(at)
     } catch {
-      // Somebody has.
+      // Another process has put files there.
     }
   }
 
-  /** Removes what was not there before. Whoever calls it owns the directory. */
+  /** Removes everything that did not exist before. The caller must own the directory. */
   remove(): void {
     const made =
       this.#made === undefined

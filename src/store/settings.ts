@@ -9,9 +9,9 @@ import { CellError } from '../errors.ts'
 
 /** Automatic backups of cells; all off by default. The catalog is always backed up where there is an object store. */
 export interface BackupSettings {
-  /** A snapshot of every cell that changed, this long after the last. Milliseconds. */
+  /** Milliseconds after a cell's last snapshot until the next one, if the cell has changed. */
   snapshotEveryMs?: number | undefined
-  /** An incremental of every cell that changed, this long after its last backup. Milliseconds. */
+  /** Milliseconds after a cell's last backup until the next incremental, if the cell has changed. */
   incrementalEveryMs?: number | undefined
   /** Restorable versions of a cell to keep; older ones are removed. Default: all are kept. */
   keep?: number | undefined
@@ -31,13 +31,13 @@ export interface StoreOptions {
   limits?: Partial<Limits> | undefined
   /** Automatic backups of cells; off by default. */
   backups?: BackupSettings | undefined
-  /** Cells kept open at once; by default what the descriptor limit allows, at most 1,000. */
+  /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
-  /** Memory for database pages that one open cell may keep, in bytes; 1 MiB by default. */
+  /** Bytes of database pages that one open cell may cache; 1 MiB by default. */
   pageCacheBytes?: number | undefined
-  /** Length of a cell's write-ahead log at which it is moved into the database, in bytes; 4 MiB by default. */
+  /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
   checkpointBytes?: number | undefined
-  /** How long a store without a catalog waits for the object store before it gives up, in milliseconds; 60,000 by default. */
+  /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
   /** Default: the system's. */
   clock?: Clock | undefined
@@ -63,10 +63,10 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
-/** What this build of SQLite can bind. */
+/** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
-/** @throws `invalid_setting`, naming it */
+/** @throws `invalid_setting` with the setting's name */
 export function resolveSettings(options: StoreOptions): StoreSettings {
   const settings: StoreSettings = {
     durability: options.durability ?? 'full',
@@ -100,15 +100,19 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
-      throw new CellError('invalid_setting', `${name} is a whole number above 0, not ${String(value)}.`, {
-        field: name,
-      })
+      throw new CellError(
+        'invalid_setting',
+        `${name} must be a whole number above 0, not ${String(value)}.`,
+        {
+          field: name,
+        },
+      )
     }
   }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(
       'invalid_setting',
-      `limits.paramsMax is at most ${PARAMS_MAX}, which is SQLite's own.`,
+      `limits.paramsMax must be at most ${PARAMS_MAX}, SQLite's own limit.`,
       {
         field: 'limits.paramsMax',
         limit: PARAMS_MAX,
@@ -119,7 +123,7 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
 
 function oneOf(name: string, value: string, choices: readonly string[]): void {
   if (choices.includes(value)) return
-  throw new CellError('invalid_setting', `${name} is one of ${choices.join(', ')}, not ${value}.`, {
+  throw new CellError('invalid_setting', `${name} must be one of ${choices.join(', ')}, not ${value}.`, {
     field: name,
   })
 }
@@ -131,12 +135,12 @@ function prefixed(
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [`${prefix}.${name}`, value]))
 }
 
-/** An option given as undefined is one not given. */
+/** An option that is undefined counts as not given. */
 function definedOnly<T extends object>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
 }
 
-/** @param durability in place of the store's */
+/** @param durability overrides the store's unless null */
 export function databaseSettings(
   settings: StoreSettings,
   durability: Durability | null,

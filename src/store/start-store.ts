@@ -18,7 +18,7 @@ import { resolveSettings, type StoreOptions, type StoreSettings } from './settin
 
 export type StartMode = 'create' | 'open' | 'open-or-create'
 
-/** What a store is built from, once it is settled which store it is. */
+/** The parts of a store, once it is clear which store the directory holds. */
 export interface StoreParts {
   paths: StorePaths
   settings: StoreSettings
@@ -26,23 +26,23 @@ export interface StoreParts {
   objectStore: ObjectStore | undefined
 }
 
-/** What starting asks of the store that was built. */
+/** What the start needs from the new store object. */
 export interface StartedStore {
   readonly id: string
   start(): void
   close(): Promise<void>
 }
 
-/** A store that has its catalog serves without the object store; it asks for this long whose the prefix is. */
+/** A store with its catalog can serve without the object store. It checks the prefix's owner for this long only. */
 const OWNER_CHECK_MS = 5_000
 const RETRY_MS_MIN = 250
 const RETRY_MS_MAX = 5_000
 
 /**
- * Opens or makes a store, so that history never forks (invariant 14): a store without a catalog reads the object store
- * before it invents one, and gives up rather than guess.
+ * Opens or creates a store, so that history never forks (invariant 14): without a local catalog, the start reads the
+ * object store before it creates one, and fails rather than guess.
  *
- * @param tables the catalog's tables, for a new one
+ * @param tables the schema of a new catalog
  */
 export async function startStore<T extends StartedStore>(
   mode: StartMode,
@@ -55,9 +55,9 @@ export async function startStore<T extends StartedStore>(
   checkDirectory(directory)
   const settings = resolveSettings(options)
   const paths = new StorePaths(directory)
-  const isHere = exists(paths.catalog)
-  if (mode === 'create' && isHere) throw storeExists(`${paths.root} holds a store already. Open it instead.`)
-  if (mode === 'open' && !isHere && options.objectStore === undefined) throw notFound(paths)
+  const isLocal = exists(paths.catalog)
+  if (mode === 'create' && isLocal) throw storeExists(`${paths.root} already holds a store. Open it instead.`)
+  if (mode === 'open' && !isLocal && options.objectStore === undefined) throw notFound(paths)
   const objectStore = toObjectStore(options.objectStore, paths, settings)
   let files: NewFiles | undefined
   let lock: DirectoryLock | undefined
@@ -75,18 +75,18 @@ export async function startStore<T extends StartedStore>(
   } catch (error) {
     if (store !== undefined) await store.close()
     else {
-      // While the directory is still ours: once it is free, what lies there may be another's.
+      // Before the lock is released: after that, new files may belong to another process.
       if (lock === undefined) files?.removeEmpty()
-      else if (!isHere) files?.remove()
+      else if (!isLocal) files?.remove()
       lock?.release()
-      // One that the caller made is the caller's, who may try again with it.
+      // An object store that the caller passed in stays open: the caller may try again with it.
       if (objectStore !== options.objectStore) await objectStore?.close()
     }
     throw toStartError(error, paths, settings.limits)
   }
 }
 
-/** @returns true on a proven first start */
+/** @returns true if this is proven to be the first start */
 async function bringUpCatalog(
   mode: StartMode,
   paths: StorePaths,
@@ -99,7 +99,9 @@ async function bringUpCatalog(
   const known = objectStore && (await untilAvailable(settings, () => readStoreId(objectStore)))
   if (objectStore !== undefined && known !== undefined) {
     if (mode === 'create')
-      throw storeExists(`${objectStore.url} holds the backups of the store ${known}. Open it instead.`)
+      throw storeExists(
+        `${objectStore.url} already holds the backups of store ${known}. Open that store instead.`,
+      )
     if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell)))
       return false
   }
@@ -108,13 +110,13 @@ async function bringUpCatalog(
   const storeId = known ?? newCellId()
   if (objectStore !== undefined)
     await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
-  // In the catalog from its first byte on: a start that is cut off right after it still owes the key.
+  // In the catalog from the start: if the process ends right after this, the first key is still pending.
   const meta = mode === 'open-or-create' ? FIRST_KEY_PENDING : {}
   Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), tables, meta })
   return true
 }
 
-/** Another store's prefix is refused at the start. While nobody answers, the question is asked before the first backup. */
+/** Refuses another store's prefix at the start. If the object store does not answer, the first backup checks it. */
 async function checkOwner(
   store: StartedStore,
   objectStore: ObjectStore,
@@ -126,13 +128,13 @@ async function checkOwner(
     await claimPrefix(objectStore, store.id, clock.now(), { signal: abort.signal })
   } catch (error) {
     if (isCellError(error, 'object_store_mismatch')) throw error
-    log.warn({ err: error }, 'the object store does not answer; serving from local data, backups will wait')
+    log.warn({ err: error }, 'the object store does not answer; serving from local data, backups wait')
   } finally {
     timer.cancel()
   }
 }
 
-/** Tries again while the object store is unavailable, up to the deadline. */
+/** Retries while the object store is unavailable, up to `objectStoreWaitMs`. */
 async function untilAvailable<T>(
   { clock, log, objectStoreWaitMs }: StoreSettings,
   run: () => Promise<T>,
@@ -145,7 +147,7 @@ async function untilAvailable<T>(
       if (!isCellError(error, 'object_store_unavailable') || clock.monotonic() + wait > deadline) throw error
       log.warn(
         { err: error, retryMs: wait },
-        'there is no catalog here, and the object store does not answer; trying again',
+        'no local catalog, and the object store does not answer; trying again',
       )
       await new Promise<void>((resolve) => clock.setTimer(resolve, wait, { keepsAlive: true }))
     }
@@ -161,13 +163,15 @@ function toObjectStore(
   return openObjectStore(objectStore, { clock, dataDir: paths.root })
 }
 
-/** An empty path would be the working directory. */
+/** An empty path would mean the working directory. */
 function checkDirectory(directory: string): void {
   if (typeof directory === 'string' && directory !== '' && !directory.includes('\0')) return
-  throw new CellError('invalid_setting', 'The directory of a store is a path.', { field: 'directory' })
+  throw new CellError('invalid_setting', 'The directory of a store must be a non-empty path without NUL.', {
+    field: 'directory',
+  })
 }
 
-/** What the file system says of a directory that can't hold a store. */
+/** Error codes that mean that the directory can't hold a store. */
 const UNUSABLE = new Set([
   'ENOTDIR',
   'EACCES',
@@ -182,12 +186,12 @@ const UNUSABLE = new Set([
 function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Limits): unknown {
   if (!(error instanceof Error) || isCellError(error) || !('code' in error)) return error
   if (error.code === 'ENOSPC') {
-    return new CellError('disk_full', 'The disk has no room for a store.', { cause: error })
+    return new CellError('disk_full', `The disk has no room for a store in ${root}.`, { cause: error })
   }
   if (!UNUSABLE.has(String(error.code))) {
     return isSqliteError(error) ? toCellError(error, { path: catalog, limits }) : error
   }
-  return new CellError('invalid_setting', `The directory ${root} can't hold a store: ${error.message}.`, {
+  return new CellError('invalid_setting', `The directory ${root} cannot hold a store: ${error.message}.`, {
     field: 'directory',
     cause: error,
   })
@@ -197,14 +201,14 @@ function storeExists(message: string): CellError {
   return new CellError('store_exists', message)
 }
 
-/** A first start that got no further than its claim. */
+/** For a first start that ended right after it claimed the prefix. */
 function onlyClaimed(objectStore: ObjectStore | undefined, storeId: string): CellError {
   return new CellError(
     'store_not_found',
-    `${objectStore?.url} belongs to the store ${storeId}, but nothing is kept there yet. CellStore.openOrCreate() goes on with it.`,
+    `${objectStore?.url} belongs to store ${storeId}, but holds no backup yet. Continue with CellStore.openOrCreate().`,
   )
 }
 
 function notFound(paths: StorePaths): CellError {
-  return new CellError('store_not_found', `There is no store in ${paths.root}. CellStore.create() makes one.`)
+  return new CellError('store_not_found', `${paths.root} holds no store. CellStore.create() creates one.`)
 }

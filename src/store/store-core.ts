@@ -28,12 +28,12 @@ import { CellFiles } from './cell-files.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
-/** The tables of a catalog next to its own. */
+/** The tables that the catalog's users add to it. */
 export const CATALOG_TABLES = [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA]
 
 /**
- * What the process that owns a store's directory has, wherever the cells are open: the directory's lock, the catalog with
- * accounts and keys, the local state, the object store, and the catalog's backup. It opens no cell.
+ * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
+ * local state, the object store, and the catalog's backup. It opens no cell: this process or its workers do.
  */
 export class StoreCore implements CellDirectory {
   readonly paths: StorePaths
@@ -45,7 +45,7 @@ export class StoreCore implements CellDirectory {
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
   readonly firstKey: FirstKey
-  /** Undefined without an object store, as the next. */
+  /** Undefined without an object store, as is `catalogBackup`. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly #catalog: Catalog
@@ -62,7 +62,7 @@ export class StoreCore implements CellDirectory {
     this.#objectStore = objectStore
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
-    const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog has failed')
+    const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, failed)
     try {
       this.state = new LocalState(paths.localState, objectStore?.url)
@@ -74,7 +74,7 @@ export class StoreCore implements CellDirectory {
     if (movedFrom !== undefined) {
       log.warn(
         { from: movedFrom },
-        'backups go to another object store than before, and start from the beginning there',
+        'the object store has changed: all backups start from the beginning there',
       )
     }
     this.accounts = new Accounts(this.#catalog, clock)
@@ -99,7 +99,7 @@ export class StoreCore implements CellDirectory {
   }
 
   /**
-   * Opens the store that is in the directory or in the object store; creates a new one only if both are proven empty
+   * Opens the store in the directory or the object store. Creates a new one only if both are proven empty
    * (invariant 14).
    *
    * @throws as `CellStore.openOrCreate`
@@ -137,7 +137,7 @@ export class StoreCore implements CellDirectory {
       deletedAt: null,
       durability: durability ?? null,
     }
-    // The file first: the catalog never names a cell that was not there.
+    // The file first: the catalog never names a cell whose file did not exist.
     this.files.write(record.id)
     try {
       this.#catalog.change(() => {
@@ -145,7 +145,7 @@ export class StoreCore implements CellDirectory {
         if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
       })
     } catch (error) {
-      // A commit that the disk has failed may be found in the catalog's log at the next start, and with it the cell.
+      // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.files.remove(record.id)
       throw error
     }
@@ -160,7 +160,7 @@ export class StoreCore implements CellDirectory {
     return this.registry.list(options)
   }
 
-  /** From here on the cell is deleted; its files are still there. @returns epoch milliseconds @throws `cell_not_found` */
+  /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
   markDeleted(id: string): number {
     this.registry.require(id)
     const deletedAt = this.clock.now()
@@ -168,18 +168,18 @@ export class StoreCore implements CellDirectory {
     return deletedAt
   }
 
-  /** Removes a deleted cell's files and all that this machine knows of it. No process has the cell open. */
+  /** Removes a deleted cell's files and local state. No process has the cell open. */
   removeLocal(id: string): void {
     try {
       this.destination?.forget(id)
       this.hints.remove(id)
     } catch (err) {
-      this.settings.log.warn({ cellId: id, err }, 'the local state of a deleted cell could not be removed')
+      this.settings.log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
     }
     this.files.remove(id)
   }
 
-  /** A cell was restored: the catalog knows it again, whatever it said before. */
+  /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
   recordRestored(id: string, manifest: ManifestHead): void {
     const record = this.registry.find(id)
     if (record === undefined) {
@@ -196,17 +196,17 @@ export class StoreCore implements CellDirectory {
     } else if (record.deletedAt !== null) this.registry.setDeleted(id, null)
   }
 
-  /** Resolves once every change of the catalog so far is in the object store; at once if there is none. */
+  /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */
   async catalogStored(): Promise<void> {
     await this.catalogBackup?.stored()
   }
 
-  /** Tells commands on this machine where the node listens. */
+  /** Publishes where the node listens for commands on this machine. */
   publishSocket(path: string | null): void {
     this.#lock.publishSocket(path)
   }
 
-  /** Puts processes on record that are about to open cells for this store. */
+  /** Records the worker processes before they open cells of this store. */
   publishWorkers(workers: readonly ProcessIdentity[]): void {
     this.#lock.publishWorkers(workers)
   }
@@ -238,7 +238,7 @@ export class StoreCore implements CellDirectory {
   }
 }
 
-/** Runs every step, whatever fails on the way, and throws the first failure. */
+/** Runs every step, also after a failure, and throws the first failure. */
 export async function runAll(steps: readonly (() => void | Promise<void> | undefined)[]): Promise<void> {
   const failures: unknown[] = []
   for (const step of steps) {
@@ -253,7 +253,7 @@ export async function runAll(steps: readonly (() => void | Promise<void> | undef
 
 function checkDurability(durability: string | undefined): void {
   if (durability === undefined || durability === 'full' || durability === 'relaxed') return
-  throw new CellError('invalid_request', `durability is full or relaxed, not ${durability}.`, {
+  throw new CellError('invalid_request', `durability must be full or relaxed, not ${durability}.`, {
     field: 'durability',
   })
 }

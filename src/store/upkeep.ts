@@ -4,18 +4,18 @@ import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
 import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
 import type { StoreCore } from './store-core.ts'
 
-/** After the machine went down, every cell is searched for expired entries within this time. */
+/** After a crash of the machine, every cell is searched for expired entries within this time. */
 const INSPECT_WITHIN_MS = 60 * 60 * 1_000
-/** Cells that are inspected in one turn of the event loop. */
+/** Cells to inspect in one turn of the event loop. */
 const INSPECTED_PER_TURN = 64
 
-/** Does the work that {@link Upkeep} plans, wherever the cells are open. */
+/** Does the work that {@link Upkeep} plans, in the process that has the cells open. */
 export interface UpkeepWork {
   backup: RunBackup
   collect: CollectCell
 }
 
-/** What a store does to its cells on its own: scheduled backups, and the collection of expired entries. */
+/** The background work on cells: scheduled backups, and the collection of expired entries. */
 export class Upkeep {
   readonly #core: StoreCore
   readonly #sweeper: ExpirySweeper
@@ -42,7 +42,7 @@ export class Upkeep {
     if (!this.#core.state.complete) void this.#inspectAll()
   }
 
-  /** A time to live was set. Never throws. */
+  /** An expiry was set. Never throws. */
   expiryNoted(id: string, expiresAt: number): void {
     this.#sweeper.note(id, expiresAt)
   }
@@ -57,19 +57,19 @@ export class Upkeep {
     this.#schedule?.changed(id)
   }
 
-  /** A cell was restored: nothing that was known of its content holds any more. */
+  /** A cell was restored: its content is another now, with other expiries. */
   cellRestored(id: string): void {
     this.#sweeper.sweepSoon(id)
   }
 
-  /** Ends what is under way; nothing starts afterwards. */
+  /** Ends running work; nothing starts afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#sweeper.stop()
     await this.#schedule?.stop()
   }
 
-  /** After the machine went down, rows of the local state may be missing. The cells' files show what they said. */
+  /** After a crash of the machine, rows of the local state may be missing. The cells' files show the changes. */
   async #inspectAll(): Promise<void> {
     const { registry, state, settings } = this.#core
     try {
@@ -87,7 +87,7 @@ export class Upkeep {
       state.markComplete()
       this.#sweeper.reschedule()
     } catch (err) {
-      settings.log.error({ err }, 'not all cells could be inspected after the machine went down')
+      settings.log.error({ err }, 'could not inspect all cells after a crash of the machine')
     }
   }
 
@@ -98,7 +98,7 @@ export class Upkeep {
     const { trackers } = destination
     trackers.acquire(id)
     const tracker = trackers.get(id)
-    if (tracker.differsFromFiles()) tracker.foundChanged()
+    if (tracker.differsFromFiles()) tracker.markChanged()
     trackers.release(id)
   }
 }

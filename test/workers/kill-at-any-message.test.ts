@@ -44,9 +44,9 @@ async function recover(
 ): Promise<BatchWorker> {
   const batch = new Batch(cells, 0)
   for (const message of messages) batch.take(message, 0)
-  const { provisional, unrun } = batch.lost()
+  const { provisional, notRun } = batch.lost()
   const next = new BatchWorker(place)
-  const again = [...unrun]
+  const again = [...notRun]
   for (const { cellId, transaction, outcomes } of provisional) {
     const isCommitted = wasCommitted(transaction, provenCommitMarker(next.cells.pool.open(cellId)))
     if (isCommitted) for (const [operation, outcome] of outcomes) operation.settle(outcome)

@@ -43,9 +43,9 @@ const reasons = (node: WorkerStore) => node.lostWorkers.map(({ fields }) => fiel
 
 test('a statement over its deadline ends with 408, and whatever waited behind it is done exactly once', async () => {
   const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
-  const [offender = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
-  await node.service.execute(offender, sql('CREATE TABLE t (n)'))
-  const endless = node.service.execute(offender, sql(`INSERT INTO t ${ENDLESS}`), { deadlineMs: 300 })
+  const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  await node.service.execute(culprit, sql('CREATE TABLE t (n)'))
+  const endless = node.service.execute(culprit, sql(`INSERT INTO t ${ENDLESS}`), { deadlineMs: 300 })
   const refused = expect(endless).rejects.toMatchObject({
     code: 'statement_timeout',
     details: { limit: 300 },
@@ -53,11 +53,11 @@ test('a statement over its deadline ends with 408, and whatever waited behind it
   await countUp(node, cells)
   await refused
   expect(await countsOf(node, cells)).toEqual(once(cells))
-  expect((await node.service.execute(offender, sql('SELECT * FROM t'))).rows).toEqual([])
+  expect((await node.service.execute(culprit, sql('SELECT * FROM t'))).rows).toEqual([])
   expect(reasons(node)).toEqual(['timeout'])
 })
 
-test('a statement that holds up others is run again in a worker of its own, and comes to its end; then its cell goes home', async () => {
+test('a statement that holds up others is run again in a worker of its own, and comes to its end; then its cell returns to the shared worker', async () => {
   const node = await openWorkerStore({ service: { limits: { holdMs: 30, isolationMs: 200 } } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(slow, sql('CREATE TABLE t (n)'))
@@ -67,7 +67,7 @@ test('a statement that holds up others is run again in a worker of its own, and 
   ])
   expect(inserted.rows).toEqual([{ n: 3_000_000 }])
   expect(reasons(node)).toContain('held-up')
-  // The worker apart, the one at home, and the one in reserve; then two again.
+  // The isolated worker, the shared one, and the one in reserve; then two again.
   await expect.poll(() => node.workers.length, { timeout: 20_000 }).toBe(2)
   await countUp(node, [slow, ...cells])
   expect((await node.service.execute(slow, sql('SELECT n FROM t'))).rows).toEqual([{ n: 3_000_000 }])
@@ -77,12 +77,12 @@ test('a statement that holds up others is run again in a worker of its own, and 
 
 test('whoever keeps running into deadlines is slowed down, and nobody else', async () => {
   const node = await openWorkerStore()
-  const [offender = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
-  for (let offence = 0; offence < 3; offence++) {
-    const refused = await rejectedBy(node.service.execute(offender, sql(ENDLESS), { deadlineMs: 100 }))
+  const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
+  for (let strike = 0; strike < 3; strike++) {
+    const refused = await rejectedBy(node.service.execute(culprit, sql(ENDLESS), { deadlineMs: 100 }))
     expect(refused.code).toBe('statement_timeout')
   }
-  const slowedDown = await rejectedBy(node.service.execute(offender, sql('SELECT 1')))
+  const slowedDown = await rejectedBy(node.service.execute(culprit, sql('SELECT 1')))
   expect(slowedDown.code).toBe('rate_limited')
   expect(slowedDown.details.retryAfterMs).toBeGreaterThan(0)
   await countUp(node, cells)
@@ -132,7 +132,7 @@ test('what one cell may have waiting is bounded; who is refused is told when to 
   })
 })
 
-test('a cell can be deleted while a statement on it runs apart', async () => {
+test('a cell can be deleted while a statement on it runs in isolation', async () => {
   const node = await openWorkerStore({ service: { limits: { holdMs: 30 }, statementMs: 3_000 } })
   const [slow = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   const endless = rejectedBy(node.service.execute(slow, sql(ENDLESS)))

@@ -3,9 +3,9 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 
-/** The cells, as backups see them. The store implements it; the catalog is one of them, under the store's own id. */
+/** What backups need from a store's cells. The catalog is one of the cells, with the store's own id. */
 export interface CellAccess {
-  /** What the catalog says, deleted cells too; undefined for an id that it does not know, and for the catalog itself. */
+  /** The cell's record, also of a deleted cell; undefined for an unknown id, and for the catalog itself. */
   record(cellId: string): CellRecord | undefined
   paths(cellId: string): CellPaths
   /** Keeps the cell open until `unpin`. */
@@ -14,10 +14,10 @@ export interface CellAccess {
   /** Whether the cell's database file is on this machine. */
   isLocal(cellId: string): boolean
   /**
-   * Closes the cell, calls `install`, and lets it be opened again. Nothing else runs in between. That the old file can't
-   * be closed properly, because it is damaged, is no reason not to replace it.
+   * Closes the cell, calls `install`, and allows the cell to open again; nothing else runs in between. A damaged file
+   * that can't be closed properly is replaced too.
    */
   replace(cellId: string, install: () => void): void
-  /** The cell was restored: once this is done the catalog knows it again, whatever it said before. */
+  /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(cellId: string, manifest: ManifestHead): void | Promise<void>
 }

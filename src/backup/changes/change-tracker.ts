@@ -1,28 +1,27 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase, CellHooks } from '../../engine/cell-database.ts'
-import { outgrown } from './chain-bounds.ts'
+import { type BackupChain, BaseInProgress, isOutgrown, nextSegments } from './backup-chain.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
-import type { BackupChain, BackupProgress, BackupProgressTable } from './progress-table.ts'
+import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { type Segment, Segments } from './segments.ts'
 
-/** A base between its cut and its last byte stored: logs are kept for it beside those of the chain that it will replace. */
-interface BaseInProgress {
-  /** Segments after this one belong to it. */
-  from: number
-  /** The database file as the chain will need it: since the cut, or our own last checkpoint after it. */
-  database: FileFingerprint | undefined
-  /** A change has escaped the logs since the cut: the base is as good as any, but no incremental can go on from it. */
-  broken: boolean
-}
-
 /**
- * Watches one cell: remembers that it changed, and keeps each write-ahead log before a checkpoint lets go of it, so that
- * an incremental costs what changed, also after the cell was closed or the node restarted.
+ * Tracks the changes of one cell: notes that it changed, and keeps each write-ahead log as a segment before a checkpoint
+ * overwrites it. So an incremental costs as much as the changes, also after the cell was closed or the node restarted.
  *
- * The chain from a base to the database of now is proven, not assumed (docs/decisions/0004): only checkpoints write the
- * database file, so as long as before each checkpoint of ours the file is as the one before left it, and nobody commits
- * while one runs, every change is in the kept segments and the log. In any other case the next backup is a new base.
+ *     clean ── change ──▶ dirty ── cut() ──▶ backup under way ── stored, no change since ──▶ clean
+ *                           ▲   (saved as dirty) │      └─────── stored, changed since ────▶ dirty
+ *                           └── backupFailed() ──┘
+ *
+ *     no chain ── baseStored() ──▶ chain ── incrementalStored() ──▶ chain, one version longer
+ *        ▲  ▲                      │   └─── baseStored() ─────────▶ chain of the new base
+ *        │  └── dropChain() ───────┘
+ *        └───── baseStored() of a broken base
+ *
+ * That segments and WAL hold every change since the base is proven, not assumed (docs/decisions/0004). Only checkpoints
+ * write the database file. The proof holds while the file, before each of our checkpoints, is as our last one left it,
+ * and no other program commits during one. Otherwise dropChain() makes the next backup a base, and a base under way breaks.
  */
 export class ChangeTracker {
   readonly progress: BackupProgress
@@ -32,13 +31,13 @@ export class ChangeTracker {
   readonly #clock: Clock
   readonly #onChange: () => void
   #base: BaseInProgress | undefined
-  /** The newest segment there is. */
+  /** Sequence number of the newest segment. */
   #newest: number
-  /** Segments up to this one are being uploaded, or have been: none of them may grow. */
+  /** Segments up to this one are uploaded, or will be: none of them may grow. */
   #sealed: number
-  /** A backup holds the changes so far, but is not stored yet: until then the cell counts as changed. */
+  /** A backup was cut but is not stored: the cell is saved as changed until then. */
   #underWay = false
-  /** Between the keeping of a log and the end of its checkpoint: tells whether another program has committed meanwhile. */
+  /** Set from the keeping of a log to the end of its checkpoint. Shows whether another program committed meanwhile. */
   #dataVersion: number | undefined
   #detached = false
 
@@ -66,20 +65,15 @@ export class ChangeTracker {
     afterCheckpoint: (database) => this.#afterCheckpoint(database),
   }
 
-  /** What the next incremental has to hold; undefined if a new base is due. */
+  /** What the next incremental holds; undefined if a new base is due. */
   pending(versionsMax: number): { chain: BackupChain; segments: Segment[] } | undefined {
     const { chain } = this.progress
     if (chain === null || chain.versions.length >= versionsMax) return undefined
-    const now = fingerprintOf(this.#paths.database)
-    if (now === undefined || !sameFingerprint(now, chain.database)) return undefined
-    const segments = this.segments.list().filter(({ sequence }) => sequence > chain.through)
-    // None may be missing: they were given out one by one.
-    const complete = segments.every(({ sequence }, i) => sequence === chain.through + 1 + i)
-    if (!complete || chain.through + segments.length !== chain.newest) return undefined
-    return outgrown(segments, chain.walBytes, now.size) ? undefined : { chain, segments }
+    const segments = nextSegments(chain, this.segments.list(), fingerprintOf(this.#paths.database))
+    return segments && { chain, segments }
   }
 
-  /** A backup's cut: changes from here on belong to the next one. Undone by {@link backupFailed}. */
+  /** The cut of a backup: later changes belong to the next one. {@link backupFailed} undoes it. */
   cut(database: CellDatabase): void {
     this.#underWay = true
     database.markClean()
@@ -88,12 +82,12 @@ export class ChangeTracker {
 
   /** The cut of a base: the database file holds every change so far. */
   beginBase(): void {
-    // Without a chain, what lies there is left over from a crash.
+    // Without a chain, all segments are left over from a crash.
     if (this.progress.chain === null) this.#clearSegments()
-    this.#base = { from: this.#newest, database: fingerprintOf(this.#paths.database), broken: false }
+    this.#base = new BaseInProgress(this.#newest, fingerprintOf(this.#paths.database))
   }
 
-  /** True as long as nobody has written the database file since the cut of the base. */
+  /** Whether the database file is unchanged since the cut of the base. */
   get baseUntouched(): boolean {
     const now = fingerprintOf(this.#paths.database)
     return (
@@ -101,16 +95,16 @@ export class ChangeTracker {
     )
   }
 
-  /** A base is stored: the chain begins anew with it. @param cutAt epoch milliseconds */
+  /** A base is stored: a new chain starts with it. @param cutAt epoch milliseconds */
   baseStored(version: string, kind: 'snapshot' | 'incremental', cutAt: number): void {
     const base = this.#base
     this.#base = undefined
-    if (base === undefined || base.broken || base.database === undefined) this.dropChain()
+    if (base === undefined || base.isBroken || base.database === undefined) this.dropChain()
     else {
       const { from: through, database } = base
       this.progress.chain = { versions: [version], walBytes: 0, through, newest: this.#newest, database }
       this.#sealed = through
-      this.#quietly(() => this.segments.removeThrough(through))
+      this.#tryTo(() => this.segments.removeThrough(through))
     }
     if (kind === 'snapshot') {
       this.progress.lastSnapshotAt = cutAt
@@ -119,20 +113,20 @@ export class ChangeTracker {
     this.#stored(version, cutAt)
   }
 
-  /** An incremental is about to read these segments: they stay as they are. */
+  /** An incremental reads these segments from here on: they must not grow. */
   seal(segments: readonly Segment[]): void {
     this.#sealed = Math.max(this.#sealed, segments.at(-1)?.sequence ?? 0)
   }
 
-  /** An incremental is stored: the chain reaches as far as the segments that it holds. */
+  /** An incremental is stored: the chain now ends with its last segment. */
   incrementalStored(chain: BackupChain, version: string, segments: readonly Segment[], cutAt: number): void {
-    // The chain may have been dropped while the upload ran; then this version is its last one.
+    // If the chain was dropped during the upload, no incremental continues this version.
     if (this.progress.chain === chain) {
       const through = segments.at(-1)?.sequence ?? chain.through
       chain.versions.push(version)
       chain.through = through
       chain.walBytes += segments.reduce((sum, { size }) => sum + size, 0)
-      this.#quietly(() => this.segments.removeThrough(through))
+      this.#tryTo(() => this.segments.removeThrough(through))
     }
     this.#stored(version, cutAt)
   }
@@ -145,46 +139,45 @@ export class ChangeTracker {
     this.#save()
   }
 
-  /** Before a version is stored: whatever becomes of that, its stamp is used up. */
+  /** Call before a version is stored: its time is used up then, even if the upload fails. */
   claimVersion(version: string): void {
     this.progress.lastVersion = version
     this.#save()
   }
 
-  /** The next backup is a base. */
+  /** Ends the chain: the next backup is a base. */
   dropChain(): void {
     this.progress.chain = null
     const base = this.#base
-    if (base === undefined || base.broken) this.#clearSegments()
-    else this.#quietly(() => this.segments.removeThrough(base.from))
+    if (base === undefined || base.isBroken) this.#clearSegments()
+    else this.#tryTo(() => this.segments.removeThrough(base.from))
     this.#save()
   }
 
-  /** Nothing that was stored so far counts any more. */
-  startAnew(): void {
+  /** Backups go to another place, where nothing is stored yet. The table has new rows already. */
+  markNothingStored(): void {
     Object.assign(this.progress, this.#table.find(this.progress.cellId))
-    if (this.#base !== undefined) this.#base.broken = true
-    this.dropChain()
+    this.#breakAll()
   }
 
-  /** The cell is gone, or its history another: this tracker writes nothing any more. */
+  /** The cell was deleted or restored: this tracker no longer writes. */
   detach(): void {
     this.#detached = true
   }
 
-  /** Marks the cell as changed, where that was found out by looking at its files. */
-  foundChanged(): void {
+  /** Marks the cell as changed after {@link differsFromFiles} has found a change. */
+  markChanged(): void {
     if (!this.progress.dirty) this.#changed()
   }
 
-  /** True if the files hold changes that no row tells of: after a crash. */
+  /** Whether the files can hold changes that the row does not show: after a crash. */
   differsFromFiles(): boolean {
     const exists = fingerprintOf(this.#paths.database) !== undefined
     return exists && (this.progress.chain === null || this.#hasLogOrOtherFile())
   }
 
   #opened(database: CellDatabase): void {
-    // A process that was killed between a commit and the row that tells of it, or another program.
+    // A process was killed between a commit and the save of its row, or another program has written.
     if (!this.progress.dirty && this.#hasLogOrOtherFile()) this.#changed()
     if (this.progress.dirty) database.markDirty()
   }
@@ -200,7 +193,7 @@ export class ChangeTracker {
   #changed(): void {
     this.progress.dirty = true
     this.progress.dirtySinceSnapshot = true
-    // Until there is a backup, due times count from the first change.
+    // Before the first backup, due times count from the first change.
     this.progress.lastBackupAt ??= this.#clock.now()
     this.progress.lastSnapshotAt ??= this.#clock.now()
     this.#save()
@@ -214,17 +207,17 @@ export class ChangeTracker {
     this.#save()
   }
 
-  /** A full disk must not keep the log from being checkpointed: then the chain ends here, and the next backup is a base. */
+  /** Keeps the WAL as a segment. If that fails, on a full disk for example, the checkpoint runs and the chain ends. */
   #beforeCheckpoint(database: CellDatabase): void {
     this.#dataVersion = undefined
-    if (this.progress.chain === null && (this.#base === undefined || this.#base.broken)) return
+    if (!this.#needsSegments) return
     try {
       const now = fingerprintOf(this.#paths.database)
       if (now === undefined || !this.#isUntouched(now)) return
-      // Counted again after the version was read: a commit in between is in both.
+      // The frames are counted after the version was read: a commit in between shows in both.
       this.#dataVersion = database.dataVersion()
       const { frames } = database.walState()
-      // What lies behind a base's cut is in the base: a segment that goes on from there must not begin before it.
+      // Changes before a base's cut are in the base. The first segment after it must not start before the cut.
       const sealed = Math.max(this.#sealed, this.#base?.from ?? 0)
       this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, sealed)
       if (this.progress.chain !== null) this.progress.chain.newest = this.#newest
@@ -238,65 +231,69 @@ export class ChangeTracker {
   #afterCheckpoint(database: CellDatabase): void {
     const dataVersion = this.#dataVersion
     this.#dataVersion = undefined
-    // Nothing was moved by this checkpoint: if the file is another than it was, that was somebody else.
+    // No log was kept for this checkpoint, so it must not approve the file.
     if (dataVersion === undefined) return
     if (dataVersion !== database.dataVersion()) {
-      // Another program has committed since the log was kept; what it wrote may be in the file by now.
+      // Another program committed after the log was kept. The checkpoint may have moved its change into the file.
       this.#breakAll()
       return
     }
-    const stamp = fingerprintOf(this.#paths.database)
-    if (stamp === undefined) return
-    if (this.#base !== undefined) this.#base.database = stamp
+    const now = fingerprintOf(this.#paths.database)
+    if (now === undefined) return
+    if (this.#base !== undefined) this.#base.database = now
     if (this.progress.chain === null) return
-    this.progress.chain.database = stamp
+    this.progress.chain.database = now
     this.#save()
   }
 
-  /** Another program that wrote the file may have moved changes into it that no kept log has. */
-  #isUntouched(now: FileFingerprint): boolean {
-    if (this.#base?.database !== undefined && !sameFingerprint(now, this.#base.database))
-      this.#base.broken = true
-    if (this.progress.chain !== null && !sameFingerprint(now, this.progress.chain.database)) this.dropChain()
-    return this.progress.chain !== null || (this.#base !== undefined && !this.#base.broken)
+  get #needsSegments(): boolean {
+    return this.progress.chain !== null || (this.#base !== undefined && !this.#base.isBroken)
   }
 
-  /** Logs that would make more to upload than the whole database are not worth their place on the disk. */
+  /** If another program wrote the file, it may hold changes that are in no segment. */
+  #isUntouched(now: FileFingerprint): boolean {
+    if (this.#base?.database !== undefined && !sameFingerprint(now, this.#base.database))
+      this.#base.isBroken = true
+    if (this.progress.chain !== null && !sameFingerprint(now, this.progress.chain.database)) this.dropChain()
+    return this.#needsSegments
+  }
+
+  /** Segments that are larger than the whole database are not worth their disk space. */
   #dropOutgrown(databaseBytes: number): void {
     const segments = this.segments.list()
     const after = (through: number) => segments.filter(({ sequence }) => sequence > through)
     const base = this.#base
-    if (base !== undefined && outgrown(after(base.from), 0, databaseBytes)) base.broken = true
+    if (base !== undefined && isOutgrown(after(base.from), 0, databaseBytes)) base.isBroken = true
     const { chain } = this.progress
-    if (chain !== null && outgrown(after(chain.through), chain.walBytes, databaseBytes)) this.dropChain()
+    if (chain !== null && isOutgrown(after(chain.through), chain.walBytes, databaseBytes)) this.dropChain()
   }
 
   #breakAll(): void {
-    if (this.#base !== undefined) this.#base.broken = true
+    if (this.#base !== undefined) this.#base.isBroken = true
     this.dropChain()
   }
 
   #clearSegments(): void {
-    this.#quietly(() => this.segments.clear())
+    this.#tryTo(() => this.segments.clear())
     this.#newest = 0
     this.#sealed = 0
   }
 
   /**
-   * What is written here is worth no commit's failure: a row that is behind costs a new base, since the file's stamp or a
-   * segment's number won't match. The next change of the row is written with all before it.
+   * A failed save must not fail a commit. An old row only costs a new base, since the file's fingerprint or a segment's
+   * number will not match. The next save writes the whole row.
    */
   #save(): void {
     if (this.#detached) return
     const dirty = this.progress.dirty || this.#underWay
-    this.#quietly(() => this.#table.save({ ...this.progress, dirty }))
+    this.#tryTo(() => this.#table.save({ ...this.progress, dirty }))
   }
 
-  #quietly(run: () => void): void {
+  #tryTo(run: () => void): void {
     try {
       run()
     } catch {
-      // Left over files are removed with the next of their kind.
+      // The next removal or save repeats it.
     }
   }
 }

@@ -4,15 +4,12 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import { ChangeTracker } from './change-tracker.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 
-/**
- * The change trackers in use: of open cells, and of cells that are being backed up. All others are rows in the local
- * state.
- */
+/** The change trackers of open cells and of cells under backup. For all other cells, the local state has a row. */
 export class ChangeTrackers {
-  /** A cell has changed for the first time since its newest backup. */
+  /** Emitted at a cell's first change since its newest backup. */
   readonly changed = new Emitter<[cellId: string]>()
   readonly #trackers = new Map<string, ChangeTracker>()
-  /** How many users a tracker has. */
+  /** Number of users of each tracker. */
   readonly #users = new Map<string, number>()
   readonly #paths: (cellId: string) => CellPaths
   readonly #table: BackupProgressTable
@@ -24,7 +21,7 @@ export class ChangeTrackers {
     this.#clock = clock
   }
 
-  /** Created when it is first asked for. */
+  /** The cell's tracker; created if necessary. */
   get(cellId: string): ChangeTracker {
     let tracker = this.#trackers.get(cellId)
     if (tracker === undefined) {
@@ -40,7 +37,7 @@ export class ChangeTrackers {
     this.#users.set(cellId, (this.#users.get(cellId) ?? 0) + 1)
   }
 
-  /** When its last user has released it, what the tracker knows is in its row. */
+  /** Drops the tracker with its last user: its state is in its row. */
   release(cellId: string): void {
     const users = (this.#users.get(cellId) ?? 0) - 1
     if (users > 0) {
@@ -51,14 +48,14 @@ export class ChangeTrackers {
     this.#trackers.delete(cellId)
   }
 
-  /** The cell's history ends here: a tracker that is still in use writes nothing more. */
-  end(cellId: string): void {
+  /** The cell was deleted or restored: a tracker that is still in use no longer writes. */
+  detach(cellId: string): void {
     this.#trackers.get(cellId)?.detach()
     this.#trackers.delete(cellId)
   }
 
-  /** Nothing that was stored so far counts any more, for any cell. */
-  startAnew(): void {
-    for (const tracker of this.#trackers.values()) tracker.startAnew()
+  /** Backups go to another place, where nothing is stored yet. */
+  markNothingStored(): void {
+    for (const tracker of this.#trackers.values()) tracker.markNothingStored()
   }
 }

@@ -5,7 +5,7 @@ export class ChangedCells {
   readonly #progress: BackupProgressTable
   readonly #exists: (cellId: string) => boolean
 
-  /** @param exists false for a deleted cell, and for the catalog, whose backup has a schedule of its own */
+  /** @param exists false for a deleted cell, and for the catalog, which has its own schedule */
   constructor(progress: BackupProgressTable, exists: (cellId: string) => boolean) {
     this.#progress = progress
     this.#exists = exists

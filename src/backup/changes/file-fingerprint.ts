@@ -1,18 +1,18 @@
 import fs from 'node:fs'
 
-/** What tells whether a file was written or replaced. */
+/** Shows whether a file was written or replaced. */
 export interface FileFingerprint {
   size: number
   /** Nanoseconds, in decimal. */
   modified: string
-  /** The file's number in its file system, in decimal. */
+  /** In decimal. */
   inode: string
 }
 
 /**
- * stat, which opens nothing and so drops no lock (invariant 4).
+ * Uses `stat`, which opens no file and so drops no lock (invariant 4).
  *
- * @returns undefined if there is no such file
+ * @returns undefined if the file does not exist
  */
 export function fingerprintOf(file: string): FileFingerprint | undefined {
   const stat = fs.statSync(file, { bigint: true, throwIfNoEntry: false })

@@ -1,37 +1,24 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
-import type { FileFingerprint } from './file-fingerprint.ts'
+import type { BackupChain } from './backup-chain.ts'
 
-/** Where this machine's backups went last. */
+/** Key of the place that this machine's backups last went to. */
 const TARGET_KEY = 'backup_target'
 
-/** How far the backups of one cell have come, as this machine knows it. */
+/** The state of one cell's backups, as this machine knows it. */
 export interface BackupProgress {
   cellId: string
-  /** What the next incremental rests on; null if a new base is due. */
+  /** What the next incremental continues; null if a new base is due. */
   chain: BackupChain | null
-  /** The newest version that this machine made, tried to make or has seen, for the order of stamps. */
+  /** The newest version that this machine made, tried to make or has seen. The next one gets a later time. */
   lastVersion: string | null
   /** Changed since the newest backup. */
   dirty: boolean
   /** Changed since the newest snapshot. */
   dirtySinceSnapshot: boolean
-  /** Epoch milliseconds; of the first change, as long as there is no backup. */
+  /** Epoch milliseconds; before the first backup, the time of the first change. */
   lastBackupAt: number | null
   lastSnapshotAt: number | null
-}
-
-export interface BackupChain {
-  /** All versions, oldest first; the first holds the database image. */
-  versions: string[]
-  /** Bytes of write-ahead log in the versions after the first. */
-  walBytes: number
-  /** Segments up to this sequence are in the object store. */
-  through: number
-  /** The newest sequence given out. */
-  newest: number
-  /** The database file as our own last checkpoint left it. Another program's checkpoint shows as a difference. */
-  database: FileFingerprint
 }
 
 const SCHEMA = `
@@ -94,10 +81,9 @@ export class BackupProgressTable {
   }
 
   /**
-   * Takes note of where backups go. In another place nothing is stored yet: there every cell has changed, and every chain
-   * begins anew.
+   * Notes where backups go. In a new place nothing is stored yet: every cell counts as changed, and no chain continues.
    *
-   * @returns true if it is another place than the last time
+   * @returns true if the place differs from the last one
    */
   setTarget(target: string): boolean {
     if (this.#state.get(TARGET_KEY) === target) return false
@@ -108,7 +94,7 @@ export class BackupProgressTable {
     return true
   }
 
-  /** Every cell that has changed since its newest backup or snapshot. */
+  /** All cells that have changed since their newest backup or snapshot. */
   changed(): BackupProgress[] {
     return (this.#due.all() as Row[]).map(fromRow)
   }

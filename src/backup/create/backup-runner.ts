@@ -3,7 +3,7 @@ import type { Log } from '../../base/log.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
-import { chainVersionsMax } from '../changes/chain-bounds.ts'
+import { chainVersionsMax } from '../changes/backup-chain.ts'
 import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
@@ -35,7 +35,7 @@ export interface PinnedCell {
   unpin(): void
 }
 
-/** Runs backups of any cell: names each version, checks that what it continues is still stored, and prunes old versions. */
+/** Runs backups of any cell: names each version, checks that its chain is still stored, and prunes old versions. */
 export class BackupRunner {
   readonly #parts: BackupRunnerParts
 
@@ -62,14 +62,15 @@ export class BackupRunner {
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
       const tracker = trackers.get(cellId)
-      const order = { kind, ...this.#stamp(cellId, tracker, versions), versionsMax: chainVersionsMax(keep) }
+      const next = this.#nextVersion(cellId, tracker, versions)
+      const order = { kind, ...next, versionsMax: chainVersionsMax(keep) }
       const { database, unpin } = pin()
       try {
         const result = await this.#backup(identity, tracker, options).run(order, database, unpin)
         await this.#prune(cellId, result, versions, keep, options)
         return result
       } catch (error) {
-        // The stamp was taken since the listing, by a version that this machine knew nothing of: take a later one.
+        // Another version took this name since the listing, unknown to this machine: try a later time.
         if (!isCellError(error, 'object_exists') || attempt === VERSION_ATTEMPTS) throw error
       } finally {
         unpin()
@@ -84,8 +85,8 @@ export class BackupRunner {
   }
 
   /**
-   * The versions there are, newest first: all if some may have to go, else from the chain's base on. What the next
-   * backup is to rest on must be there: an object store can have been emptied, by a person or by a rule of its own.
+   * The stored versions, newest first: all if some may be pruned, otherwise from the chain's base on. If a version of the
+   * chain is missing, the chain ends: a person or a lifecycle rule may have emptied the object store.
    */
   async #versions(
     cellId: string,
@@ -107,8 +108,8 @@ export class BackupRunner {
     return versions
   }
 
-  /** Later than every version there is or was tried, also when the clock has stepped back. */
-  #stamp(
+  /** A version later than all stored and tried ones, even if the clock has stepped back. */
+  #nextVersion(
     cellId: string,
     { progress }: ChangeTracker,
     versions: readonly StoredVersion[],
@@ -120,7 +121,7 @@ export class BackupRunner {
     return { version: versionOf(cellId, time), time }
   }
 
-  /** The backup is stored whatever becomes of this: old versions that could not be removed go the next time. */
+  /** Never fails the backup, which is stored already: the next backup prunes again. */
   async #prune(
     cellId: string,
     { version, sizeBytes }: BackupResult,
@@ -133,10 +134,7 @@ export class BackupRunner {
     try {
       await pruneVersions(this.#parts.objectStore, this.#parts.index, cellId, versions, keep, { signal })
     } catch (err) {
-      this.#parts.log.warn(
-        { cellId, err },
-        'old backups could not be removed; they will be after the next one',
-      )
+      this.#parts.log.warn({ cellId, err }, 'could not remove old backups; the next backup tries again')
     }
   }
 }

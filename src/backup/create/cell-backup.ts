@@ -6,8 +6,8 @@ import type { MemberSource } from '../archive/archive-writer.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
 import { readAll, Spool } from '../archive/spool.ts'
+import type { BackupChain } from '../changes/backup-chain.ts'
 import type { ChangeTracker } from '../changes/change-tracker.ts'
-import type { BackupChain } from '../changes/progress-table.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
@@ -17,21 +17,21 @@ export interface BackupTarget {
   store: ObjectStore
   spoolDirectory: string
   clock: Clock
-  /** Told what was stored. */
+  /** Called after the backup is stored. */
   stored(manifest: Manifest, sizeBytes: number): void
 }
 
-/** What a backup is called, and what it may go on from. */
+/** The name of a backup, and what it may continue. */
 export interface BackupOrder {
   kind: BackupKind
   version: string
   /** Epoch milliseconds of the version. */
   time: number
-  /** Versions that a chain may have. */
+  /** The most versions of a chain. */
   versionsMax: number
 }
 
-/** One backup of one open cell. The caller lets no other backup or restore of it run meanwhile. */
+/** One backup of one open cell. The caller runs no other backup or restore of the cell meanwhile. */
 export class CellBackup {
   readonly #target: BackupTarget
   readonly #identity: CellIdentity
@@ -46,28 +46,28 @@ export class CellBackup {
   }
 
   /**
-   * Cuts here and stores: the whole database, or what changed since the chain's last version.
+   * Backs up the cell as it is now: the whole database, or the changes since the chain's last version.
    *
-   * @param letGo called once the cell's own files are no longer needed: a slow upload pins nothing
-   * @throws `busy` if something keeps the log from being checkpointed, or it outgrows its bound meanwhile
+   * @param unpin called once the cell's own files are no longer needed, so that a slow upload does not keep it open
+   * @throws `busy` if another program blocks the checkpoint, or if the WAL exceeds its limit meanwhile
    */
-  async run(order: BackupOrder, database: CellDatabase, letGo: () => void): Promise<BackupResult> {
+  async run(order: BackupOrder, database: CellDatabase, unpin: () => void): Promise<BackupResult> {
     const tracker = this.#tracker
     const cutAt = this.#target.clock.now()
     tracker.cut(database)
     try {
-      // Keeps the log as a segment, moves it into the database, and begins a new one if it can.
+      // Keeps the WAL as a segment, moves it into the database, and truncates it if possible.
       database.checkpoint('TRUNCATE')
       const pending = order.kind === 'incremental' ? tracker.pending(order.versionsMax) : undefined
       if (pending === undefined) {
-        const result = await this.#base(order, database, letGo)
+        const result = await this.#base(order, database, unpin)
         tracker.baseStored(order.version, order.kind, cutAt)
         return result
       }
       const { chain, segments } = pending
       const manifest = this.#manifest(order, database, contentOf(chain, segments))
       tracker.seal(segments)
-      letGo()
+      unpin()
       const result = await this.#store(manifest, segments.map(segmentSource))
       tracker.incrementalStored(chain, order.version, segments, cutAt)
       return result
@@ -77,10 +77,10 @@ export class CellBackup {
     }
   }
 
-  /** The file is read while writers go on in the log: no checkpoint touches it meanwhile. */
-  async #base(order: BackupOrder, database: CellDatabase, letGo: () => void): Promise<BackupResult> {
+  /** Reads the database file while writers continue in the WAL: the hold forbids checkpoints meanwhile. */
+  async #base(order: BackupOrder, database: CellDatabase, unpin: () => void): Promise<BackupResult> {
     const { frames, checkpointed } = database.walState()
-    if (frames !== checkpointed) throw heldUp()
+    if (frames !== checkpointed) throw checkpointBlocked()
     this.#tracker.beginBase()
     const hold = database.holdCheckpoints()
     try {
@@ -90,16 +90,16 @@ export class CellBackup {
       return await this.#store(manifest, [source], () => {
         source.check()
         const { checkpointed: now } = database.walState()
-        if (!this.#tracker.baseUntouched || (now !== 0 && now !== checkpointed)) throw touched()
+        if (!this.#tracker.baseUntouched || (now !== 0 && now !== checkpointed)) throw writtenMeanwhile()
         hold.release()
-        letGo()
+        unpin()
       })
     } finally {
       hold.release()
     }
   }
 
-  /** @param afterRead called once the members have been read, before the upload; may refuse */
+  /** @param afterRead called after all members were read, before the upload; may throw */
   async #store(
     manifest: Manifest,
     members: readonly MemberSource[],
@@ -168,7 +168,7 @@ function segmentSource({ path, size }: Segment, index: number): MemberSource {
   return {
     name: walMember(index),
     size,
-    // Opened for each piece: there may be more segments than descriptors.
+    // Opened for each piece: the process may have fewer descriptors than segments.
     read: async (bytes, offset) => {
       await using handle = await open(path, 'r')
       await readAll(handle, bytes, offset)
@@ -176,16 +176,10 @@ function segmentSource({ path, size }: Segment, index: number): MemberSource {
   }
 }
 
-function heldUp(): CellError {
-  return new CellError(
-    'busy',
-    'Another program reads the cell, so that its log cannot be checkpointed. Try again.',
-  )
+function checkpointBlocked(): CellError {
+  return new CellError('busy', 'Another program reads the cell and blocks its checkpoint. Try again.')
 }
 
-function touched(): CellError {
-  return new CellError(
-    'busy',
-    'Another program wrote to the cell while it was read, so that the copy is worthless. Try again.',
-  )
+function writtenMeanwhile(): CellError {
+  return new CellError('busy', 'Another program wrote to the cell during its backup. Try again.')
 }

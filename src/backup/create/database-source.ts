@@ -5,7 +5,7 @@ import { CellError } from '../../errors.ts'
 import type { MemberSource } from '../archive/archive-writer.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 
-/** A live cell's database file, read beside SQLite while no checkpoint may touch it. */
+/** The database file of an open cell, read directly while a hold forbids checkpoints. */
 export class DatabaseSource implements MemberSource {
   readonly name = DATABASE_MEMBER
   readonly size: number
@@ -23,24 +23,24 @@ export class DatabaseSource implements MemberSource {
   async read(bytes: Buffer, offset: number): Promise<void> {
     for (let at = 0; at < bytes.length; ) {
       const read = await readOnce(this.#fd, bytes, at, offset + at)
-      // Asked before the bytes are used: the number of a descriptor that was closed meanwhile may be another file's.
+      // Before the bytes are used: if the descriptor was closed meanwhile, its number may belong to another file.
       this.check()
-      if (read === 0) throw new Error('The database file ended early.')
+      if (read === 0) throw new Error('The database file became shorter during its backup.')
       at += read
     }
   }
 
-  /** @throws `busy`, `store_closed` if what was read is worthless */
+  /** @throws `busy`, `store_closed` if the bytes read so far are worthless */
   check(): void {
-    if (!this.#database.open) throw new CellError('store_closed', 'The cell was closed while it was read.')
-    if (this.#hold.broken) throw outgrown(this.#database.settings.limits.walBytesMax)
+    if (!this.#database.open) throw new CellError('store_closed', 'The cell was closed during its backup.')
+    if (this.#hold.broken) throw walTooLarge(this.#database.settings.limits.walBytesMax)
   }
 }
 
-function outgrown(walBytesMax: number): CellError {
+function walTooLarge(walBytesMax: number): CellError {
   return new CellError(
     'busy',
-    `While the snapshot was read, more than ${walBytesMax} bytes were written to the cell; it was given up. Try again, or raise walBytesMax.`,
+    `The backup was cancelled: more than ${walBytesMax} bytes were written to the cell meanwhile. Try again, or raise walBytesMax.`,
     { limit: walBytesMax },
   )
 }

@@ -24,7 +24,7 @@ export interface CellRestorerParts {
   clock: Clock
 }
 
-/** Restores cells from their backups. The caller lets no other backup or restore of the same cell run meanwhile. */
+/** Restores cells from their backups. The caller runs no other backup or restore of the same cell meanwhile. */
 export class CellRestorer {
   readonly #parts: CellRestorerParts
 
@@ -32,21 +32,21 @@ export class CellRestorer {
     this.#parts = parts
   }
 
-  /** The cell stays as it is until the new database is proven; then they are switched as a unit. */
+  /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
-    const wasThere = this.#exists(cellId)
-    const deletedMeanwhile = () => wasThere && !this.#exists(cellId)
+    const existed = this.#exists(cellId)
+    const deletedMeanwhile = () => existed && !this.#exists(cellId)
     try {
       return await this.#run(cellId, options, () => {
         if (deletedMeanwhile()) throw cellNotFound()
       })
     } catch (error) {
-      // Its folder went with it, so that the failure can be any.
+      // The cell's folder was removed with it, which can cause any error here.
       throw deletedMeanwhile() ? cellNotFound() : error
     }
   }
 
-  /** @param beforeSwitch the last chance to refuse */
+  /** @param beforeSwitch called right before the switch; may throw */
   async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
     const { objectStore, clock, storeId, cells, index, ownership, threads, trackers } = this.#parts
     const { signal, onProgress } = options
@@ -73,11 +73,11 @@ export class CellRestorer {
       removeUnfinished(paths)
       throw error
     }
-    // Before the switch: if the process ends right after it, the next backup is a base all the same.
-    this.#beginHistory(cellId, newest, true)
+    // Before the switch, so that the next backup is a base even if the process ends right after the switch.
+    this.#resetProgress(cellId, newest, true)
     cells.replace(cellId, () => installRestored(paths))
-    // A cell that was set back is changed: until it is backed up, the newest version is not the state that it is in.
-    this.#beginHistory(cellId, newest, version !== newest)
+    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
+    this.#resetProgress(cellId, newest, version !== newest)
     await cells.restored(cellId, manifest)
     if (version !== newest) trackers.changed.emit(cellId)
     return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
@@ -88,10 +88,10 @@ export class CellRestorer {
   }
 
   /** After a restore the next backup is a base. */
-  #beginHistory(cellId: string, newest: string | undefined, changed: boolean): void {
+  #resetProgress(cellId: string, newest: string | undefined, changed: boolean): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
-    trackers.end(cellId)
+    trackers.detach(cellId)
     progress.save({
       cellId,
       chain: null,

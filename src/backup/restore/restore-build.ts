@@ -9,18 +9,18 @@ import { removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 
 export interface RestoreProgress extends CallOptions {
-  /** Called with the stored bytes read so far, and how many there are. */
+  /** Called with the stored bytes read so far, and their total. */
   onProgress?: ((bytes: number, total: number) => void) | undefined
 }
 
-const PARALLEL_LOOKS = 8
+const PARALLEL_HEADS = 8
 
 /**
  * Builds the database of a version in `incoming.db` and proves it: every member's length and SHA-256, a complete chain,
- * every frame of every log taken, and SQLite's quick_check (invariant 10). The cell itself is not touched.
+ * every frame of every log, and SQLite's quick_check (invariant 10). The cell's own files stay untouched.
  *
  * @returns the database's size in bytes; the file is fsynced
- * @throws `backup_corrupt`; nothing is left then
+ * @throws `backup_corrupt`; `incoming.db` is removed then
  */
 export async function buildDatabase(
   store: ObjectStore,
@@ -40,7 +40,7 @@ export async function buildDatabase(
     let done = 0
     for (const version of versions) {
       const object = await store.get(version, { signal: progress.signal, reusesMemory: true })
-      if (object === undefined) throw missingLink(version)
+      if (object === undefined) throw missingVersion(version)
       const counted = count(object.body, (bytes) => {
         progress.signal?.throwIfAborted()
         done += bytes
@@ -50,7 +50,7 @@ export async function buildDatabase(
       builder.endArchive()
     }
     const size = await builder.prove()
-    await builder.end()
+    await builder.releaseThread()
     return size
   } catch (error) {
     await builder.close()
@@ -59,26 +59,26 @@ export async function buildDatabase(
   }
 }
 
-/** Also finds a gap before anything is read. */
+/** Also finds a missing version before the download starts. */
 async function totalSize(
   store: ObjectStore,
   versions: readonly string[],
   { signal }: CallOptions,
 ): Promise<number> {
   let total = 0
-  for (let i = 0; i < versions.length; i += PARALLEL_LOOKS) {
-    const some = versions.slice(i, i + PARALLEL_LOOKS)
+  for (let i = 0; i < versions.length; i += PARALLEL_HEADS) {
+    const some = versions.slice(i, i + PARALLEL_HEADS)
     const heads = await Promise.all(some.map((version) => store.head(version, { signal })))
     for (const [j, head] of heads.entries()) {
-      if (head === undefined) throw missingLink(some[j] as string)
+      if (head === undefined) throw missingVersion(some[j] as string)
       total += head.size
     }
   }
   return total
 }
 
-function missingLink(version: string): CellError {
-  return corrupt(version, 'this backup is needed by the one asked for, and it is missing')
+function missingVersion(version: string): CellError {
+  return corrupt(version, 'this backup is part of the chain, but it is missing')
 }
 
 async function* count(

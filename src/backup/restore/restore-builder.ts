@@ -13,10 +13,10 @@ import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 
-/** A thread takes some 30 ms to start: what is smaller is checked in less, a few ms, where it is. */
+/** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
 const OWN_THREAD_BYTES = 4 * 1_048_576
 
-/** Puts the members of one archive after the other on the database under restore. */
+/** Applies the archives of a chain, one after the other, to the database under restore. */
 export class RestoreBuilder {
   readonly #file: string
   readonly #versions: readonly string[]
@@ -24,10 +24,10 @@ export class RestoreBuilder {
   readonly #threads: RestoreThreads
   #tasks: RestoreTaskRunner = new RestoreTasks()
   #thread: RestoreThread | undefined
-  /** Archives begun. */
-  #begun = 0
+  /** Archives started so far. */
+  #started = 0
   #current: Manifest | undefined
-  /** Members of the current one, in order. */
+  /** Members received of the current archive, in order. */
   #members: string[] = []
 
   constructor(file: string, versions: readonly string[], expected: Expected, threads: RestoreThreads) {
@@ -37,7 +37,7 @@ export class RestoreBuilder {
     this.#threads = threads
   }
 
-  /** Takes the next archive. */
+  /** Receives the next archive. */
   sinkFor(version: string): ArchiveSink {
     return {
       manifest: (manifest) => this.#begin(manifest, version),
@@ -45,7 +45,7 @@ export class RestoreBuilder {
     }
   }
 
-  /** Call after each archive. @throws `backup_corrupt` if a member that the manifest names has not come */
+  /** Call after each archive. @throws `backup_corrupt` if a member of the manifest is missing */
   endArchive(): void {
     const [missing] = this.#expectedMembers().slice(this.#members.length)
     if (missing !== undefined) throw corrupt(missing, 'it is missing')
@@ -55,7 +55,7 @@ export class RestoreBuilder {
   async prove(): Promise<number> {
     const handle = await fs.open(this.#file, 'r+')
     try {
-      // The disk works while SQLite looks.
+      // The fsync runs while SQLite checks.
       const outcomes = await Promise.allSettled([
         this.#tasks.run({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }),
         handle.sync(),
@@ -67,27 +67,30 @@ export class RestoreBuilder {
     }
   }
 
-  /** Call after {@link prove}: the file is left alone, and the thread is for whoever comes next. */
-  async end(): Promise<void> {
+  /** Call after {@link prove}: the file is no longer used, and the thread is free for the next restore. */
+  async releaseThread(): Promise<void> {
     if (this.#thread !== undefined) await this.#threads.release(this.#thread)
   }
 
-  /** Lets go of the files, whatever happened; waits for what is being done with them. */
+  /** After a failure: waits for the running task and closes the files. */
   async close(): Promise<void> {
     await this.#tasks.close()
   }
 
   #begin(manifest: Manifest, version: string): void {
     checkIdentity(manifest, version, this.#expected)
-    // The chain of each link must be what was applied so far: a swapped link would fit nowhere.
-    const before = this.#versions.slice(0, this.#begun)
+    // The manifest's chain must be the versions applied so far: this finds swapped archives.
+    const before = this.#versions.slice(0, this.#started)
     if (manifest.chain.length !== before.length || manifest.chain.some((link, i) => link !== before[i])) {
       throw corrupt(MANIFEST_MEMBER, 'it does not continue the backups before it')
     }
-    if ((manifest.database === null) === (this.#begun === 0)) {
-      throw corrupt(MANIFEST_MEMBER, 'a chain begins with a database and goes on without one')
+    if ((manifest.database === null) === (this.#started === 0)) {
+      throw corrupt(
+        MANIFEST_MEMBER,
+        'the first backup of a chain must hold a database, and the others must not',
+      )
     }
-    this.#begun++
+    this.#started++
     this.#current = manifest
     this.#members = []
     this.#takeThread(manifest)
@@ -102,13 +105,13 @@ export class RestoreBuilder {
 
   async #member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received> {
     const { database, wals } = this.#current as Manifest
-    // Logs apply in one order only.
+    // Logs can be applied in one order only.
     if (name !== this.#expectedMembers()[this.#members.length]) {
-      throw corrupt(name, 'it is not the member that the manifest names here')
+      throw corrupt(name, 'the manifest names another member at this position')
     }
     this.#members.push(name)
     const wal = wals.find((each) => each.name === name)
-    if (size !== (wal ?? database)?.size) throw corrupt(name, 'its size is not what the manifest says')
+    if (size !== (wal ?? database)?.size) throw corrupt(name, 'its size differs from the manifest')
     const file = wal === undefined ? this.#file : `${this.#file}-wal`
     const received = await writeMember(file, bytes, this.#tasks)
     if (wal !== undefined) {

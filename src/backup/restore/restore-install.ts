@@ -4,16 +4,21 @@ import { exists, fsyncDirectory, makeDirectory, writeNewFile } from '../../base/
 import type { CellPaths } from '../../base/store-paths.ts'
 
 /**
- * The switch from a cell's database to a restored one (invariant 10). Everything durable happens in this order:
+ * The switch from a cell's database to a restored one (invariant 10). The caller has closed the cell. After a crash,
+ * {@link finishRestore} completes the switch if the intent exists, and otherwise removes `incoming.db`:
  *
- * 1. `incoming.db` is whole, proven and fsynced, and its name is durable.
- * 2. `restore-intent` is durable: from here on the restore is decided, and a crash is finished by {@link finishRestore}.
- * 3. The old log, shared memory and journal go, and the kept segments, which belong to the old history: a stale log or
- *    journal beside the new file would be applied to it.
- * 4. `incoming.db` is renamed to the database, and that is durable.
- * 5. The intent goes.
+ *     files on disk after each step            incoming.db  restore-intent  database      after a crash here
+ *     0. the restore builds its database       partial      –               old, its WAL  the old cell
+ *     1. it is proven and fsynced, its name    whole        –               old, its WAL  the old cell
+ *        is durable
+ *     2. the intent is durable                 whole        yes             old, its WAL  the restored cell
+ *     3. the old WAL, -shm, journal and the    whole        yes             old           the restored cell
+ *        kept segments are removed
+ *     4. incoming.db is renamed, durably       –            yes             restored      the restored cell
+ *     5. the intent is removed                 –            –               restored      the restored cell
  *
- * The caller has closed the cell.
+ * Step 3 comes before step 4, because SQLite would apply an old WAL or journal to the new file. The segments belong to
+ * the old history.
  */
 export function installRestored(paths: CellPaths): void {
   try {
@@ -24,19 +29,20 @@ export function installRestored(paths: CellPaths): void {
     try {
       withdraw(paths)
     } catch {
-      // Whatever is left is seen to before the cell is opened.
+      // finishRestore handles the rest before the cell is opened.
     }
     throw error
   }
-  // If this fails the switch is decided all the same, and finished before the cell is opened.
-  keepingOld(paths.database, () => finishRestore(paths))
+  // If this fails, the switch is still decided: the next open of the cell completes it.
+  freeingLater(paths.database, () => finishRestore(paths))
 }
 
 /**
- * Replaces a file, whose blocks are freed only by its last descriptor's end: of a large one that takes long, and is left
- * to another thread. Where it was not replaced it may be opened next, and no descriptor may stay (invariant 4).
+ * Replaces a file without a wait for the release of its blocks, which takes long for a large file: an open descriptor
+ * keeps them, and another thread closes it. If the replacement fails, the file may be opened next, so the descriptor is
+ * closed at once (invariant 4).
  */
-function keepingOld(file: string, replace: () => void): void {
+function freeingLater(file: string, replace: () => void): void {
   const fd = openIfPossible(file)
   try {
     replace()
@@ -56,9 +62,9 @@ function openIfPossible(file: string): number | undefined {
 }
 
 /**
- * Finishes a switch that was decided, and clears away one that was not. Called before a cell is opened.
+ * Completes a switch that was decided, and removes the files of one that was not. Called before a cell is opened.
  *
- * @param options.building without an intent, `incoming.db` is not left over: it is being built right now
+ * @param options.building a restore is building `incoming.db` right now: without an intent the file stays
  */
 export function finishRestore(paths: CellPaths, { building = false }: { building?: boolean } = {}): void {
   if (!exists(paths.restoreIntent)) {
@@ -66,7 +72,7 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
     return
   }
   const databaseDirectory = path.dirname(paths.database)
-  // If it is gone, the crash came after the rename, and the files beside the database are its own.
+  // Without incoming.db, the crash came after the rename, and WAL and journal belong to the restored database.
   if (exists(paths.restoreTarget)) {
     for (const suffix of ['-wal', '-shm', '-journal']) fs.rmSync(paths.database + suffix, { force: true })
     fs.rmSync(paths.segments, { recursive: true, force: true })
@@ -84,7 +90,7 @@ export function removeUnfinished({ restoreTarget }: CellPaths): void {
   for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(restoreTarget + suffix, { force: true })
 }
 
-/** The intent goes first, for good: without its file it would still be one. */
+/** Removes the intent first, and durably: an intent without its `incoming.db` would look like a finished rename. */
 function withdraw(paths: CellPaths): void {
   fs.rmSync(paths.restoreIntent, { force: true })
   fsyncDirectory(paths.directory)

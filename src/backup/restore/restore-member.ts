@@ -5,22 +5,22 @@ import { release } from '../archive/block-memory.ts'
 import { writeAll } from '../archive/spool.ts'
 import type { RestoreTaskRunner } from './restore-tasks.ts'
 
-/** How much may wait in memory for the disk: the fsync at the end has only the rest to write. */
+/** The file is synced after each so many bytes, so that the fsync at the end has little left to write. */
 const SYNC_EVERY_BYTES = 32 * 1_048_576
 
-/** Chunks that are being written at once: the disk's threads always have one to go on with. */
+/** Parallel writes: enough to keep the disk's threads busy. */
 const WRITES_MAX = 4
 
 interface Write {
   chunk: Buffer
-  /** Where in the file it ends. */
+  /** The offset of its end in the file. */
   end: number
   done: Promise<void>
 }
 
 /**
- * Writes a member to a file. The disk has some chunks, and what came before them is hashed, while the next is
- * decompressed. The memory of the chunks is given back.
+ * Writes a member to a file. While one chunk is decompressed, earlier ones are written, and those before them hashed.
+ * Releases the memory of the chunks.
  */
 export async function writeMember(
   file: string,
@@ -37,9 +37,9 @@ export async function writeMember(
     const { chunk, end, done } = writes[0] as Write
     await done
     writes.shift()
-    // Chunks come in order, so nothing that is still to come shares what the next one no longer does.
+    // Chunks come in order: if the next one has another buffer, no later chunk shares this one.
     if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) release(chunk)
-    // The thread is told of all there is to hash, so that it never waits for this one to hear that it has done a part.
+    // Queue the hash task at once: the thread must not wait for this one to receive the result of the last task.
     hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
     if (end - synced < SYNC_EVERY_BYTES) return
     synced = end
@@ -63,7 +63,7 @@ export async function writeMember(
   }
 }
 
-/** Work that is awaited later: until then a failure must not count as unhandled. */
+/** Starts work that is awaited later. Until then, a failure must not count as unhandled. */
 function begin<T>(work: Promise<T>): Promise<T> {
   work.catch(() => {})
   return work

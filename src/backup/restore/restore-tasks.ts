@@ -2,25 +2,25 @@ import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { applyLog, proveDatabase } from './restore-database.ts'
 
-/** Work on the database under restore's files that holds the thread it is done on. */
+/** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
-  /** Hashes what a file holds, from where the last one ended up to so many bytes. */
+  /** Continues the hash of a file, from the end of the last such task up to `bytes`. */
   | { kind: 'hash'; file: string; bytes: number }
-  /** Ends the hash; its result is the SHA-256, in hexadecimal. */
+  /** Ends the hash. The result is the SHA-256 in hexadecimal. */
   | { kind: 'digest' }
   | { kind: 'apply log'; file: string; member: string; frames: number }
   | { kind: 'prove'; file: string; member: string }
 
-/** Does tasks one after the other, here or on a thread of its own (restore-thread.ts). */
+/** Runs tasks one after the other, in this thread or in another (restore-thread.ts). */
 export interface RestoreTaskRunner {
-  /** @throws `backup_corrupt`; of the disk's and the memory's failures, as they come or as a `CellError` */
+  /** @throws `backup_corrupt`; failures of disk and memory, as system errors or as a `CellError` */
   run(task: RestoreTask): Promise<string | undefined>
   close(): Promise<void>
 }
 
 const CHUNK_BYTES = 262_144
 
-/** What is proven is what lies in the file, so it is read again from there: right after it was written, from memory. */
+/** Hashes what the file holds, not what was sent to it. Right after the write, the system reads it from memory. */
 export class RestoreTasks implements RestoreTaskRunner {
   #hashing: { hash: Hash; fd: number; done: number } | undefined
   #chunk: Buffer | undefined
@@ -53,14 +53,14 @@ export class RestoreTasks implements RestoreTaskRunner {
     while (this.#hashing.done < bytes) {
       const length = Math.min(CHUNK_BYTES, bytes - this.#hashing.done)
       const read = fs.readSync(fd, this.#chunk, 0, length, this.#hashing.done)
-      if (read === 0) throw new Error('The file is shorter than what was written to it.')
+      if (read === 0) throw new Error('The restored file is shorter than the bytes written to it.')
       hash.update(this.#chunk.subarray(0, read))
       this.#hashing.done += read
     }
   }
 
   #digest(): string {
-    if (this.#hashing === undefined) throw new Error('There is nothing to digest.')
+    if (this.#hashing === undefined) throw new Error('No hash was started.')
     const { hash, fd } = this.#hashing
     this.#hashing = undefined
     fs.closeSync(fd)

@@ -3,7 +3,7 @@ import type { CellErrorCode, CellErrorDetails } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import { type RestoreTask, RestoreTasks } from './restore-tasks.ts'
 
-/** What becomes of a task. Of an error, what a message between threads keeps of its class and members. */
+/** The outcome of a task. Messages between threads drop an error's class and members, so they are sent as data. */
 export type TaskOutcome =
   | { value: string | undefined }
   | { error: { code: CellErrorCode; message: string; details: CellErrorDetails; cause: unknown } }

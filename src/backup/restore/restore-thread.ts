@@ -3,7 +3,7 @@ import { CellError } from '../../errors.ts'
 import type { RestoreTask, RestoreTaskRunner } from './restore-tasks.ts'
 import type { TaskOutcome } from './restore-thread-main.ts'
 
-/** The thread's first file: beside this one in the sources, an entry of its own in the build. */
+/** The thread's entry file: next to this one in the sources, an entry of its own in the build. */
 const MAIN = import.meta.url.endsWith('.ts')
   ? new URL('./restore-thread-main.ts', import.meta.url)
   : new URL('./restore-thread.js', import.meta.url)
@@ -13,7 +13,7 @@ interface Waiting {
   reject(error: unknown): void
 }
 
-/** Tasks on a thread of their own: a large database takes long to check, and whoever serves others must not wait. */
+/** Runs tasks in another thread: the check of a large database must not block the event loop. */
 export class RestoreThread implements RestoreTaskRunner {
   readonly #worker: Worker
   /** Outcomes come in the order of the tasks. */
@@ -21,13 +21,15 @@ export class RestoreThread implements RestoreTaskRunner {
   #failure: unknown
 
   constructor() {
-    // Options of the process may not be those of a thread, and none is needed.
+    // Not all options of the process are valid for a thread, and none is needed.
     this.#worker = new Worker(MAIN, { execArgv: [], name: 'cellstore restore' })
     this.#worker
       .on('message', (outcome: TaskOutcome) => this.#settle(outcome))
       .on('messageerror', (error) => this.#fail(error))
       .on('error', (error) => this.#fail(error))
-      .on('exit', (code) => this.#fail(new Error(`The restore's thread ended by itself (${code}).`)))
+      .on('exit', (code) =>
+        this.#fail(new Error(`The restore thread exited unexpectedly with code ${code}.`)),
+      )
   }
 
   run(task: RestoreTask): Promise<string | undefined> {
@@ -38,18 +40,18 @@ export class RestoreThread implements RestoreTaskRunner {
     })
   }
 
-  /** It can do no more tasks. */
+  /** The thread can run no more tasks. */
   get failed(): boolean {
     return this.#failure !== undefined
   }
 
-  /** Whether the process goes on while the thread does. */
+  /** Whether the thread keeps the process alive. */
   keepsAlive(does: boolean): void {
     if (does) this.#worker.ref()
     else this.#worker.unref()
   }
 
-  /** Waits for a task that is under way: no thread can be stopped in SQLite's midst. */
+  /** Waits for a running task: a thread cannot be stopped inside SQLite. */
   async close(): Promise<void> {
     await this.#worker.terminate()
   }

@@ -1,12 +1,12 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { RestoreThread } from './restore-thread.ts'
 
-/** How long a thread is kept for the next restore: cells often come back one after the other. */
+/** Milliseconds that a thread is kept for the next restore: cells are often restored one after the other. */
 const KEPT_MS = 10_000
 
 /**
- * Threads for restores of large databases. To start one takes 40 ms of a processor, so one is kept for a while after its
- * restore. It keeps no process alive.
+ * Threads for restores of large databases. The start of one takes 40 ms of processor time, so one is kept for a while
+ * after its restore. The kept thread does not keep the process alive.
  */
 export class RestoreThreads {
   readonly #clock: Clock
@@ -18,29 +18,29 @@ export class RestoreThreads {
     this.#clock = clock
   }
 
-  /** The caller gives it back, or closes it. */
+  /** The caller must release the thread or close it. */
   take(): RestoreThread {
-    const kept = this.#keepNone()
+    const kept = this.#takeKept()
     if (kept === undefined || kept.failed) return new RestoreThread()
     kept.keepsAlive(true)
     return kept
   }
 
-  /** @param worker one that has done all it was asked to, and holds no file */
-  async release(worker: RestoreThread): Promise<void> {
-    if (this.#closed || this.#kept !== undefined) return worker.close()
-    worker.keepsAlive(false)
-    this.#kept = worker
-    this.#timer = this.#clock.setTimer(() => void this.#keepNone()?.close(), KEPT_MS)
+  /** @param thread has finished all its tasks, and has no file open */
+  async release(thread: RestoreThread): Promise<void> {
+    if (this.#closed || this.#kept !== undefined) return thread.close()
+    thread.keepsAlive(false)
+    this.#kept = thread
+    this.#timer = this.#clock.setTimer(() => void this.#takeKept()?.close(), KEPT_MS)
   }
 
-  /** From now on no thread is kept. */
+  /** Closes the kept thread. No other is kept afterwards. */
   async close(): Promise<void> {
     this.#closed = true
-    await this.#keepNone()?.close()
+    await this.#takeKept()?.close()
   }
 
-  #keepNone(): RestoreThread | undefined {
+  #takeKept(): RestoreThread | undefined {
     const kept = this.#kept
     this.#kept = undefined
     this.#timer?.cancel()

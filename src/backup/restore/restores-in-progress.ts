@@ -1,8 +1,8 @@
 import { CellError } from '../../errors.ts'
 
 /**
- * Which cells are being restored. A cell's next database is built next to its files, so before the cell is opened this
- * tells a build that is under way from the left-over of a crash.
+ * The cells whose restore is running. A restore builds the new database next to the cell's files. Before the cell is
+ * opened, this tells such a file from the left-over of a crash.
  */
 export class RestoresInProgress {
   readonly #requested = new Set<string>()
@@ -12,7 +12,7 @@ export class RestoresInProgress {
     return this.#requested.has(cellId) || this.#recoveries.has(cellId)
   }
 
-  /** Runs a restore that was asked for. @throws `restore_in_progress` if another one of the cell is under way */
+  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell is running */
   async request<T>(cellId: string, restore: () => Promise<T>): Promise<T> {
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
@@ -23,7 +23,7 @@ export class RestoresInProgress {
     }
   }
 
-  /** Runs the recovery of a cell whose local data is lost. Calls that come while one is under way share it. */
+  /** Runs the recovery of a cell whose local data is lost. Calls during a recovery share it. */
   async recover(cellId: string, restore: () => Promise<void>): Promise<void> {
     let recovery = this.#recoveries.get(cellId)
     if (recovery === undefined) {
@@ -35,5 +35,5 @@ export class RestoresInProgress {
 }
 
 export function restoreInProgress(): CellError {
-  return new CellError('restore_in_progress', 'A restore of this cell is under way. Wait until it has ended.')
+  return new CellError('restore_in_progress', 'A restore of this cell is running. Wait for its end.')
 }

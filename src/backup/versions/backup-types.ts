@@ -7,7 +7,7 @@ export interface BackupResult {
   /** Names the backup for a restore; it is the stored object's key. */
   version: string
   kind: BackupKind
-  /** The version whose database image this one rests on; null if it holds one itself. */
+  /** The version whose database image this one continues; null if it holds one itself. */
   baseVersion: string | null
   /** Bytes of the stored object. */
   sizeBytes: number

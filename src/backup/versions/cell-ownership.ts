@@ -3,7 +3,7 @@ import type { CallOptions } from '../object-store/object-store.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { listingOf, type VersionIndex } from './version-index.ts'
 
-/** Checks whose a cell is: by the catalog, or by its backups where the catalog does not know the cell. */
+/** Checks the owner of a cell: in the catalog, or in its backups if the catalog does not have the cell. */
 export class CellOwnership {
   readonly #index: VersionIndex
   readonly #record: (cellId: string) => CellRecord | undefined
@@ -21,10 +21,10 @@ export class CellOwnership {
   }
 
   /**
-   * For a cell that the catalog does not know.
+   * Checks a cell that the catalog does not have.
    *
    * @param versions of the cell, newest first
-   * @throws `cell_not_found` if it has no version that can be restored, or belongs to another account
+   * @throws `cell_not_found` if no version can be restored, or the cell belongs to another account
    */
   async checkManifests(
     cellId: string,

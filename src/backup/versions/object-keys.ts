@@ -3,10 +3,10 @@ import { CellError } from '../../errors.ts'
 
 /** The only file that builds or parses object keys. A version *is* the object's key. */
 
-/** Says whose prefix this is (invariant 14). Created once, never replaced. */
+/** Names the store that owns the prefix (invariant 14). Created once, never replaced. */
 export const STORE_OBJECT = 'store.json'
 
-/** Everything that this project ever stores, for the question whether a prefix is empty. */
+/** The prefix of all backups; also shows whether the object store is empty. */
 export const BACKUPS_PREFIX = 'snapshots/'
 
 const VERSION = /^snapshots\/([^/]+)\/backup-(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})(?:\.(\d{3}))?Z$/
@@ -17,26 +17,25 @@ export interface ParsedVersion {
   time: number
 }
 
-/** Where a cell's backups lie. An id that is no UUID must never get here: it would share another cell's prefix. */
+/** The prefix of a cell's backups. An id that is not a UUID could share another cell's prefix. */
 export function cellPrefix(cellId: string): string {
-  if (!isCellId(cellId))
-    throw new CellError('internal', 'A backup was asked of something that is no cell id.')
+  if (!isCellId(cellId)) throw new CellError('internal', 'A backup key was requested for an invalid cell id.')
   return `${BACKUPS_PREFIX}${cellId}/`
 }
 
 /** @param time epoch milliseconds */
 export function versionOf(cellId: string, time: number): string {
-  const stamp = new Date(time).toISOString().replaceAll(/[-:]/g, '')
-  return `${cellPrefix(cellId)}backup-${stamp}`
+  const timestamp = new Date(time).toISOString().replaceAll(/[-:]/g, '')
+  return `${cellPrefix(cellId)}backup-${timestamp}`
 }
 
-/** The key right before a version of this store's making: a listing after it begins with that version. */
+/** A key right before a version that this store made: a listing after the key starts with that version. */
 export function keyBefore(version: string): string {
   const { cellId, time } = parseVersion(version) as ParsedVersion
   return versionOf(cellId, time - 1)
 }
 
-/** @returns undefined for what is no version */
+/** @returns undefined if it is malformed */
 export function parseVersion(version: string): ParsedVersion | undefined {
   const match = VERSION.exec(version)
   if (match === null) return undefined
@@ -44,7 +43,7 @@ export function parseVersion(version: string): ParsedVersion | undefined {
   const iso = `${year}-${month}-${day}T${hour}:${minute}:${second}.${ms ?? '000'}Z`
   const time = Date.parse(iso)
   if (cellId === undefined || !isCellId(cellId) || Number.isNaN(time)) return undefined
-  // Date.parse takes the 30th of February for the 2nd of March.
+  // Date.parse accepts the 30th of February as the 2nd of March.
   return new Date(time).toISOString() === iso ? { cellId, time } : undefined
 }
 
@@ -55,15 +54,13 @@ export function compareVersions(a: string, b: string): number {
   return a < b ? 1 : a > b ? -1 : 0
 }
 
-/**
- * @throws `invalid_version` if it is malformed, `backup_not_found` if it is another cell's
- */
+/** @throws `invalid_version` if it is malformed, `backup_not_found` if it belongs to another cell */
 export function checkVersion(version: string, cellId: string): void {
   const parsed = parseVersion(version)
   if (parsed === undefined) {
     throw new CellError(
       'invalid_version',
-      'version looks like snapshots/<cell id>/backup-20261121T020213.123Z; list the backups to see those there are.',
+      'version must look like snapshots/<cell id>/backup-20261121T020213.123Z. List the backups to find the right one.',
       { field: 'version' },
     )
   }
@@ -71,5 +68,5 @@ export function checkVersion(version: string, cellId: string): void {
 }
 
 export function backupNotFound(): CellError {
-  return new CellError('backup_not_found', 'This cell has no such backup.')
+  return new CellError('backup_not_found', 'The cell has no such backup.')
 }

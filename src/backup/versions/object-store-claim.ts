@@ -4,8 +4,8 @@ import type { ObjectStore } from '../object-store/object-store.ts'
 import { claimPrefix } from './store-identity.ts'
 
 /**
- * This store's right to its prefix, asked for once (invariant 14). It also tells one prefix from the next: in another
- * one nothing is stored yet, whatever the local state says.
+ * This store's claim to its prefix, made once (invariant 14). The claim's id also shows whether the prefix is another one
+ * than before: then nothing is stored there yet, even if the local state says so.
  */
 export class ObjectStoreClaim {
   readonly #store: ObjectStore
@@ -16,7 +16,7 @@ export class ObjectStoreClaim {
   readonly #signal: AbortSignal
   #claimed: Promise<void> | undefined
 
-  /** @param signal ends it with the store: not with the first of those that wait for it */
+  /** @param signal aborts the claim when the store closes; a single caller cannot abort it */
   constructor(
     store: ObjectStore,
     storeId: string,
@@ -34,7 +34,7 @@ export class ObjectStoreClaim {
   }
 
   /**
-   * @param signal ends this wait; the claim goes on for others who wait for it
+   * @param signal ends this wait; the claim continues for other callers
    * @throws `object_store_mismatch` if the prefix belongs to another store, `object_store_unavailable`,
    * `object_store_error`, the signal's reason
    */
@@ -43,7 +43,7 @@ export class ObjectStoreClaim {
     await unlessAborted(this.#claimed, signal)
   }
 
-  /** Something that was stored is gone: asks again before the next backup. */
+  /** Call when a stored object is missing: the next backup checks the claim again. */
   invalidate(): void {
     this.#claimed = undefined
   }

@@ -3,11 +3,11 @@ import type { StoredVersion } from './stored-manifest.ts'
 import { listingOf, type VersionIndex } from './version-index.ts'
 
 /**
- * Removes what lies behind the newest `keep` restorable versions of a cell, save for what those rest on. A version that
- * is damaged, or whose chain has a gap, does not count: so the last good one always stays.
+ * Removes all versions of a cell except the newest `keep` restorable ones and their chains. A version that is damaged, or
+ * whose chain has a gap, does not count, so the last good one always stays.
  *
- * @param versions all there are, newest first
- * @returns the versions removed
+ * @param versions all versions of the cell, newest first
+ * @returns the removed versions
  */
 export async function pruneVersions(
   store: ObjectStore,
@@ -27,7 +27,7 @@ export async function pruneVersions(
     kept++
     for (const link of manifest.chain) needed.add(link)
   }
-  // Newest first: an incremental goes before the base that it rests on, so that no listed one is ever without its base.
+  // Newest first: an incremental is removed before its base, so that no listed version lacks its base.
   const removed = versions
     .slice(at)
     .map(({ version }) => version)

@@ -8,7 +8,7 @@ const FORMAT = 1
 export interface StoreIdentity {
   format: typeof FORMAT
   store_id: string
-  /** Of this prefix alone: where it is another, nothing that was stored elsewhere counts. */
+  /** Unique to this prefix: with another id, nothing is stored here yet. */
   claim_id: string
   created_at: string
 }
@@ -17,10 +17,10 @@ const IDENTITY_BYTES_MAX = 4_096
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
- * Whose prefix it is: `store.json`, made once (invariant 14).
+ * Reads the owner of a prefix from `store.json`, which is created once (invariant 14).
  *
  * @returns the store's id, or undefined if the prefix holds no store
- * @throws `object_store_mismatch` if the prefix holds backups but no `store.json`, or one that can't be read
+ * @throws `object_store_mismatch` if the prefix holds backups but no `store.json`, or an unreadable one
  */
 export async function readStoreId(
   store: ObjectStore,
@@ -30,9 +30,9 @@ export async function readStoreId(
 }
 
 /**
- * Makes a prefix this store's, or makes sure that it is.
+ * Claims a prefix for this store, or checks that the store owns it already.
  *
- * @throws `object_store_mismatch` if it is another's
+ * @throws `object_store_mismatch` if another store owns it
  */
 export async function claimPrefix(
   store: ObjectStore,
@@ -53,13 +53,13 @@ export async function claimPrefix(
     } catch (error) {
       if (!isCellError(error, 'object_exists')) throw error
     }
-    // Read back: where the store can't promise that only one of two puts wins, both learn which did.
+    // Read back: if the object store cannot refuse the second of two puts, both callers still see the same winner.
     owner = await readIdentity(store, options)
   }
   if (owner?.store_id === storeId) return owner
   throw new CellError(
     'object_store_mismatch',
-    `${store.url} belongs to ${owner === undefined ? 'no store' : `the store ${owner.store_id}`}, this is ${storeId}. One prefix holds one store's backups; use another.`,
+    `${store.url} belongs to ${owner === undefined ? 'no store' : `store ${owner.store_id}`}, but this is store ${storeId}. Use another prefix: each store needs its own.`,
   )
 }
 
@@ -72,14 +72,14 @@ async function readIdentity(store: ObjectStore, options: CallOptions): Promise<S
     if (await isEmpty(store, options)) return undefined
     throw new CellError(
       'object_store_mismatch',
-      `${store.url} holds backups but no ${STORE_OBJECT} that says whose they are.`,
+      `${store.url} holds backups, but no ${STORE_OBJECT} that names their store. Put the file back, or use another prefix.`,
     )
   }
   const identity = await readJson(content.body)
   if (isIdentity(identity)) return identity
   throw new CellError(
     'object_store_mismatch',
-    `${store.url} has a ${STORE_OBJECT} that this version cannot read.`,
+    `This version of cellstore cannot read ${STORE_OBJECT} in ${store.url}.`,
   )
 }
 

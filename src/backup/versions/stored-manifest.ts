@@ -9,11 +9,11 @@ export interface StoredVersion {
   sizeBytes: number
 }
 
-/** Nearly every manifest is smaller; a larger one takes another request or two. */
+/** Nearly all manifests are smaller. A larger one takes one or two more requests. */
 const HEAD_BYTES = 16_384
 
 /**
- * The manifest of a version. Also looks at the object's end: one that was cut short does not pass for whole.
+ * Reads the manifest of a version. Also reads the object's end, so that a truncated object is not taken for whole.
  *
  * @throws `backup_not_found`, `backup_corrupt`, and what the object store throws
  */

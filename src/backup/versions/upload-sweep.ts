@@ -2,12 +2,12 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 
-/** No upload takes this long: one that was begun before it is nobody's any more. It is also how often to look. */
+/** The age of an abandoned upload, since no upload takes this long. Also the interval of the sweep. */
 const DAY_MS = 24 * 60 * 60 * 1000
 
 /**
- * Ends what a process that was killed, or could not reach the object store, left behind half stored: it is billed for
- * and never shows in a listing. Looks once a day at most, beside the backups, which neither wait for it nor fail with it.
+ * Removes unfinished multipart uploads of processes that were killed or lost the connection: they cost money and never
+ * show in a listing. Runs at most once a day, in parallel with backups, which neither wait for it nor fail with it.
  */
 export class UploadSweep {
   readonly #store: ObjectStore
@@ -24,14 +24,14 @@ export class UploadSweep {
     this.#log = log
   }
 
-  /** Begins one if it is time. Only for whom the prefix belongs to. */
+  /** Starts a sweep if it is due. Only the owner of the prefix may call it. */
   sweepIfDue(): void {
     if (this.#clock.monotonic() < this.#notBefore || this.#abort.signal.aborted) return
     this.#notBefore = this.#clock.monotonic() + DAY_MS
     this.#running = this.#sweep()
   }
 
-  /** Gives up what is under way; none begins afterwards. */
+  /** Cancels a running sweep. No other starts afterwards. */
   async stop(): Promise<void> {
     this.#abort.abort()
     await this.#running
@@ -41,9 +41,10 @@ export class UploadSweep {
     const { signal } = this.#abort
     try {
       const ended = await this.#store.sweepUploads('', this.#clock.now() - DAY_MS, { signal })
-      if (ended > 0) this.#log.info({ ended }, 'ended uploads that were begun long ago and never finished')
+      if (ended > 0) this.#log.info({ ended }, 'removed unfinished uploads older than a day')
     } catch (err) {
-      if (!signal.aborted) this.#log.warn({ err }, 'could not look for uploads that were never finished')
+      if (!signal.aborted)
+        this.#log.warn({ err }, 'could not remove unfinished uploads; trying again in a day')
     }
   }
 }

@@ -19,14 +19,14 @@ export interface BackupInfo {
   baseVersion: string | null
 }
 
-/** Sizes of all versions there are, by version. */
+/** The size of each stored version. */
 export type Listing = ReadonlyMap<string, number>
 
-/** Objects never change, so that what was read of one stays true; this many manifests are remembered. */
+/** Manifests to remember. Objects never change, so a manifest stays valid. */
 const MANIFESTS_MAX = 4_096
 const PARALLEL_READS = 8
 
-/** What backups there are: the object store's own listing, and the manifests, each read once. */
+/** The stored versions of cells, from the object store's listing and the manifests. Each manifest is read once. */
 export class VersionIndex {
   readonly #store: ObjectStore
   readonly #storeId: string
@@ -37,7 +37,7 @@ export class VersionIndex {
     this.#storeId = storeId
   }
 
-  /** Versions of a cell, newest first: all, or those that come after a key. */
+  /** Versions of a cell, newest first: all, or those after a key. */
   async versions(cellId: string, options: ListOptions = {}): Promise<StoredVersion[]> {
     const versions: StoredVersion[] = []
     for await (const { key, size } of this.#store.list(cellPrefix(cellId), options)) {
@@ -56,7 +56,7 @@ export class VersionIndex {
     const sizeBytes = listing.get(version)
     if (sizeBytes === undefined) throw backupNotFound()
     const known = this.#heads.get(version)
-    // Of another size than before, it is not what it was.
+    // If the size differs, the object was replaced from outside.
     if (known?.sizeBytes === sizeBytes) return known.head
     const expected: Expected = { storeId: this.#storeId, cellId }
     const manifest = await fetchManifest(this.#store, { version, sizeBytes }, expected, options)
@@ -65,9 +65,9 @@ export class VersionIndex {
   }
 
   /**
-   * The manifest of a version that can be restored, as far as manifests and the listing tell.
+   * The manifest of a version that can be restored, as far as the manifests and the listing show.
    *
-   * @returns undefined if it is damaged or gone, or one that it rests on is
+   * @returns undefined if the version or one of its chain is damaged or missing
    */
   async restorable(
     version: string,
@@ -88,7 +88,7 @@ export class VersionIndex {
     }
   }
 
-  /** Reads what a listing shows of each version; one that is damaged, or rests on one that is gone, is left out. */
+  /** Describes versions for a listing. Leaves out damaged versions, and those whose chain has a gap. */
   async describe(
     cellId: string,
     versions: readonly StoredVersion[],
@@ -124,7 +124,7 @@ export class VersionIndex {
       if (!chain.every((link) => listing.has(link))) return undefined
       return { version, kind, sizeBytes, createdAt: Date.parse(created_at), baseVersion: base_version }
     } catch (error) {
-      // Pruned since the listing, or damaged: it can't be restored, so it is no version.
+      // Pruned since the listing, or damaged: it cannot be restored, so it is not listed.
       if (isUnusable(error)) return undefined
       throw error
     }

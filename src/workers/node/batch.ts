@@ -4,7 +4,7 @@ import { fromWireError } from '../protocol/wire-error.ts'
 import type { QueuedOperation } from './operation-queue.ts'
 import type { BatchMessage } from './worker-process.ts'
 
-/** Results that count only if their transaction was committed. */
+/** Provisional results: they count only if their transaction was committed. */
 export interface ProvisionalResults {
   cellId: string
   transaction: string
@@ -16,19 +16,31 @@ export interface RunningStatement {
   operation: QueuedOperation
   /** Monotonic. */
   since: number
-  /** Of its worker, when the statement was first looked at: see `WorkerHandle.waitedMs`. */
+  /** The worker's `waitedMs` at the first check of this statement: see `WorkerSlot.ranMs`. */
   waitedMs?: number
 }
 
 /**
- * A batch that a worker is running. What it says of it settles the operations one by one; if it ends before it is done,
- * what is left here is what has to be found out, or run again.
+ * A batch that a worker is running. The worker's messages settle the operations one by one. `t` is a transaction:
+ *
+ *                   results without a transaction
+ *     sent ─────────────────────────────────────────▶ settled
+ *      │ ▲                                               ▲
+ *      │ │ t rolled back; the next try                   │
+ *      │ │ does not hold the operation                   │
+ *      ▼ │                                               │
+ *     provisional(t) ── committed(t), or results ────────┘
+ *                       without a transaction
+ *
+ * If the next try holds the operation, it becomes provisional in that transaction. A caller that gives up settles its
+ * operation in any state. When the worker ends early, `sent` operations have not run and run again. For provisional
+ * ones, the slot reads the cell's commit marker, which tells whether `t` was committed.
  */
 export class Batch {
   readonly #operations: readonly QueuedOperation[]
   #statement: RunningStatement | undefined
   readonly #provisional = new Map<string, ProvisionalResults>()
-  /** Monotonic; when the worker was last heard of. */
+  /** Monotonic time of the worker's last message. */
   heardAt: number
 
   constructor(cells: readonly (readonly QueuedOperation[])[], now: number) {
@@ -40,7 +52,7 @@ export class Batch {
     return this.#statement
   }
 
-  /** @returns true once it is done */
+  /** @returns true once the batch is done */
   take(message: BatchMessage, now: number): boolean {
     this.heardAt = now
     this.#statement = undefined
@@ -61,18 +73,18 @@ export class Batch {
     }
   }
 
-  /** Whether others than `cellId`'s operations wait for this batch. */
+  /** Whether operations on other cells wait for this batch. */
   holdsOtherThan(cellId: string): boolean {
     return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
   }
 
-  /** The worker has ended: what may have been committed, and what was not. */
-  lost(): { provisional: ProvisionalResults[]; unrun: QueuedOperation[] } {
+  /** After the worker ended: what may have been committed, and what has not run. */
+  lost(): { provisional: ProvisionalResults[]; notRun: QueuedOperation[] } {
     const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
     const provisional = [...this.#provisional.values()].filter(isOpen)
     const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
-    const unrun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
-    return { provisional, unrun }
+    const notRun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
+    return { provisional, notRun }
   }
 
   #takeResults(outcomes: readonly WireOutcome[], transaction: string | undefined): void {
@@ -87,7 +99,10 @@ export class Batch {
     }
   }
 
-  /** A cell's transactions follow one another: one that was not committed is followed by another try at the same work. */
+  /**
+   * A cell's transactions run one after the other. If the same operation comes in a second one, the first was rolled
+   * back.
+   */
   #expect(provisional: ProvisionalResults): void {
     const again = new Set(provisional.outcomes.map(([operation]) => operation))
     for (const { transaction, outcomes } of this.#provisional.values()) {

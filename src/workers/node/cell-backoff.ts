@@ -2,11 +2,11 @@ import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 
-/** So many are let pass: everybody writes a bad statement once. */
+/** Strikes without a wait: everybody writes a bad statement once. */
 const STRIKES_FREE = 2
 const WAIT_MS_MIN = 1_000
 const WAIT_MS_MAX = 60_000
-/** After this long without another, its strikes are forgotten. */
+/** Strikes are forgotten after this long without a new one. */
 const FORGET_MS = 300_000
 const CELLS_MAX = 10_000
 
@@ -17,8 +17,8 @@ interface Record {
 }
 
 /**
- * Cells whose statements had to be ended by ending a worker. Who keeps doing that waits longer each time; nobody else does:
- * not the other cells of the account either, which may be a stranger each.
+ * Cells whose statements were ended by killing a worker; each such end is a strike. With each further strike the cell
+ * waits longer. Other cells do not wait, not even those of the same account: each may belong to a different person.
  */
 export class CellBackoff {
   readonly #clock: Clock
@@ -45,7 +45,7 @@ export class CellBackoff {
     if (waitMs <= 0) return
     throw new CellError(
       'rate_limited',
-      'Statements on this cell have run into their limits of time or memory again and again. Wait, and make them cheaper.',
+      'Statements on this cell repeatedly exceeded their time or memory limit. Wait, and make the statements cheaper.',
       { retryAfterMs: Math.ceil(waitMs) },
     )
   }

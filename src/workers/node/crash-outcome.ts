@@ -2,69 +2,69 @@ import { CellError } from '../../errors.ts'
 import type { QueuedOperation } from './operation-queue.ts'
 import type { KillReason } from './worker-slot.ts'
 
-/** What becomes of an operation whose worker was ended. */
+/** What happens to an operation whose worker ended. */
 export interface CrashOutcome {
-  /** What is answered; undefined if it is run again. */
+  /** The answer; undefined if the operation runs again. */
   error?: unknown
-  /** Its cell is slowed down if that goes on. */
+  /** Counts against the cell: see CellBackoff. */
   isStrike: boolean
 }
 
-/** An operation that may have ended its worker so often is not tried any more. */
+/** An operation that may have crashed this many workers is not tried again. */
 const CRASHES_MAX = 3
 
 const FOR_STATEMENTS: ReadonlySet<KillReason | undefined> = new Set(['timeout', 'held-up', 'abandoned'])
 
-/** Whether a worker was ended for the sake of one statement, and of nothing else in its batch. */
+/** Whether a worker was killed because of one statement, so that the rest of its batch is not to blame. */
 export function isForStatement(cause: KillReason | undefined): boolean {
   return FOR_STATEMENTS.has(cause)
 }
 
 /**
- * On a statement that was running when its worker was ended.
+ * For a statement that was running when its worker ended.
  *
- * @param cause undefined if nobody knows
- * @param isHome whether the worker was one that many cells share
+ * @param cause undefined if it is unknown
+ * @param isShared whether many cells share the worker
  * @param memoryMax bytes that a worker may use
  */
 export function crashOutcome(
   operation: QueuedOperation,
   cause: KillReason | undefined,
-  isHome: boolean,
+  isShared: boolean,
   memoryMax: number,
 ): CrashOutcome {
   switch (cause) {
     case 'timeout':
       return { error: timeout(operation.statementMs), isStrike: true }
     case 'abandoned':
-      // Answered already: nobody waits for it.
+      // The caller has gone: no answer is needed.
       return { isStrike: true }
     case 'held-up':
       return { isStrike: false }
     case 'memory':
-      // Where many cells share a process nobody knows whose the memory was: that shows when this one is alone.
-      return isHome ? { isStrike: false } : { error: memoryExceeded(memoryMax), isStrike: true }
+      // In a shared process the owner of the memory is unknown. If this statement fails again when isolated, it was its own.
+      return isShared ? { isStrike: false } : { error: memoryExceeded(memoryMax), isStrike: true }
     default:
       return { isStrike: countCrash(operation) }
   }
 }
 
 /**
- * On an operation that may have ended its worker.
+ * For an operation that may have crashed its worker.
  *
- * @returns true if it was given up
+ * @returns true if it is not tried again; it has its error then
  */
 export function countCrash(operation: QueuedOperation): boolean {
   operation.crashes++
   if (operation.crashes < CRASHES_MAX) return false
-  operation.settle({ ok: false, error: new Error('The operation has ended its worker again and again.') })
+  operation.settle({ ok: false, error: new Error(`The operation crashed its worker ${CRASHES_MAX} times.`) })
   return true
 }
 
 function timeout(limit: number): CellError {
   return new CellError(
     'statement_timeout',
-    `The statement took longer than ${limit} ms; nothing of it remains. Make it cheaper, or do it in parts.`,
+    `The statement took longer than ${limit} ms and was rolled back. Make it cheaper, or split it.`,
     { limit },
   )
 }
@@ -72,7 +72,7 @@ function timeout(limit: number): CellError {
 function memoryExceeded(limit: number): CellError {
   return new CellError(
     'result_memory_exceeded',
-    `The statement needed more memory than ${limit} bytes; nothing of it remains. Make it cheaper, or do it in parts.`,
+    `The statement needed more than ${limit} bytes of memory and was rolled back. Make it cheaper, or split it.`,
     { limit },
   )
 }

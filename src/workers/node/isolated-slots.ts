@@ -4,27 +4,27 @@ import type { WorkerSlot } from './worker-slot.ts'
 
 export interface IsolatedSlotsParts {
   clock: Clock
-  /** WorkerPool that they may have at once; the cells beyond wait for one to become free. */
+  /** Workers for isolated cells at the same time. Further cells wait for a free one. */
   workersMax: number
-  /** Milliseconds that a cell stays after its last offence. */
+  /** Milliseconds that a cell stays isolated after its last strike. */
   isolationMs: number
-  /** How long a worker may take to close its cell, in milliseconds. */
+  /** Milliseconds that a worker may take to close its cell. */
   closeMs: number
   newSlot(): WorkerSlot
-  /** Gives a slot its worker. */
-  equip(slot: WorkerSlot): Promise<void>
-  /** A cell has gone home, and takes with it what waits. */
-  onHome(operations: readonly QueuedOperation[]): void
+  /** Resolves once the slot has a worker. */
+  assignWorker(slot: WorkerSlot): Promise<void>
+  /** A cell has returned to its shared slot, with the operations that waited. */
+  onReturned(operations: readonly QueuedOperation[]): void
 }
 
 interface IsolatedSlot {
   slot: WorkerSlot
   lastStrikeAt: number
-  /** A worker is on its way. */
-  isEquipping: boolean
+  /** A worker was requested. */
+  isAwaitingWorker: boolean
 }
 
-/** The cells whose statements hold up their neighbours: each has a slot of its own for a while. */
+/** Cells whose statements hold up their neighbours. Each has a slot of its own for a while. */
 export class IsolatedSlots {
   readonly #parts: IsolatedSlotsParts
   readonly #cells = new Map<string, IsolatedSlot>()
@@ -41,53 +41,55 @@ export class IsolatedSlots {
     return this.#cells.get(cellId)?.slot
   }
 
-  /** A statement of the cell had to be ended: from here on it is isolated, and the time starts again. */
+  /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
   set(cellId: string): WorkerSlot {
     const now = this.#parts.clock.monotonic()
     const known = this.#cells.get(cellId)
     if (known !== undefined) known.lastStrikeAt = now
-    else this.#cells.set(cellId, { slot: this.#parts.newSlot(), lastStrikeAt: now, isEquipping: false })
-    this.equip()
+    else this.#cells.set(cellId, { slot: this.#parts.newSlot(), lastStrikeAt: now, isAwaitingWorker: false })
+    this.assignWorker()
     return (this.#cells.get(cellId) as IsolatedSlot).slot
   }
 
-  /** Cells that have behaved go home; a worker that has become free goes to one that waits for it. */
-  tidy(): void {
+  /** Returns cells whose time is over. Earlier, if another cell waits for a worker and the slot is idle. */
+  rebalance(): void {
     const now = this.#parts.clock.monotonic()
     const isAwaited = [...this.#cells.values()].some(
-      ({ slot, isEquipping }) => slot.worker === undefined && !isEquipping,
+      ({ slot, isAwaitingWorker }) => slot.worker === undefined && !isAwaitingWorker,
     )
     for (const [cellId, { slot, lastStrikeAt }] of this.#cells) {
       if (slot.worker === undefined || slot.stopping || !slot.idle) continue
-      if (isAwaited || now - lastStrikeAt > this.#parts.isolationMs) void this.#sendHome(cellId, slot)
+      if (isAwaited || now - lastStrikeAt > this.#parts.isolationMs) void this.#returnToShared(cellId, slot)
     }
-    this.equip()
+    this.assignWorker()
   }
 
-  /** Gives workers to slots that wait for one, as far as their number allows. */
-  equip(): void {
+  /** Requests workers for slots that have none, up to `workersMax`. */
+  assignWorker(): void {
     const all = [...this.#cells.values()]
-    let equipped = all.filter(({ slot, isEquipping }) => isEquipping || slot.worker !== undefined).length
+    let assigned = all.filter(
+      ({ slot, isAwaitingWorker }) => isAwaitingWorker || slot.worker !== undefined,
+    ).length
     for (const isolated of all) {
       const { slot } = isolated
-      if (equipped >= this.#parts.workersMax) return
-      if (slot.worker !== undefined || slot.stopping || isolated.isEquipping) continue
-      equipped++
-      isolated.isEquipping = true
-      void this.#parts.equip(slot).then(() => {
-        isolated.isEquipping = false
+      if (assigned >= this.#parts.workersMax) return
+      if (slot.worker !== undefined || slot.stopping || isolated.isAwaitingWorker) continue
+      assigned++
+      isolated.isAwaitingWorker = true
+      void this.#parts.assignWorker(slot).then(() => {
+        isolated.isAwaitingWorker = false
         slot.worker?.yieldToOthers()
       })
     }
   }
 
-  /** Its worker closes the cell before any other opens it (invariant 2). */
-  async #sendHome(cellId: string, slot: WorkerSlot): Promise<void> {
-    const { clock, closeMs, onHome } = this.#parts
+  /** The isolated worker closes the cell before the shared one opens it (invariant 2). */
+  async #returnToShared(cellId: string, slot: WorkerSlot): Promise<void> {
+    const { clock, closeMs, onReturned } = this.#parts
     const timer = clock.setTimer(() => slot.worker?.kill(), closeMs)
     await slot.stop()
     timer.cancel()
     this.#cells.delete(cellId)
-    onHome(slot.retire())
+    onReturned(slot.dispose())
   }
 }

@@ -3,27 +3,27 @@ import type { KillReason, WorkerSlot } from './worker-slot.ts'
 export interface WorkerLimits {
   /** Milliseconds that a statement may hold up operations on other cells. */
   holdMs: number
-  /** Milliseconds that a cell stays isolated after its last statement that took longer than that. */
+  /** Milliseconds that a cell stays isolated after its last statement that took longer than `holdMs`. */
   isolationMs: number
-  /** Milliseconds that a worker may stay silent while it is no statement that takes the time: an fsync, say. */
+  /** Milliseconds without a message while no statement runs: during an fsync, for example. */
   silentMs: number
   /** Bytes of memory that a worker may use. */
   memoryMax: number
 }
 
-/** A worker is ended before it has all of its memory: until the next look, a statement can take as much as the rest. */
+/** Share of `memoryMax` at which a worker is killed. A statement can take the rest before the next check. */
 const MEMORY_SHARE = 7 / 8
 
 export interface KillOptions {
   /** Whether the cell of a statement that holds up others can get a worker of its own. */
   canIsolate: boolean
-  /** Also while no statement runs. */
+  /** Checks memory also while no statement runs. */
   checksMemory: boolean
 }
 
 /**
- * Whether a slot's worker has to be ended, and why. A statement can't be interrupted, only the process that runs it. Time
- * counts against a statement only while it runs itself: on a slow disk, commits must not become a storm of kills.
+ * Whether to kill a slot's worker, and why. SQLite statements can't be interrupted here, so the process is killed. Only
+ * the time of the statement itself counts: otherwise a slow disk would turn commits into a series of kills.
  */
 export function killReason(
   slot: WorkerSlot,

@@ -1,24 +1,50 @@
 import type { Outcome } from '../../engine/group-commit.ts'
+import type { SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
 import type { CellOperation } from '../../service/operations.ts'
 
-/** An operation on its way to a worker. */
+/** An operation that waits for a worker, or runs in one. */
 export interface QueuedOperation {
   readonly cellId: string
   readonly operation: CellOperation
-  /** Of memory, about. */
+  /** Approximate size in memory. */
   readonly bytes: number
-  /** How long its statements may run, in milliseconds. */
+  /** Milliseconds that each of its statements may run. */
   readonly statementMs: number
-  /** Monotonic time after which it does not begin any more. */
+  /** Monotonic time after which it is refused instead of started. */
   readonly notAfter: number
-  /** Aborted when nobody waits for the answer. */
+  /** Aborted when the caller no longer waits for the answer. */
   readonly signal: AbortSignal | undefined
-  /** WorkerPool that ended while it may have been the reason, for none that is known. */
+  /** Workers that ended without a known reason while this operation may have been the cause. */
   crashes: number
   isSettled: boolean
   /** The first call counts. */
   settle(outcome: Outcome): void
+}
+
+/** The approximate size in memory of an operation's strings and blobs, in bytes. */
+export function operationBytes(operation: CellOperation): number {
+  switch (operation.op) {
+    case 'sql':
+      return operation.sql.length + paramsBytes(operation.params)
+    case 'kv.put':
+      return operation.key.length + operation.value.length
+    case 'kv.mset':
+      return operation.entries.reduce((sum, { key, value }) => sum + key.length + value.length, 0)
+    case 'batch':
+      return operation.operations.reduce((sum, each) => sum + operationBytes(each), 0)
+    default:
+      return 0
+  }
+}
+
+function paramsBytes(params: SqlParams = []): number {
+  let bytes = 0
+  for (const value of Array.isArray(params) ? params : Object.values(params)) {
+    if (typeof value === 'string') bytes += value.length
+    else if (value instanceof Uint8Array) bytes += value.byteLength
+  }
+  return bytes
 }
 
 export interface QueueBounds {
@@ -27,18 +53,18 @@ export interface QueueBounds {
   bytesMax: number
 }
 
-/** Operations of one batch, and of these on one cell while other cells wait. */
+/** Operations in one batch; and operations on one cell in it, if other cells wait too. */
 const BATCH_MAX = 256
 const BATCH_PER_CELL_MAX = 64
-/** No further operation is added to a batch of this many bytes. */
+/** A batch of this many bytes takes no further operation. */
 const BATCH_BYTES = 16_777_216
-/** When to try again after a queue was full. */
+/** Suggested to callers when a queue is full. */
 const FULL_RETRY_MS = 1_000
 
-/** Operations that wait for a worker, by cell: each batch takes from every cell in turn, so that none is held up by another's many. */
+/** Operations that wait for a worker, by cell. Batches take from each cell in turn, so a busy cell does not delay the others. */
 export class OperationQueue {
   readonly #bounds: QueueBounds
-  /** In the order in which their turns come. */
+  /** In the order of their turns. */
   #cells = new Map<string, QueuedOperation[]>()
   #size = 0
   #bytes = 0
@@ -51,7 +77,7 @@ export class OperationQueue {
     return this.#size
   }
 
-  /** Whether anything waits that is for another cell. */
+  /** Whether operations on other cells wait. */
   hasOtherThan(cellId: string): boolean {
     return this.#cells.size > (this.#cells.has(cellId) ? 1 : 0)
   }
@@ -61,13 +87,13 @@ export class OperationQueue {
     const { operationsMax, operationsPerCellMax, bytesMax } = this.#bounds
     const waiting = this.#cells.get(operation.cellId) ?? []
     if (this.#size >= operationsMax || this.#bytes + operation.bytes > bytesMax)
-      throw full('The node has too much to do.')
-    if (waiting.length >= operationsPerCellMax) throw full('The cell has too much to do.')
+      throw full('Too many requests wait on this node.')
+    if (waiting.length >= operationsPerCellMax) throw full('Too many requests wait for this cell.')
     this.#push(waiting, operation)
   }
 
-  /** Puts operations back that a worker has not run. They have been let in before, so no bound holds for them. */
-  putBack(operations: readonly QueuedOperation[]): void {
+  /** Puts operations that a worker did not run back at the front. They were admitted before, so no bound applies. */
+  requeue(operations: readonly QueuedOperation[]): void {
     const before = [...this.#cells.values()].flat()
     this.#clear()
     for (const operation of [...operations, ...before]) {
@@ -75,19 +101,19 @@ export class OperationQueue {
     }
   }
 
-  /** The next batch: operations by cell. Empty if nothing waits. What has waited for too long is refused instead. */
+  /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
   takeBatch(now: number): QueuedOperation[][] {
     const batch: QueuedOperation[][] = []
-    const room = new Room(this.#cells.size > 1 ? BATCH_PER_CELL_MAX : BATCH_MAX)
+    const capacity = new BatchCapacity(this.#cells.size > 1 ? BATCH_PER_CELL_MAX : BATCH_MAX)
     let cells = this.#cells.size
     for (const [cellId, waiting] of this.#cells) {
-      if (cells-- === 0 || room.isFull) break
+      if (cells-- === 0 || capacity.isFull) break
       const taken: QueuedOperation[] = []
       let at = 0
       for (; at < waiting.length; at++) {
         const operation = waiting[at] as QueuedOperation
         if (refuseIfLate(operation, now)) continue
-        if (!room.admit(operation, taken.length)) break
+        if (!capacity.admit(operation, taken.length)) break
         taken.push(operation)
       }
       if (at > 0) this.#take(cellId, waiting, at)
@@ -96,25 +122,25 @@ export class OperationQueue {
     return batch
   }
 
-  /** What waits for one cell, in order; it does not wait here afterwards. */
+  /** Removes and returns the operations on one cell, in order. */
   takeCell(cellId: string): QueuedOperation[] {
     const waiting = this.#cells.get(cellId)
     return waiting === undefined ? [] : this.#take(cellId, waiting, waiting.length)
   }
 
-  /** Everything that waits, in order; the queue is empty afterwards. */
+  /** Removes and returns all operations, in order. */
   takeAll(): QueuedOperation[] {
     const all = [...this.#cells.values()].flat()
     this.#clear()
     return all
   }
 
-  /** Refuses what has waited for too long, and forgets what nobody waits for any more. */
+  /** Refuses operations that have waited too long, and removes settled ones. */
   expire(now: number): void {
-    let isAnyOver = false
+    let isAnySettled = false
     for (const waiting of this.#cells.values())
-      for (const operation of waiting) if (refuseIfLate(operation, now)) isAnyOver = true
-    if (isAnyOver) this.putBack([])
+      for (const operation of waiting) if (refuseIfLate(operation, now)) isAnySettled = true
+    if (isAnySettled) this.requeue([])
   }
 
   #push(waiting: QueuedOperation[], operation: QueuedOperation): void {
@@ -124,7 +150,7 @@ export class OperationQueue {
     if (waiting.length === 1) this.#cells.set(operation.cellId, waiting)
   }
 
-  /** The rest of a cell has its next turn after all others. */
+  /** The rest of the cell's operations move behind all other cells. */
   #take(cellId: string, waiting: QueuedOperation[], count: number): QueuedOperation[] {
     const taken = waiting.slice(0, count)
     const rest = waiting.slice(count)
@@ -142,8 +168,8 @@ export class OperationQueue {
   }
 }
 
-/** What still fits into a batch. */
-class Room {
+/** How much still fits into a batch. */
+class BatchCapacity {
   readonly #perCell: number
   #operations = 0
   #bytes = 0
@@ -157,10 +183,10 @@ class Room {
     return this.#isSealed || this.#operations === BATCH_MAX || this.#bytes >= BATCH_BYTES
   }
 
-  /** @param ofCell operations of the same cell that are in the batch already */
+  /** @param ofCell operations on the same cell that the batch already has */
   admit({ bytes, crashes }: QueuedOperation, ofCell: number): boolean {
     if (this.isFull || ofCell === this.#perCell) return false
-    // It may be what has ended its worker: it goes alone, so that nobody else is under suspicion the next time.
+    // This operation may have crashed a worker. It runs alone, so that a second crash shows the cause.
     if (crashes > 0 && this.#operations > 0) return false
     this.#isSealed = crashes > 0
     this.#operations++
@@ -169,11 +195,11 @@ class Room {
   }
 }
 
-/** @returns true for what is not to begin any more */
+/** @returns true if the operation is settled and must not start */
 function refuseIfLate(operation: QueuedOperation, now: number): boolean {
   if (operation.isSettled) return true
   if (operation.notAfter > now) return false
-  operation.settle({ ok: false, error: full('The request has waited for its turn for too long.') })
+  operation.settle({ ok: false, error: full('The request waited too long in the queue.') })
   return true
 }
 

@@ -1,24 +1,24 @@
 import fs from 'node:fs'
 
-/** What Linux says of a process; where the system doesn't say, nothing is held against the process. */
+/** Figures about a process from Linux's /proc. Other systems have none: 0 then, which breaks no limit. */
 
 const PAGE_BYTES = 4_096
 const NS_A_MS = 1_000_000
 
-/** Bytes of memory that are really there (man 5 proc, statm); 0 if not known. */
+/** Resident memory in bytes (man 5 proc, statm); 0 if unknown. */
 export function residentBytes(pid: number): number {
-  return PAGE_BYTES * figure(`/proc/${pid}/statm`, 1)
+  return PAGE_BYTES * readField(`/proc/${pid}/statm`, 1)
 }
 
 /**
- * Milliseconds for which the process's first thread could have run, and others had the processors; 0 if not known. The
- * second figure of schedstat (the kernel's scheduler/sched-stats).
+ * Milliseconds that the process's first thread was ready to run but had no processor; 0 if unknown. It is the second
+ * field of schedstat (see the kernel's scheduler/sched-stats).
  */
 export function waitedMs(pid: number): number {
-  return figure(`/proc/${pid}/schedstat`, 1) / NS_A_MS
+  return readField(`/proc/${pid}/schedstat`, 1) / NS_A_MS
 }
 
-function figure(file: string, at: number): number {
+function readField(file: string, at: number): number {
   try {
     return Number(fs.readFileSync(file, 'utf8').split(' ')[at]) || 0
   } catch {

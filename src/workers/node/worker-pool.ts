@@ -14,7 +14,7 @@ import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
 import { WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
-  /** Processes that share the cells among them. */
+  /** Worker processes that share all cells. */
   count: number
   clock: Clock
   log: Log
@@ -23,29 +23,29 @@ export interface WorkerPoolParts {
   settings: WorkerSettings
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
-  /** Starts a process. @throws what the system says if it can't */
+  /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
-  /** A worker is gone. */
+  /** Called when a worker process has ended. */
   onEnded(worker: WorkerHandle): void
-  /** A statement's worker had to be ended because of it. */
+  /** Called when a statement caused the end of its worker. */
   onStrike(cellId: string): void
 }
 
-/** Statements are looked at this often while any runs. */
+/** How often the running statements are checked. */
 const CHECK_MS = 10
-/** What changes slowly is looked at every so many looks. */
+/** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
-/** A task whose worker is ended for somebody else's statement is run again this often. */
+/** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
 
 /**
- * The workers of a node. Each cell has its home in one of them, by its id, so that it lives in one process at a time
- * (invariant 2). One whose statements hold up its neighbours is isolated, in a worker of its own, for a while.
+ * The workers of a node. A cell's id decides which shared worker has it, so that one process at a time has it open
+ * (invariant 2). A cell whose statements hold up its neighbours is isolated in a worker of its own for a while.
  */
 export class WorkerPool {
   readonly #parts: WorkerPoolParts
   readonly #spawner: WorkerSpawner
-  readonly #homes: WorkerSlot[]
+  readonly #shared: WorkerSlot[]
   readonly #isolated: IsolatedSlots
   readonly #context: SlotContext
   #timer: Timer | undefined
@@ -63,36 +63,36 @@ export class WorkerPool {
       bounds,
       record,
       nextBatchName: () => `${epoch}.${++batches}`,
-      putBack: (operations) => this.#putBack(operations),
+      requeue: (operations) => this.#requeue(operations),
     }
-    this.#homes = Array.from({ length: count }, () => this.#newSlot())
+    this.#shared = Array.from({ length: count }, () => this.#newSlot())
     this.#isolated = new IsolatedSlots({
       clock,
       workersMax: Math.max(2, count),
       isolationMs: limits.isolationMs,
       closeMs: limits.silentMs,
       newSlot: () => this.#newSlot(),
-      equip: (slot) => this.#equip(slot),
-      onHome: (operations) => (this.#stopped ? refuse(operations) : this.#putBack(operations)),
+      assignWorker: (slot) => this.#assignWorker(slot),
+      onReturned: (operations) => (this.#stopped ? refuse(operations) : this.#requeue(operations)),
     })
   }
 
-  /** Resolves once each slot has its worker. @throws `internal` if none can be started */
+  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started */
   async start(): Promise<void> {
-    const equipped = this.#homes.map((slot) => this.#equip(slot))
-    await this.#spawner.viable
-    await Promise.all(equipped)
+    const assigned = this.#shared.map((slot) => this.#assignWorker(slot))
+    await this.#spawner.firstReady
+    await Promise.all(assigned)
     this.#scheduleCheck()
   }
 
-  /** @throws `busy` when too many wait */
+  /** @throws `busy` when too many operations wait */
   add(operation: QueuedOperation): void {
     this.#slotOf(operation.cellId).add(operation)
   }
 
   /**
-   * @param ended asked when the worker was ended: what the task has come to, if that is known all the same
-   * @throws what the task throws; `busy` if its worker is ended again and again
+   * @param ended called when the worker has ended; returns the task's result if it is known anyway
+   * @throws what the task throws; `busy` if its worker ends each time
    */
   async runTask<T extends WorkerTask>(
     task: T,
@@ -112,12 +112,12 @@ export class WorkerPool {
     }
   }
 
-  /** What the workers were told of a cell is out of date. */
+  /** The cell's record has changed: workers get it again with their next use of the cell. */
   forget(cellId: string): void {
     for (const worker of this.#spawner.alive) worker.forget(cellId)
   }
 
-  /** Has every worker close its cells, and ends those that take too long. What still waits is refused. */
+  /** Stops every worker, and kills those that take longer than the deadline. Waiting operations are refused. */
   async stop(deadlineMs: number): Promise<void> {
     this.#stopped = true
     this.#timer?.cancel()
@@ -129,42 +129,42 @@ export class WorkerPool {
     for (const slot of slots) if (slot.statement !== undefined) slot.worker?.kill()
     await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
     timer.cancel()
-    for (const slot of slots) refuse(slot.retire())
+    for (const slot of slots) refuse(slot.dispose())
     this.#parts.publish([])
   }
 
   get #slots(): WorkerSlot[] {
-    return [...this.#homes, ...this.#isolated.slots]
+    return [...this.#shared, ...this.#isolated.slots]
   }
 
   #slotOf(cellId: string): WorkerSlot {
-    return this.#isolated.of(cellId) ?? this.#homeOf(cellId)
+    return this.#isolated.of(cellId) ?? this.#sharedSlotOf(cellId)
   }
 
-  #homeOf(cellId: string): WorkerSlot {
-    return this.#homes[Number.parseInt(cellId.slice(0, 8), 16) % this.#homes.length] as WorkerSlot
+  #sharedSlotOf(cellId: string): WorkerSlot {
+    return this.#shared[Number.parseInt(cellId.slice(0, 8), 16) % this.#shared.length] as WorkerSlot
   }
 
-  #isHome(slot: WorkerSlot): boolean {
-    return this.#homes.includes(slot)
+  #isShared(slot: WorkerSlot): boolean {
+    return this.#shared.includes(slot)
   }
 
   #newSlot(): WorkerSlot {
     return new WorkerSlot(this.#context, (slot, lost) => this.#lost(slot, lost))
   }
 
-  async #equip(slot: WorkerSlot): Promise<void> {
+  async #assignWorker(slot: WorkerSlot): Promise<void> {
     const worker = await this.#spawner.take()
     if (this.#stopped) worker.kill()
     else slot.use(worker)
   }
 
-  /** In their order, each to where its cell is now. */
-  #putBack(operations: readonly QueuedOperation[]): void {
-    for (const [slot, own] of Map.groupBy(operations, ({ cellId }) => this.#slotOf(cellId))) slot.putBack(own)
+  /** Puts each operation into its cell's present slot. Their order stays. */
+  #requeue(operations: readonly QueuedOperation[]): void {
+    for (const [slot, own] of Map.groupBy(operations, ({ cellId }) => this.#slotOf(cellId))) slot.requeue(own)
   }
 
-  /** After what came in meanwhile was read: while this process itself was held up, no statement is to be blamed. */
+  /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
   #scheduleCheck(): void {
     this.#timer = this.#parts.clock.setTimer(() => setImmediate(() => this.#checkSlots()), CHECK_MS)
   }
@@ -175,59 +175,59 @@ export class WorkerPool {
     const isSlowCheck = this.#checks % SLOW_CHECKS === 0
     const now = this.#parts.clock.monotonic()
     for (const slot of this.#slots) this.#check(slot, now, isSlowCheck)
-    if (isSlowCheck) this.#isolated.tidy()
+    if (isSlowCheck) this.#isolated.rebalance()
     this.#scheduleCheck()
   }
 
   #check(slot: WorkerSlot, now: number, isSlowCheck: boolean): void {
-    const isHome = this.#isHome(slot)
+    const isShared = this.#isShared(slot)
     const reason = killReason(slot, this.#parts.limits, now, {
-      canIsolate: isHome && this.#spawner.hasSpare,
+      canIsolate: isShared && this.#spawner.hasSpare,
       checksMemory: isSlowCheck,
     })
     if (isSlowCheck) slot.expire(now)
-    if (reason !== undefined) slot.end(reason)
+    if (reason !== undefined) slot.kill(reason)
     const { statement } = slot
-    if (!isHome && statement !== undefined && slot.ranMs(statement, now) > this.#parts.limits.holdMs) {
+    if (!isShared && statement !== undefined && slot.ranMs(statement, now) > this.#parts.limits.holdMs) {
       this.#isolate(statement.operation.cellId)
     }
   }
 
-  /** What waits at the cell's home goes with it. */
+  /** Gives the cell a slot of its own, with its waiting operations. */
   #isolate(cellId: string): void {
     const slot = this.#isolated.set(cellId)
-    const { operations, provisional } = this.#homeOf(cellId).giveUp(cellId)
+    const { operations, provisional } = this.#sharedSlotOf(cellId).releaseCell(cellId)
     for (const each of provisional) slot.resolve(each)
-    slot.putBack(operations)
+    slot.requeue(operations)
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {
-    const { worker, reason, provisional, unrun } = lost
-    const isHome = this.#isHome(slot)
+    const { worker, reason, provisional, notRun } = lost
+    const isShared = this.#isShared(slot)
     if (!slot.stopping) {
       this.#parts.log.warn(
-        { worker: worker.identity.pid, reason: reason ?? 'ended by itself' },
-        'a worker has ended; another takes over',
+        { worker: worker.identity.pid, reason: reason ?? 'exited' },
+        'a worker has ended; a new one takes its place',
       )
-      // First come the many: the worker that is ready is theirs.
-      if (isHome) void this.#equip(slot)
-      this.#settleLost(lost, isHome)
-      this.#isolated.equip()
+      // The shared slot serves many cells, so it gets the spare worker first.
+      if (isShared) void this.#assignWorker(slot)
+      this.#settleLost(lost, isShared)
+      this.#isolated.assignWorker()
     }
     for (const each of provisional) this.#slotOf(each.cellId).resolve(each)
-    this.#putBack(unrun)
+    this.#requeue(notRun)
   }
 
-  /** Settles whose fault it was. Everything that stays unsettled is run again. */
-  #settleLost({ worker, reason, statement, unrun }: LostWorker, isHome: boolean): void {
+  /** Settles the operations that caused the end. All others run again. */
+  #settleLost({ worker, reason, statement, notRun }: LostWorker, isShared: boolean): void {
     const { limits, onStrike } = this.#parts
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
     if (statement === undefined) {
-      // It may have been any of them.
-      if (!isForStatement(cause)) for (const each of unrun) countCrash(each)
+      // Any of them may have caused it.
+      if (!isForStatement(cause)) for (const each of notRun) countCrash(each)
       return
     }
-    const { error, isStrike } = crashOutcome(statement, cause, isHome, limits.memoryMax)
+    const { error, isStrike } = crashOutcome(statement, cause, isShared, limits.memoryMax)
     if (error !== undefined) statement.settle({ ok: false, error })
     if (isStrike) onStrike(statement.cellId)
     if (!statement.isSettled) this.#isolate(statement.cellId)
@@ -245,7 +245,7 @@ function stopping(): CellError {
 function endedAgain(): CellError {
   return new CellError(
     'busy',
-    'The process that was at work on the cell was ended, more than once. Try again.',
+    `The worker process of this cell ended ${TASK_TRIES} times during the task. Try again.`,
     { retryAfterMs: 1_000 },
   )
 }

@@ -20,13 +20,13 @@ import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { residentBytes, waitedMs } from './process-stats.ts'
 import { spawnWorker } from './spawn-worker.ts'
 
-/** What a worker says of the batch that it runs. */
+/** Messages about the running batch. */
 export type BatchMessage = Extract<
   FromWorker,
   { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
 >
 
-/** What a worker says beside that. */
+/** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
 
 export interface TaskOptions {
@@ -40,7 +40,7 @@ interface Task {
   onProgress: ((event: BackupProgressEvent) => void) | undefined
 }
 
-/** Told to callers of a task whose worker was ended: it can be asked of another one. */
+/** The worker ended before the task did. The task can run in another one. */
 export class WorkerEnded extends Error {
   constructor() {
     super('The worker has ended.')
@@ -49,37 +49,37 @@ export class WorkerEnded extends Error {
 
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
 
-/** Cells whose record a worker is taken to remember. */
-const TOLD_MAX = 10_000
+/** A worker keeps the records of this many cells. */
+const SENT_RECORDS_MAX = 10_000
 
-/** What others know of a worker. */
+/** A worker as other parts use it; tests replace it. */
 export type WorkerHandle = Pick<WorkerProcess, keyof WorkerProcess>
 
-/** One worker, as its node sees it: a child process, and the messages to and from it. */
+/** The node's side of one worker: a child process, and the messages to and from it. */
 export class WorkerProcess {
-  /** Resolves once it can be asked; rejects if it ended before. */
+  /** Resolves once the worker accepts work; rejects if it ends before that. */
   readonly ready: Promise<void>
-  /** Resolves once the process is gone. */
+  /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   readonly identity: ProcessIdentity
   onBatch: ((message: BatchMessage) => void) | undefined
   readonly #child: ChildProcess
   readonly #requests: Writable
   readonly #tasks = new Map<number, Task>()
-  /** Cells whose record it has been told. */
-  readonly #told = new Set<string>()
+  /** Cells whose record the worker has. */
+  readonly #sentRecords = new Set<string>()
   #taskIds = 0
   #isReady = false
 
   /**
-   * @param memoryMax bytes of memory that the process may ask for
-   * @throws what the system says if it can't start another process
+   * @param memoryMax bytes of memory that the process may allocate
+   * @throws the system's error if it can't start another process
    */
   constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
     const child = spawnWorker(memoryMax)
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
-    // What can't be written any more is answered by the end of the process.
+    // If a write fails, the process has ended, and `ended` answers the requests.
     this.#requests.on('error', () => {})
     this.identity = processIdentity(child.pid as number)
     this.ended = once(child, 'close').then(
@@ -98,25 +98,25 @@ export class WorkerProcess {
     return this.#isReady
   }
 
-  /** To be called once it is on record: from here on it may open what is the store's. */
-  begin(settings: WorkerSettings): void {
+  /** Call once the worker is published in the lock file: from here on it may open the store's files. */
+  configure(settings: WorkerSettings): void {
     this.#send({ type: 'settings', settings })
   }
 
-  /** @param cells without their records, which are added where they are needed */
+  /** @param cells without their records; those that the worker lacks are added */
   runBatch(
     name: string,
     cells: Omit<BatchCell, 'record'>[],
     record: (cellId: string) => CellRecord | undefined,
   ): void {
-    const forget = this.#told.size > TOLD_MAX ? [...this.#told] : []
-    for (const cellId of forget) this.#told.delete(cellId)
-    const told = cells.map((cell) => {
-      if (this.#told.has(cell.cellId)) return { ...cell, record: undefined }
-      this.#told.add(cell.cellId)
+    const forget = this.#sentRecords.size > SENT_RECORDS_MAX ? [...this.#sentRecords] : []
+    for (const cellId of forget) this.#sentRecords.delete(cellId)
+    const withRecords = cells.map((cell) => {
+      if (this.#sentRecords.has(cell.cellId)) return { ...cell, record: undefined }
+      this.#sentRecords.add(cell.cellId)
       return { ...cell, record: record(cell.cellId) }
     })
-    this.#send({ type: 'batch', name, forget, cells: told })
+    this.#send({ type: 'batch', name, forget, cells: withRecords })
   }
 
   /** @throws `WorkerEnded`, and what the task throws */
@@ -153,30 +153,30 @@ export class WorkerProcess {
     })
   }
 
-  /** What it was told of a cell is out of date. */
+  /** The cell's record has changed: the next message about the cell carries it. */
   forget(cellId: string): void {
-    this.#told.delete(cellId)
+    this.#sentRecords.delete(cellId)
   }
 
   residentBytes(): number {
     return residentBytes(this.identity.pid)
   }
 
-  /** Milliseconds for which others had the processors while it could have run. */
+  /** Milliseconds that it was ready to run but had no processor. */
   waitedMs(): number {
     return waitedMs(this.identity.pid)
   }
 
-  /** Gives way to others: a busy neighbour must not slow them down. */
+  /** Lowers its priority, so that a busy isolated cell does not slow down the others. */
   yieldToOthers(): void {
     try {
       os.setPriority(this.identity.pid, os.constants.priority.PRIORITY_LOW)
     } catch {
-      // It has just ended.
+      // The process has just ended.
     }
   }
 
-  /** Whether it has ended as V8 ends when it gets no memory. */
+  /** Whether it ended with a signal that V8 uses when an allocation fails. */
   get ranOutOfMemory(): boolean {
     return this.#child.signalCode !== null && OUT_OF_MEMORY_SIGNALS.has(this.#child.signalCode)
   }
@@ -185,7 +185,7 @@ export class WorkerProcess {
     this.#child.kill('SIGKILL')
   }
 
-  /** Lets it finish and close its cells. */
+  /** Lets it finish its work, close its cells and exit. */
   stop(): void {
     this.#send({ type: 'stop' })
   }

@@ -29,24 +29,23 @@ import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import type { WorkerLimits } from './kill-reason.ts'
-import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
-import { operationBytes } from './operation-size.ts'
+import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
-  /** Where workers send backups, as a URL: a worker opens it itself. */
+  /** The URL of the object store, which each worker opens for itself. */
   objectStore: string | undefined
-  /** Processes that share the cells among them. */
+  /** Worker processes that share all cells. */
   workers: number
-  /** How long an operation waits for its turn, or for its cell's data to be restored, in milliseconds. */
+  /** Milliseconds that an operation waits for its turn, or for the restore of its cell's data. */
   waitMs: number
-  /** Bounds what one answer of several entries or results may hold, in bytes of values. */
+  /** Bytes of values in one answer of several entries or results. */
   answerBytesMax: number
-  /** How long a statement may run, in milliseconds. */
+  /** Milliseconds that a statement may run. */
   statementMs: number
   limits?: Partial<WorkerLimits> | undefined
-  /** What SQL may do; `tenant` unless all callers are trusted. */
+  /** What SQL may do. Keep the default `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
 }
 
@@ -59,10 +58,7 @@ export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
 }
 const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 256 * MIB }
 
-/**
- * Runs operations on cells in child processes. No statement holds up another cell for long, whatever it is, and none can
- * bring the node down.
- */
+/** Runs operations on cells in child processes: no statement can hold up another cell for long, or crash the node. */
 export class WorkerService implements CellService {
   readonly #core: StoreCore
   readonly #options: WorkerServiceOptions
@@ -70,12 +66,12 @@ export class WorkerService implements CellService {
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
   readonly #listing: BackupListing | undefined
-  /** Cells that are being restored on request, and what was installed once it was. */
+  /** Cells whose requested restore is under way; with the manifest once the restored database is installed. */
   readonly #restoring = new Map<string, ManifestHead | undefined>()
   #stopped = false
   #closing: Promise<void> | undefined
 
-  /** @param core its cells are open in the workers, and nowhere else (invariant 2) */
+  /** @param core only the workers open its cells (invariant 2) */
   constructor(core: StoreCore, options: WorkerServiceOptions) {
     const { clock, random: _, log, ...settings } = core.settings
     const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
@@ -114,7 +110,7 @@ export class WorkerService implements CellService {
     })
   }
 
-  /** Resolves once operations can be run. @throws `internal` if no worker can be started */
+  /** Resolves once operations can run. @throws `internal` if no worker can be started */
   async start(): Promise<void> {
     prepareWorkers(this.#core.paths)
     await this.#workers.start()
@@ -153,7 +149,7 @@ export class WorkerService implements CellService {
     const deletedAt = this.#core.markDeleted(cellId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
-    // If it was restored meanwhile, its files are new ones.
+    // If a restore brought the cell back meanwhile, its files are new and stay.
     if (this.#core.findCell(cellId)?.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
@@ -174,7 +170,7 @@ export class WorkerService implements CellService {
     if (this.#restoring.has(cellId)) throw restoreInProgress()
     const started = clock.monotonic()
     this.#restoring.set(cellId, undefined)
-    // A second time would undo what was written to the restored cell meanwhile.
+    // If the worker ended after the switch, a second restore would undo newer writes to the restored cell.
     const installed = (): RestoreResult | undefined => {
       const manifest = this.#restoring.get(cellId)
       if (manifest === undefined || (version !== undefined && manifest.version !== version)) return undefined
@@ -199,7 +195,7 @@ export class WorkerService implements CellService {
   }
 
   /**
-   * Ends what is under way, has every cell closed, and ends the workers. The core can be closed afterwards.
+   * Stops the upkeep, closes every cell and ends the workers. The core can be closed afterwards.
    *
    * A repeat is the same call.
    *
@@ -281,7 +277,7 @@ export class WorkerService implements CellService {
     try {
       this.#core.recordRestored(cellId, manifest)
       this.#upkeep.cellRestored(cellId)
-      // What the local state says from here on is the worker's to change.
+      // From here on the worker changes the local state; the node must read it again.
       this.#core.hints.forget(cellId)
       if (this.#restoring.has(cellId)) this.#restoring.set(cellId, manifest)
       this.#workers.forget(cellId)
@@ -292,11 +288,11 @@ export class WorkerService implements CellService {
   }
 }
 
-/** Of backups that a worker has not finished. */
+/** Removes the unfinished backups of a worker that has ended. */
 async function removeSpool(directory: string, log: Log): Promise<void> {
   try {
     await fs.rm(directory, { recursive: true, force: true })
   } catch (err) {
-    log.warn({ err }, 'what a worker has left of a backup could not be removed')
+    log.warn({ err, directory }, 'could not remove the spool files of an ended worker')
   }
 }

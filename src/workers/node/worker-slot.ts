@@ -11,26 +11,26 @@ export interface SlotContext {
   clock: Clock
   bounds: QueueBounds
   record(cellId: string): CellRecord | undefined
-  /** Unique among all batches of all nodes. */
+  /** Unique across all batches of all nodes. */
   nextBatchName(): string
-  /** Has operations run again, each where its cell is now. */
-  putBack(operations: readonly QueuedOperation[]): void
+  /** Runs operations again, each in its cell's present slot. */
+  requeue(operations: readonly QueuedOperation[]): void
 }
 
-/** Why a node ends a worker. */
+/** Why a node kills a worker. */
 export type KillReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
 
-/** What a worker that has ended has left. */
+/** The open work of a worker that has ended. */
 export interface LostWorker {
   worker: WorkerHandle
-  /** Undefined if it ended by itself. */
+  /** Undefined if the node did not kill it. */
   reason: KillReason | undefined
-  /** The statement that ran when it was ended, if any did. */
+  /** The statement that was running at the end, if any. */
   statement: QueuedOperation | undefined
-  /** May have been committed. */
+  /** Their transactions may have been committed. */
   provisional: ProvisionalResults[]
-  /** Was not, and has to be run again; holds the statement's operation. */
-  unrun: QueuedOperation[]
+  /** Must run again. Includes `statement`'s operation. */
+  notRun: QueuedOperation[]
 }
 
 interface WaitingTask {
@@ -39,8 +39,16 @@ interface WaitingTask {
 }
 
 /**
- * A queue in front of one worker at a time. The worker gets one batch; what comes meanwhile waits here, and makes the next.
- * If the worker ends, the slot goes on with another.
+ * A queue in front of one worker at a time. The worker runs one batch; operations that arrive meanwhile make the next
+ * one. If the worker ends, the pool gives the slot another.
+ *
+ *     no worker ── use() ──▶ idle ── operations wait ──▶ running ── done ──▶ idle, or running the next batch
+ *         ▲                    │                            │
+ *         └────── onLost ◀─────┴── kill(), or a crash ◀─────┘
+ *
+ * stop() leads from any state to `stopping`: no new batch starts, and the worker finishes its own, closes its cells and
+ * exits. Then dispose() rejects the tasks that wait and returns the queue. Without a worker, operations and tasks wait,
+ * and so do provisional results: the next worker reads the commit marker for them before its first batch.
  */
 export class WorkerSlot {
   readonly queue: OperationQueue
@@ -49,10 +57,10 @@ export class WorkerSlot {
   #worker: WorkerHandle | undefined
   #batch: Batch | undefined
   #scheduled = false
-  #endReason: KillReason | undefined
-  #endedStatement: QueuedOperation | undefined
+  #killReason: KillReason | undefined
+  #killedStatement: QueuedOperation | undefined
   #stopping = false
-  /** Asked of each worker until one has answered. */
+  /** Transactions whose commit marker no worker has read yet. */
   readonly #unresolved = new Set<ProvisionalResults>()
   /** Tasks that wait for a worker. */
   readonly #waiting = new Set<WaitingTask>()
@@ -75,7 +83,7 @@ export class WorkerSlot {
     return this.#stopping
   }
 
-  /** Nothing is under way, and nothing waits. */
+  /** Nothing runs, and nothing waits. */
   get idle(): boolean {
     const isAsked = this.#unresolved.size > 0 || this.#worker?.hasTasks === true || this.#waiting.size > 0
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
@@ -88,8 +96,8 @@ export class WorkerSlot {
   }
 
   /**
-   * Milliseconds that a statement has run. Those do not count in which its worker could have run and others had the
-   * processors, from the first look at the statement on: on a busy machine nobody is to be ended for that.
+   * Milliseconds that a statement has run. Time in which its worker had no processor does not count, from the first
+   * check of the statement on: a busy machine must not cause kills.
    */
   ranMs(statement: RunningStatement, now: number): number {
     const waitedMs = this.#worker?.waitedMs() ?? 0
@@ -97,7 +105,7 @@ export class WorkerSlot {
     return now - statement.since - (waitedMs - statement.waitedMs)
   }
 
-  /** Milliseconds since its worker last gave a sign of life while it was to give one; 0 while a statement runs. */
+  /** Milliseconds since the running batch's last message; 0 without a batch and while a statement runs. */
   silentMs(now: number): number {
     return this.#batch === undefined || this.#batch.statement !== undefined ? 0 : now - this.#batch.heardAt
   }
@@ -108,17 +116,17 @@ export class WorkerSlot {
     this.#schedule()
   }
 
-  putBack(operations: readonly QueuedOperation[]): void {
-    this.queue.putBack(operations)
+  requeue(operations: readonly QueuedOperation[]): void {
+    this.queue.requeue(operations)
     this.#schedule()
   }
 
-  /** Goes on with a worker. What it says is only heard from here on. */
+  /** Gives the slot a worker that runs no batch yet. */
   use(worker: WorkerHandle): void {
     this.#worker = worker
     worker.onBatch = (message) => this.#take(message)
     void worker.ended.then(() => this.#ended(worker))
-    // Before any batch: another transaction would overwrite the marker that is asked for.
+    // Before any batch: its transactions would overwrite the commit marker.
     for (const provisional of this.#unresolved) this.#ask(worker, provisional)
     for (const { resolve } of this.#waiting) resolve(worker)
     void worker.ready.then(
@@ -127,14 +135,17 @@ export class WorkerSlot {
     )
   }
 
-  /** Finds out whether a transaction was committed whose worker ended in the middle of it; only then is it answered, or run again. */
+  /**
+   * Finds out whether a transaction was committed although its worker ended. Then its operations are answered, or run
+   * again.
+   */
   resolve(provisional: ProvisionalResults): void {
     this.#unresolved.add(provisional)
     if (this.#worker !== undefined) this.#ask(this.#worker, provisional)
   }
 
-  /** The cell is another slot's from here on. @returns what waits for it here, and what is still to be found out of it */
-  giveUp(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
+  /** Hands a cell over to another slot. @returns its waiting operations and unresolved transactions */
+  releaseCell(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
     const provisional = [...this.#unresolved].filter((each) => each.cellId === cellId)
     for (const each of provisional) this.#unresolved.delete(each)
     return { operations: this.queue.takeCell(cellId), provisional }
@@ -145,12 +156,12 @@ export class WorkerSlot {
     task: T,
     options: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
-    const isHere = this.#worker !== undefined && !this.#stopping
-    const worker = isHere ? (this.#worker as WorkerHandle) : await this.#nextWorker(options.signal)
+    const hasWorker = this.#worker !== undefined && !this.#stopping
+    const worker = hasWorker ? (this.#worker as WorkerHandle) : await this.#nextWorker(options.signal)
     return await worker.runTask(task, this.#context.record(task.cellId), options)
   }
 
-  /** Refuses what has waited for too long. */
+  /** Refuses operations that have waited too long. */
   expire(now: number): void {
     this.queue.expire(now)
     for (const { outcomes } of this.#unresolved) {
@@ -159,23 +170,23 @@ export class WorkerSlot {
     }
   }
 
-  /** Ends the worker at once; the slot is told that it is lost when it is gone. */
-  end(reason: KillReason): void {
-    if (this.#endReason !== undefined) return
-    this.#endReason = reason
-    this.#endedStatement = this.statement?.operation
+  /** Kills the worker. `onLost` follows when the process has ended. */
+  kill(reason: KillReason): void {
+    if (this.#killReason !== undefined) return
+    this.#killReason = reason
+    this.#killedStatement = this.statement?.operation
     this.#worker?.kill()
   }
 
-  /** Has the worker finish and close its cells. Resolves when it is gone; no other takes its place. */
+  /** Lets the worker finish and close its cells. Resolves when it has ended; the slot takes no other. */
   async stop(): Promise<void> {
     this.#stopping = true
     this.#worker?.stop()
     await this.#worker?.ended
   }
 
-  /** Nobody uses the stopped slot any more. @returns the operations that waited */
-  retire(): QueuedOperation[] {
+  /** Ends the use of a stopped slot. @returns the operations that wait */
+  dispose(): QueuedOperation[] {
     for (const { reject } of this.#waiting) reject(new WorkerEnded())
     for (const { outcomes } of this.#unresolved)
       for (const [operation] of outcomes) operation.settle({ ok: false, error: unknownOutcome() })
@@ -198,7 +209,7 @@ export class WorkerSlot {
   #schedule(): void {
     if (this.#scheduled || this.#batch !== undefined) return
     this.#scheduled = true
-    // What comes in this turn of the event loop makes one batch.
+    // All operations of this turn of the event loop make one batch.
     setImmediate(() => {
       this.#scheduled = false
       this.#flush()
@@ -227,13 +238,13 @@ export class WorkerSlot {
 
   #ended(worker: WorkerHandle): void {
     this.#worker = undefined
-    const statement = this.#endedStatement ?? this.statement?.operation
-    const reason = this.#endReason
-    this.#endReason = undefined
-    this.#endedStatement = undefined
-    const { provisional, unrun } = this.#batch?.lost() ?? { provisional: [], unrun: [] }
+    const statement = this.#killedStatement ?? this.statement?.operation
+    const reason = this.#killReason
+    this.#killReason = undefined
+    this.#killedStatement = undefined
+    const { provisional, notRun } = this.#batch?.lost() ?? { provisional: [], notRun: [] }
     this.#batch = undefined
-    // One that came to its end as its worker was ended for it: what becomes of it is still to be found out.
+    // The statement had just ended when its worker was killed: the commit marker decides what happens to it.
     const isUndecided = provisional.some(({ outcomes }) =>
       outcomes.some(([operation]) => operation === statement),
     )
@@ -242,7 +253,7 @@ export class WorkerSlot {
       reason,
       statement: isUndecided ? undefined : statement,
       provisional,
-      unrun,
+      notRun,
     })
   }
 
@@ -253,22 +264,22 @@ export class WorkerSlot {
         this.#unresolved.delete(provisional)
         if (wasCommitted(transaction, last))
           for (const [operation, outcome] of outcomes) operation.settle(outcome)
-        else this.#context.putBack(outcomes.map(([operation]) => operation))
+        else this.#context.requeue(outcomes.map(([operation]) => operation))
       },
       (error) => {
         if (error instanceof WorkerEnded) return
         this.#unresolved.delete(provisional)
-        const mayTryAgain = error instanceof CellError && error.kind === 'retry'
-        const told = mayTryAgain ? unknownOutcome(error) : error
-        for (const [operation] of outcomes) operation.settle({ ok: false, error: told })
+        const invitesRetry = error instanceof CellError && error.kind === 'retry'
+        const answer = invitesRetry ? unknownOutcome(error) : error
+        for (const [operation] of outcomes) operation.settle({ ok: false, error: answer })
       },
     )
   }
 }
 
-/** Nothing that invites to another try: the operation could be done twice. */
+/** Must not be a code that invites a retry: the operation could run twice. */
 function unknownOutcome(cause?: Error): Error {
-  return new Error('The worker was ended in the midst of a commit, and whether that was made is not known.', {
+  return new Error('A worker ended during a COMMIT. Whether the transaction was committed is unknown.', {
     cause,
   })
 }

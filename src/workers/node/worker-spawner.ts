@@ -9,26 +9,26 @@ export interface SpawnerParts {
   clock: Clock
   log: Log
   settings: WorkerSettings
-  /** Starts a process. @throws what the system says if it can't */
+  /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
-  /** Puts the workers on record that are alive, or about to be. */
+  /** Records the living workers in the store's directory, so that its next owner can end them. */
   publish(workers: readonly ProcessIdentity[]): void
-  /** A worker is gone. */
+  /** Called when a worker process has ended. */
   onEnded(worker: WorkerHandle): void
 }
 
-/** A worker that ends before anybody has used it is not replaced at once: what ails it may last. */
+/** Delays after a failed start: its cause may last. */
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 5_000
 
-/** A node whose first workers all end before they can be asked is given up. */
+/** The node's start fails after this many failures in a row without a first ready worker. */
 const FAILURES_MAX = 4
 
-/** Where workers come from. One is always kept ready, so that a slot that loses its own goes on at once. */
+/** Starts workers. Keeps one ready in reserve, so that a slot whose worker ended continues at once. */
 export class WorkerSpawner {
   readonly #parts: SpawnerParts
   readonly #alive = new Set<WorkerHandle>()
-  /** Started, and not yet taken. */
+  /** Started, but not taken yet. */
   readonly #spares = new Set<WorkerHandle>()
   readonly #waiting: ((worker: WorkerHandle) => void)[] = []
   #retryMs = RETRY_MS_MIN
@@ -36,19 +36,19 @@ export class WorkerSpawner {
   #stopped = false
   /** In a row. */
   #failures = 0
-  readonly #first = Promise.withResolvers<void>()
+  readonly #firstReady = Promise.withResolvers<void>()
 
   constructor(parts: SpawnerParts) {
     this.#parts = parts
-    this.#first.promise.catch(() => {})
+    this.#firstReady.promise.catch(() => {})
   }
 
-  /** Resolves once a worker was ready; rejects if none can be started. */
-  get viable(): Promise<void> {
-    return this.#first.promise
+  /** Resolves once a worker has been ready; rejects if no worker can be started. */
+  get firstReady(): Promise<void> {
+    return this.#firstReady.promise
   }
 
-  /** Every worker that has not ended. */
+  /** All workers that have not ended. */
   get alive(): Iterable<WorkerHandle> {
     return this.#alive
   }
@@ -57,7 +57,7 @@ export class WorkerSpawner {
     return this.#waiting.length === 0 && [...this.#spares].some(({ isReady }) => isReady)
   }
 
-  /** Resolves with a worker that can be asked. */
+  /** Resolves with a ready worker. */
   take(): Promise<WorkerHandle> {
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
@@ -65,7 +65,7 @@ export class WorkerSpawner {
     })
   }
 
-  /** Ends the spares; there will be no others. */
+  /** Kills the spare workers. No others start. */
   async stop(): Promise<void> {
     this.#stopped = true
     this.#retryTimer?.cancel()
@@ -74,7 +74,7 @@ export class WorkerSpawner {
     await Promise.all(spares.map(({ ended }) => ended))
   }
 
-  /** Hands out what is ready, and starts as many as are missing: one for each who waits, and one in reserve. */
+  /** Hands out ready workers and starts missing ones: one for each waiting slot, and one in reserve. */
   #provide(): void {
     for (const spare of this.#spares) {
       if (this.#waiting.length === 0) break
@@ -94,18 +94,18 @@ export class WorkerSpawner {
     try {
       worker = this.#parts.spawnWorker()
     } catch (err) {
-      this.#failed({ err }, 'a worker could not be started')
+      this.#failed({ err }, 'could not start a worker process')
       return
     }
     this.#spares.add(worker)
     this.#alive.add(worker)
-    // On record before it opens anything: whoever owns the store next can end it.
+    // Recorded before it opens anything, so that the next owner of the directory can end it.
     this.#parts.publish([...this.#alive].map(({ identity }) => identity))
-    worker.begin(this.#parts.settings)
+    worker.configure(this.#parts.settings)
     worker.ready.then(
       () => {
         this.#failures = 0
-        this.#first.resolve()
+        this.#firstReady.resolve()
         this.#provide()
       },
       () => {},
@@ -114,7 +114,7 @@ export class WorkerSpawner {
       this.#alive.delete(worker)
       this.#parts.onEnded(worker)
       if (this.#spares.delete(worker))
-        this.#failed({ worker: worker.identity.pid }, 'a worker has ended before it could be asked')
+        this.#failed({ worker: worker.identity.pid }, 'a spare worker ended before it got any work')
     })
   }
 
@@ -123,8 +123,8 @@ export class WorkerSpawner {
     this.#parts.log.error(fields, message)
     this.#failures++
     if (this.#failures === FAILURES_MAX) {
-      const reason = 'No worker process can be started: they end before they can be asked. The log says more.'
-      this.#first.reject(new CellError('internal', reason))
+      const reason = `No worker process became ready in ${FAILURES_MAX} tries. The log has the errors.`
+      this.#firstReady.reject(new CellError('internal', reason))
     }
     const provide = () => {
       this.#retryTimer = undefined

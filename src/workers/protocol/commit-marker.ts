@@ -2,15 +2,15 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 
 /**
- * A row in the cell that names the last transaction a worker has made there, written in that transaction itself. A worker
- * that is killed in the middle of a COMMIT can't say whether it succeeded; the row can.
+ * The commit marker: a row in the cell with the name of the last transaction of a batch, written in that transaction
+ * itself. If a worker is killed during a COMMIT, the marker tells whether the COMMIT succeeded.
  */
 const PUT = "INSERT OR REPLACE INTO main._cell_meta (key, value) VALUES ('transaction', ?)"
 const GET = "SELECT value FROM main._cell_meta WHERE key = 'transaction'"
 
 const puts = new WeakMap<CellDatabase, Statement>()
 
-/** Call inside the transaction. */
+/** Call it inside the transaction. */
 export function writeCommitMarker(database: CellDatabase, name: string): void {
   let put = puts.get(database)
   if (put === undefined) {
@@ -21,9 +21,9 @@ export function writeCommitMarker(database: CellDatabase, name: string): void {
 }
 
 /**
- * What the marker says, once it is on disk: the process that wrote it may have been killed before its fsync.
+ * Reads the marker and makes sure that it is on disk: the process that wrote it may have been killed before its fsync.
  *
- * @throws `cell_quarantined` if it can't be stored
+ * @throws `cell_quarantined` if the fsync fails
  */
 export function provenCommitMarker(database: CellDatabase): string | undefined {
   const name = database.prepare(GET).pluck().get() as string | undefined
@@ -31,15 +31,12 @@ export function provenCommitMarker(database: CellDatabase): string | undefined {
   return name
 }
 
-/** @param number later ones of a cell in one batch have greater ones */
+/** @param number grows with each transaction of a cell in one batch */
 export function transactionName(batch: string, number: number): string {
   return `${batch}.${number}`
 }
 
-/**
- * Whether a transaction was committed, by the marker that was found afterwards: it names this one, or one that the same
- * batch has made after it.
- */
+/** Whether a transaction was committed: the marker names it, or a later transaction of the same batch. */
 export function wasCommitted(transaction: string, marker: string | undefined): boolean {
   if (marker === undefined) return false
   const [batch, number] = split(transaction)

@@ -1,15 +1,15 @@
 /**
- * JSON is the faster one for small values alone: it looks at every character several times, and writes up to six bytes for
- * one. From about this many characters in one text, and this many in all, a structured clone takes less time and memory.
+ * JSON is faster than a structured clone only for small values: it reads each character several times, and can write six
+ * bytes for one. Above these numbers of characters, in one text and in all, a structured clone takes less time and memory.
  */
 const TEXT_MAX = 512
 const SIZE_MAX = 262_144
-/** What a value that is no text counts for, in characters. */
+/** Characters that a value other than a text counts for. */
 const VALUE_SIZE = 8
 
 /**
- * Whether a value is small, and comes out of its JSON as it went in. Of objects, a property that is `undefined` counts as
- * one that is not there; in an array it has a place, and so does not.
+ * Whether a value is small, and JSON keeps it unchanged. An object's property that is `undefined` counts as absent; an
+ * array's element that is `undefined` does not, so JSON would change it.
  */
 export function fitsJson(value: unknown): boolean {
   return new JsonFitness().holds(value)
@@ -25,7 +25,7 @@ class JsonFitness {
       case 'boolean':
         return this.#take(VALUE_SIZE)
       case 'number':
-        // No NaN, no infinity, and not the other zero.
+        // JSON has no NaN, no infinity and no negative zero.
         return Number.isFinite(value) && (value !== 0 || 1 / value > 0) && this.#take(VALUE_SIZE)
       case 'object':
         return this.#take(VALUE_SIZE) && (value === null || this.#holdsAll(value))
@@ -36,7 +36,7 @@ class JsonFitness {
 
   #holdsAll(value: object): boolean {
     if (Array.isArray(value)) {
-      // Not `every`, which passes over places that are empty.
+      // Not `every`: it skips holes.
       for (const each of value) if (!this.holds(each)) return false
       return true
     }

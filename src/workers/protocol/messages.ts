@@ -2,10 +2,9 @@ import { DefaultSerializer, deserialize } from 'node:v8'
 import { fitsJson } from './json-fitness.ts'
 
 /**
- * Messages between a node and its workers: a length in four bytes, one byte for the encoding, then the message. What is
- * small and JSON holds without loss goes as JSON, which is faster for the small messages that make up the traffic; all
- * else as the structured clone algorithm writes it, so that blobs and big integers arrive as they were. Both ends are
- * always of one build.
+ * Messages between a node and its workers: four bytes of length, one byte for the encoding, then the message. Small
+ * messages that JSON keeps unchanged go as JSON, which is faster; most messages are such. All others go as a structured
+ * clone, which also keeps blobs and big integers. Both ends always come from the same build.
  */
 
 const LENGTH_BYTES = 4
@@ -13,7 +12,7 @@ const HEAD_BYTES = LENGTH_BYTES + 1
 const JSON_TEXT = 0
 const CLONE = 1
 
-/** A property that is `undefined` may arrive as none. */
+/** A property that is `undefined` may be absent after decoding. */
 export function encodeMessage(message: unknown): Buffer {
   return fitsJson(message) ? encodeText(JSON.stringify(message)) : encodeClone(message)
 }
@@ -27,7 +26,7 @@ function encodeText(json: string): Buffer {
 
 function encodeClone(message: unknown): Buffer {
   const serializer = new DefaultSerializer()
-  // In one buffer from the start: answers can be large.
+  // The head goes into the same buffer: a copy of a large answer would cost.
   serializer.writeRawBytes(Buffer.alloc(HEAD_BYTES))
   serializer.writeHeader()
   serializer.writeValue(message)
@@ -47,12 +46,12 @@ function decode(bytes: Buffer, start: number, end: number): unknown {
     : deserialize(bytes.subarray(start + 1, end))
 }
 
-/** Puts messages together again from a stream of bytes. */
+/** Reads messages from a stream of bytes. */
 export class MessageReader {
   readonly #onMessage: (message: unknown) => void
   #chunks: Buffer[] = []
   #length = 0
-  /** Bytes that the message in front takes, its length included. */
+  /** Size of the first message that is not complete, with its length field. */
   #wanted = LENGTH_BYTES
 
   constructor(onMessage: (message: unknown) => void) {
@@ -67,7 +66,7 @@ export class MessageReader {
     this.#keep(bytes.subarray(this.#take(bytes)))
   }
 
-  /** @returns how many bytes were used up */
+  /** @returns how many bytes were read */
   #take(bytes: Buffer): number {
     let at = 0
     while (bytes.length - at >= LENGTH_BYTES) {

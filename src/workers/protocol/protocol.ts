@@ -12,13 +12,13 @@ import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { WireError } from './wire-error.ts'
 
-/** Descriptors of a worker: it reads messages from one, and writes its own to the other. */
+/** A worker's descriptors: it reads messages from the first, and writes its own to the second. */
 export const REQUESTS_FD = 3
 export const ANSWERS_FD = 4
 
-/** What a worker is told once, before anything else. */
+/** The first message to a worker. */
 export interface WorkerSettings {
-  /** Whose worker it is. */
+  /** The process that started the worker. */
   nodePid: number
   dataDir: string
   objectStore: string | undefined
@@ -26,30 +26,30 @@ export interface WorkerSettings {
   /** Epoch milliseconds. */
   storeCreatedAt: number
   settings: Omit<StoreSettings, 'clock' | 'random' | 'log'>
-  /** For what is run through {@link CellOperation}s. */
+  /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
   /** Bytes of values in one answer of several parts. */
   answerBytesMax: number
 }
 
-/** Operations on one cell. They are numbered through the batch, in order. */
+/** The operations on one cell. Numbers count through all cells of the batch, in order. */
 export interface BatchCell {
   cellId: string
-  /** What the catalog says of the cell, where the worker has not been told yet. */
+  /** The cell's record in the catalog; undefined if the worker has it. */
   record: CellRecord | undefined
   operations: CellOperation[]
 }
 
-/** Work on one cell that takes its time, beside the batches. */
+/** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =
   | { task: 'backup'; cellId: string; kind: BackupKind }
   | { task: 'restore'; cellId: string; version: string | undefined; accountId: string | undefined }
   | { task: 'ensure-local'; cellId: string }
   | { task: 'collect'; cellId: string }
   | { task: 'release'; cellId: string }
-  /** Why the cell is kept closed; answered at once, as the next. */
+  /** Why the cell is kept closed. Answered at once, as is `last-transaction`. */
   | { task: 'quarantine'; cellId: string }
-  /** What the last transaction of the cell that a batch has made says of itself. */
+  /** Reads the cell's commit marker. */
   | { task: 'last-transaction'; cellId: string }
 
 export interface WorkerTaskResults {
@@ -64,39 +64,39 @@ export interface WorkerTaskResults {
 
 export type ToWorker =
   | { type: 'settings'; settings: WorkerSettings }
-  /** One at a time: the next is sent when this one is done. `name` is unique among all batches of all nodes. */
+  /** One at a time: the next follows when this one is done. `name` is unique across all batches of all nodes. */
   | {
       type: 'batch'
       name: string
-      /** Cells whose records it need not keep: they come again with the next use. */
+      /** Cells whose records the worker may drop: they come again with the next use. */
       forget: string[]
       cells: BatchCell[]
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
-  /** The catalog knows a restored cell again. */
+  /** The catalog has recorded a restored cell. */
   | { type: 'recorded'; id: number; record: CellRecord | undefined; error: WireError | undefined }
-  /** Finish, close every cell, and end. */
+  /** Finish, close every cell, and exit. */
   | { type: 'stop' }
 
-/** An operation's place in its batch, and what came of it. */
+/** An operation's number in its batch, and its outcome. */
 export type WireOutcome =
   | [index: number, value?: unknown]
   | [index: number, value: undefined, error: WireError]
 
 export type FromWorker =
   | { type: 'ready' }
-  /** A tenant's statement begins: until the next message, the time is its own. */
+  /** A tenant's statement starts: the time until the next message counts as its own. */
   | { type: 'started'; index: number }
-  /** What follows is the worker's own affair: a cell is opened, say. */
+  /** The time from here on counts for no statement: the worker opens a cell, for example. */
   | { type: 'upkeep' }
-  /** Final, unless a transaction is named: then only once that is committed. */
+  /** Final without a transaction; otherwise provisional until it is committed. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }
   | { type: 'done' }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'progress'; id: number; event: BackupProgressEvent }
-  /** A cell was restored. The worker waits for `recorded`. */
+  /** A cell was restored. The worker waits for the answer `recorded`. */
   | { type: 'restored'; id: number; cellId: string; manifest: ManifestHead }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }

@@ -1,12 +1,12 @@
 import { CellError, type CellErrorCode, type CellErrorDetails, ERROR_KINDS } from '../../errors.ts'
 
-/** An error on its way between processes. */
+/** An error in a message between processes. */
 export interface WireError {
-  /** Null for what is no `CellError`: a bug of ours. */
+  /** Null for any other error than a `CellError`: that is a bug of cellstore. */
   code: CellErrorCode | null
   message: string
   details: Omit<CellErrorDetails, 'cause'>
-  /** For the log, never for a tenant. */
+  /** For the log only; tenants never see it. */
   stack: string | undefined
 }
 

@@ -4,16 +4,16 @@ import type { WireOutcome } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import type { Outbox } from './outbox.ts'
 
-/** Answers that take more do not wait for others: each look-up can find a value of 1 MiB. */
+/** Answers beyond this size are sent at once: each look-up can return a value of 1 MiB. */
 const WAITING_BYTES = 1_048_576
 
-/** The answers of one cell's operations, on their way out. */
+/** Collects and sends the answers to one cell's operations. */
 export class Answers {
   readonly #out: Outbox
   readonly #given = new Set<number>()
   #waiting: WireOutcome[] = []
   #waitingBytes = 0
-  /** Sent already, and counting once their transaction is committed. */
+  /** Sent, but provisional until their transaction is committed. */
   #provisional: number[] = []
   readonly #unsynced: { transaction: string; indexes: number[] }[] = []
 
@@ -32,7 +32,7 @@ export class Answers {
     if (this.#waitingBytes > WAITING_BYTES) this.flush()
   }
 
-  /** Throws when nobody reads any more: then the transaction must not be committed. */
+  /** Throws if the node no longer reads: then the transaction must not be committed. */
   provisional(
     changes: readonly { index: number }[],
     outcomes: readonly Outcome[],
@@ -44,7 +44,7 @@ export class Answers {
     this.#out.send({ type: 'results', outcomes: encoded, transaction })
   }
 
-  /** @param syncsLater its fsync is still to come */
+  /** @param syncsLater the fsync follows in {@link sync} */
   committed(transaction: string, syncsLater: boolean): void {
     for (const index of this.#provisional) this.#given.add(index)
     if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
@@ -55,7 +55,7 @@ export class Answers {
     return this.#unsynced.length > 0
   }
 
-  /** Says of what was committed that it is on disk, once it is; or that it must not count. Never rejects. */
+  /** Syncs the cell's WAL, then reports its commits; if that fails, reports the error instead. Never rejects. */
   async sync(database: CellDatabase): Promise<void> {
     try {
       await database.syncLog()
@@ -75,7 +75,7 @@ export class Answers {
   }
 }
 
-/** Of the entry that a look-up has found. */
+/** Of the value that a look-up has found. */
 function textLength(outcome: Outcome): number {
   const { value } = ((outcome.ok ? outcome.value : undefined) as { value?: unknown } | undefined) ?? {}
   return typeof value === 'string' ? value.length : 0

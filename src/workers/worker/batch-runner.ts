@@ -17,22 +17,22 @@ import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import type { Outbox } from './outbox.ts'
 
-/** Reads that take little, each by itself. */
+/** Small reads, which run together in one transaction. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
 
-/** Operations whose results can be large: they are sent before the next is run. */
+/** Operations whose results can be large: each result is sent before the next operation runs. */
 const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.mget', 'batch'])
 
-/** Milliseconds for which a cell's answer waits for the fsyncs of others. */
-const TELL_EVERY_MS = 5
+/** Milliseconds that a cell's answer waits for the fsyncs of other cells. */
+const FLUSH_EVERY_MS = 5
 
-/** A group whose results take more is committed: all of them are in memory until then. */
+/** A group with larger results is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
 
 /**
- * Runs batches in a worker. Reads are answered as they come; the changes of a cell share a transaction as a group commit
- * does, and their results leave the process *before* its COMMIT: if the worker is killed then, the node has them, and the
- * marker in the transaction tells whether they count.
+ * Runs batches in a worker. Reads are answered at once. The changes of a cell share a transaction, as in a group commit,
+ * and their results leave the process *before* its COMMIT. If the worker is killed during the COMMIT, the node has the
+ * results, and the commit marker in the transaction tells whether they count.
  */
 export class BatchRunner {
   readonly #cells: LocalCells
@@ -40,7 +40,7 @@ export class BatchRunner {
   readonly #out: Outbox
   readonly #handles: LruCache<Cell>
   #transactions = 0
-  /** The node takes it that a statement is running. */
+  /** The node was told that a statement is running. */
   #isAnnounced = false
 
   constructor(cells: LocalCells, context: ApplyContext, openCellsMax: number, out: Outbox) {
@@ -50,13 +50,13 @@ export class BatchRunner {
     this.#handles = new LruCache(openCellsMax)
   }
 
-  /** Resolves once all of it is answered. No other batch may begin before. */
+  /** Resolves once all operations are answered. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
-    // One cell's COMMIT makes its own fsync. Those of several go side by side.
     const parsed = cells.map(({ cellId, operations }) => ({
       cellId,
       operations: operations.map(parseOperation),
     }))
+    // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
     const syncsLater = parsed.filter(({ operations }) => operations.some(mayChange)).length > 1
     const unsynced: Promise<void>[] = []
     let first = 0
@@ -70,14 +70,14 @@ export class BatchRunner {
     this.#out.send({ type: 'done' })
   }
 
-  /** Meanwhile, what is on disk is told of: the fsync of one cell can take long. */
+  /** Sends answers of finished fsyncs meanwhile: the fsync of one cell can take long. */
   async #allSynced(unsynced: readonly Promise<void>[]): Promise<void> {
     const { clock } = this.#context
-    const tell = () => {
+    const flush = () => {
       this.#out.flush()
-      timer = clock.setTimer(tell, TELL_EVERY_MS)
+      timer = clock.setTimer(flush, FLUSH_EVERY_MS)
     }
-    let timer = clock.setTimer(tell, TELL_EVERY_MS)
+    let timer = clock.setTimer(flush, FLUSH_EVERY_MS)
     this.#out.flush()
     await Promise.all(unsynced)
     timer.cancel()
@@ -100,7 +100,7 @@ export class BatchRunner {
       if (lookups.length > 0) this.#lookUp(cell, database, lookups, answers)
       if (changes.length > 0) this.#change({ name, cell, database, changes, answers, syncsLater })
     } catch (error) {
-      // The cell can't be used at all; what was answered before stays answered.
+      // The cell can't be used. Operations that have an answer keep it.
       const rest = operations.map((_, i) => first + i).filter((index) => !answers.has(index))
       for (const index of rest) answers.add(index, { ok: false, error })
     }
@@ -108,7 +108,7 @@ export class BatchRunner {
     return database
   }
 
-  /** All in one look at the file: each by itself would lock it and unlock it again. */
+  /** Runs look-ups in one read transaction: each of its own would lock and unlock the file. */
   #lookUp(
     cell: Cell,
     database: CellDatabase,
@@ -120,7 +120,7 @@ export class BatchRunner {
       for (const [index, operation] of lookups.slice(done)) {
         this.#read(cell, operation, index, answers)
         done++
-        // One that fails can end the transaction: the others go on in another.
+        // A failed read can end the transaction. The others then run in a new one.
         if (!database.inTransaction) return
       }
     }
@@ -140,7 +140,7 @@ export class BatchRunner {
 
   #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
     answers.flush()
-    // A BEGIN may have to see to a log that is too long, and that time is not the last statement's.
+    // A BEGIN may have to checkpoint a WAL that is too long. That time must not count for the last statement.
     if (this.#isAnnounced) this.#out.flush()
     const works = changes.map(
       ([index, operation]) =>
@@ -167,7 +167,7 @@ export class BatchRunner {
   }
 
   #apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
-    // Only these can take long. All others are bounded by what they touch, and their time is not a statement's.
+    // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
     if (isStatement) this.#out.send({ type: 'started', index })
     else if (this.#isAnnounced) this.#out.send({ type: 'upkeep' })
@@ -186,14 +186,14 @@ export class BatchRunner {
 }
 
 interface CellRun {
-  /** Of the batch. */
+  /** The batch's name. */
   name: string
   cellId: string
   operations: readonly ParsedOperation[]
-  /** The first one's number in the batch. */
+  /** The first operation's number in the batch. */
   first: number
   answers: Answers
-  /** The fsync is made by itself, after the COMMIT. */
+  /** The fsync follows after the COMMIT, outside of it. */
   syncsLater: boolean
 }
 
@@ -203,7 +203,7 @@ interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
   changes: readonly [index: number, operation: ParsedOperation][]
 }
 
-/** A change on its way through a group. */
+/** A change in a group commit. */
 class Change implements GroupWork {
   readonly index: number
   readonly isAtomic: boolean
@@ -212,7 +212,7 @@ class Change implements GroupWork {
 
   constructor(index: number, { op }: ParsedOperation, run: () => unknown, answers: Answers) {
     this.index = index
-    // What the KV part does is one statement, or sees to itself.
+    // A KV operation is one statement, or has a savepoint of its own.
     this.isAtomic = op.startsWith('kv.')
     this.run = run
     this.#answers = answers
@@ -231,7 +231,7 @@ function outcomeOf(run: () => unknown): Outcome {
   }
 }
 
-/** What a statement's rows take: RETURNING makes changes answer with as much as reads. */
+/** Size of a statement's rows: with RETURNING, changes return as much as reads. */
 function resultBytes(outcome: Outcome | undefined): number {
   return outcome?.ok === true ? rowsBytes(outcome.value) : 0
 }

@@ -1,24 +1,24 @@
 import { encodeMessage } from '../protocol/messages.ts'
 import type { FromWorker } from '../protocol/protocol.ts'
 
-/** More does not wait. */
+/** More bytes than this are sent at once. */
 const POSTED_BYTES_MAX = 65_536
 
 /**
- * Messages on their way from a worker to its node, in their order. Each write wakes the node up, which costs more than most
- * messages do: so what can wait for a moment leaves together with what comes next.
+ * Sends a worker's messages to its node, in order. Each write wakes the node, which costs more than most messages. So a
+ * message that can wait leaves together with the next one.
  */
 export class Outbox {
   readonly #write: (bytes: Buffer) => void
   #messages: Buffer[] = []
   #bytes = 0
 
-  /** @param write returns once the bytes have left: what was sent before a kill arrives */
+  /** @param write returns once the pipe has the bytes, so that messages sent before a kill still arrive */
   constructor(write: (bytes: Buffer) => void) {
     this.#write = write
   }
 
-  /** Leaves with the next message that is sent, or at the next {@link flush}. */
+  /** Queues a message for the next {@link send} or {@link flush}. */
   post(message: FromWorker): void {
     const bytes = encodeMessage(message)
     this.#messages.push(bytes)
@@ -26,7 +26,7 @@ export class Outbox {
     if (this.#bytes > POSTED_BYTES_MAX) this.flush()
   }
 
-  /** Has left when this returns, and what was posted before it. */
+  /** Sends the posted messages and this one before it returns. */
   send(message: FromWorker): void {
     this.post(message)
     this.flush()

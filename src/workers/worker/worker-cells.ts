@@ -15,16 +15,13 @@ import type { WorkerSettings } from '../protocol/protocol.ts'
 
 export interface WorkerCellsEvents {
   changed(cellId: string): void
-  /** An entry expires earlier than was known. */
+  /** An entry expires earlier than the local state said. */
   expiry(): void
-  /** A cell was restored; resolves once the catalog knows it again, with what it says of it then. */
+  /** A cell was restored. Resolves with its record, once the catalog has it again. */
   restored(cellId: string, manifest: ManifestHead): Promise<CellRecord | undefined>
 }
 
-/**
- * The cells of one worker: what a store does with cells that it opens itself, without the catalog. What that says of a cell
- * comes with the requests.
- */
+/** The cells of one worker. A worker has no catalog: the cells' records come with the requests. */
 export class WorkerCells {
   readonly local: LocalCells
   readonly settings: StoreSettings
@@ -49,30 +46,30 @@ export class WorkerCells {
       destination: this.#destination,
       catalogBackup: undefined,
       record: (id) => this.#records.get(id),
-      // A worker's memory is bounded; the disk with SQLite's temporary files is shared by all.
+      // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
       restored: async (id, manifest) => {
-        this.learn(id, await events.restored(id, manifest))
+        this.setRecord(id, await events.restored(id, manifest))
         this.#noteExpiry(id, settings.clock.now(), events)
       },
     })
   }
 
-  /** Takes note of what the catalog says of a cell. */
-  learn(cellId: string, record: CellRecord | undefined): void {
+  /** Keeps a cell's record. */
+  setRecord(cellId: string, record: CellRecord | undefined): void {
     if (record === undefined) this.#records.delete(cellId)
     else this.#records.set(cellId, record)
   }
 
-  /** Drops what the catalog said of cells that are not in use: whoever asks for one says it again. */
+  /** Drops the records of cells that are not in use. They come again with the next request. */
   forget(cellIds: readonly string[], isInUse: (cellId: string) => boolean): void {
     for (const cellId of cellIds) {
       if (this.local.pool.peek(cellId) === undefined && !isInUse(cellId)) this.#records.delete(cellId)
     }
   }
 
-  /** @throws `no_backup` where there is no object store: the node has refused the call already */
+  /** @throws `cell_not_found` without an object store; the node refuses such calls before they get here */
   get backups(): BackupManager {
     if (this.local.backups === undefined) throw cellNotFound()
     return this.local.backups
@@ -82,7 +79,7 @@ export class WorkerCells {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
   }
 
-  /** Ends what is under way, and closes every cell. */
+  /** Aborts running collections, waits for backups and restores, and closes every cell. */
   async close(): Promise<void> {
     this.#abort.abort()
     await this.local.close(this.#abort.signal)
@@ -90,14 +87,14 @@ export class WorkerCells {
     this.#state.close()
   }
 
-  /** Ends all use of a deleted cell, and forgets what the local state knows of it. */
+  /** Closes a deleted cell, and removes it from the local state. */
   release(cellId: string): void {
     this.local.release(cellId)
     try {
       this.#destination?.forget(cellId)
       this.#hints.remove(cellId)
     } catch (err) {
-      this.settings.log.warn({ cellId, err }, 'the local state of a deleted cell could not be removed')
+      this.settings.log.warn({ cellId, err }, 'could not remove the local state of a deleted cell')
     }
   }
 
@@ -115,12 +112,12 @@ export class WorkerCells {
     })
   }
 
-  /** Never throws: the entry is put, whatever becomes of the hint. */
+  /** Never throws: the entry is stored already, and the hint must not fail it. */
   #noteExpiry(cellId: string, expiresAt: number, events: WorkerCellsEvents): void {
     try {
       if (this.#hints.note(cellId, expiresAt)) events.expiry()
     } catch (err) {
-      this.settings.log.warn({ cellId, err }, 'when an entry expires could not be noted')
+      this.settings.log.warn({ cellId, err }, 'could not note when an entry expires; it is collected later')
     }
   }
 }

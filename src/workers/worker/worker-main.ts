@@ -14,8 +14,8 @@ import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
 
 /**
- * A worker: a process that holds cells open and runs what its node asks. It opens nothing before it has its settings, by
- * when the node has put it on record, and it ends when the node does.
+ * A worker: a process that holds cells open and runs its node's requests. It opens nothing before its settings arrive;
+ * the node has recorded the process by then. It ends when the node ends.
  */
 class WorkerMain {
   #parts: { cells: WorkerCells; batches: BatchRunner; tasks: WorkerTasks } | undefined
@@ -32,12 +32,13 @@ class WorkerMain {
     const { cells, batches, tasks } = this.#started
     switch (message.type) {
       case 'batch':
-        cells.forget(message.forget, (cellId) => tasks.isAtWorkOn(cellId))
-        for (const { cellId, record } of message.cells) if (record !== undefined) cells.learn(cellId, record)
+        cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
+        for (const { cellId, record } of message.cells)
+          if (record !== undefined) cells.setRecord(cellId, record)
         this.#batch = batches.run(message.name, message.cells)
         break
       case 'task':
-        if (message.record !== undefined) cells.learn(message.task.cellId, message.record)
+        if (message.record !== undefined) cells.setRecord(message.task.cellId, message.record)
         tasks.run(message.id, message.task)
         break
       case 'abort':
@@ -54,7 +55,7 @@ class WorkerMain {
 
   #start(settings: WorkerSettings): void {
     joinWorkers(new StorePaths(settings.dataDir))
-    // Whoever owns the store next waits for the lock just taken, unless it was first: then the node is gone already.
+    // The next owner of the store waits for this lock. If it came before the lock, this worker's node has ended.
     if (process.ppid !== settings.nodePid) die()
     const cells = new WorkerCells(settings, log, {
       changed: (cellId) => out.send({ type: 'changed', cellId }),
@@ -71,7 +72,7 @@ class WorkerMain {
   }
 
   get #started() {
-    if (this.#parts === undefined) throw new Error('A worker was asked before it had its settings.')
+    if (this.#parts === undefined) throw new Error('The worker got a request before its settings.')
     return this.#parts
   }
 
@@ -94,17 +95,17 @@ class WorkerMain {
   }
 }
 
-/** At once: an orderly exit could run what is queued. */
+/** Ends the process at once: an orderly exit could still run queued work. */
 function die(): void {
   process.kill(process.pid, 'SIGKILL')
 }
 
-/** Blocks until the bytes have left. A node that is gone ends the worker at once. */
+/** Blocks until the pipe has the bytes. If the node has ended, the worker ends at once. */
 const out = new Outbox((bytes) => {
   try {
     for (let at = 0; at < bytes.length; ) at += fs.writeSync(ANSWERS_FD, bytes, at)
   } catch {
-    // Nothing may be committed that nobody can be told of (invariant 2).
+    // Without a node to report to, nothing may be committed (invariant 2).
     die()
   }
 })
@@ -126,18 +127,18 @@ function sendLog(level: keyof Log, fields: object, message: string): void {
   })
 }
 
-// The node tells its workers when to end; a signal to the whole process group must not cut that short.
+// The node stops its workers in order. A signal to the whole process group must not end them before that.
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP'] as const) process.on(signal, () => {})
 
 const worker = new WorkerMain()
 const reader = new MessageReader((message) => worker.handle(message as ToWorker))
 const requests = new net.Socket({ fd: REQUESTS_FD, readable: true, writable: false })
 requests.on('data', (chunk) => reader.push(chunk))
-// The node has ended without a word: nobody could be answered, and what is committed is on disk.
+// The node ended without a stop message: no answer could arrive, and committed work is on disk.
 for (const event of ['end', 'error', 'close']) requests.on(event, die)
 
-// A bug of ours: what this process holds in memory may be wrong, and another takes over.
+// A bug: this process's memory may be wrong. The node starts another worker.
 process.on('uncaughtException', (err) => {
-  log.error({ err }, 'a worker has failed, and ends')
+  log.error({ err }, 'unexpected error in a worker process; it ends and is replaced')
   die()
 })

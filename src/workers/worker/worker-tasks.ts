@@ -4,7 +4,7 @@ import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
 import type { WorkerCells } from './worker-cells.ts'
 
-/** Runs in a worker what takes its time, beside the batches. */
+/** Runs tasks in a worker, in parallel with the batches. */
 export class WorkerTasks {
   readonly #cells: WorkerCells
   readonly #send: (message: FromWorker) => void
@@ -16,8 +16,8 @@ export class WorkerTasks {
   }
 
   /**
-   * What can be answered at once is answered before this returns: a batch that comes next may change it, and its messages
-   * are not to overtake the answer.
+   * Starts a task. A task that needs no wait is answered before this returns: the next batch may change its result, and
+   * the batch's messages must not overtake the answer.
    */
   run(id: number, task: WorkerTask): void {
     const abort = new AbortController()
@@ -43,7 +43,7 @@ export class WorkerTasks {
     this.#running.get(id)?.abort.abort()
   }
 
-  isAtWorkOn(cellId: string): boolean {
+  isBusyWith(cellId: string): boolean {
     return [...this.#running.values()].some((each) => each.cellId === cellId)
   }
 

@@ -61,7 +61,7 @@ describe('Uploads that were never finished', () => {
     expect(warnings).toEqual([])
     gated.open()
     await turnsUntil(() => warnings.length > 0, 'the failure is logged')
-    expect(warnings).toEqual(['could not look for uploads that were never finished'])
+    expect(warnings).toEqual(['could not remove unfinished uploads; trying again in a day'])
   })
 
   it('keep no store from closing, and are not complained of then', async () => {

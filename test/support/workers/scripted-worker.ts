@@ -78,7 +78,7 @@ export class ScriptedWorker implements WorkerHandle {
     this.tasks.splice(at, 1)[0]?.resolve(value)
   }
 
-  begin(): void {}
+  configure(): void {}
 
   runBatch(name: string, cells: Omit<BatchCell, 'record'>[]): void {
     this.batches.push({ name, cells })

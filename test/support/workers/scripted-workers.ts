@@ -6,7 +6,7 @@ import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
 
-/** Two cells whose home is the only one. */
+/** Two cells of the only shared worker. */
 export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
 export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
 
@@ -28,7 +28,7 @@ export interface Asked {
 export class ScriptedWorkers {
   readonly clock = new FakeClock()
   readonly all: ScriptedWorker[] = []
-  readonly offences: string[] = []
+  readonly strikes: string[] = []
   readonly workers: WorkerPool
   /** What the system says to whoever wants another process. */
   refusal: Error | undefined
@@ -47,7 +47,7 @@ export class ScriptedWorkers {
       publish: () => {},
       spawnWorker: () => this.#start(),
       onEnded: () => {},
-      onStrike: (cellId) => this.offences.push(cellId),
+      onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })
   }

@@ -109,7 +109,7 @@ describe('a statement that comes to its end as its worker is ended for it', () =
   })
 })
 
-test('a cell that is isolated is asked there what became of its transactions, and its home opens it no more (invariants 2, 3)', async () => {
+test('a cell that is isolated is asked there what became of its transactions, and the shared worker opens it no more (invariants 2, 3)', async () => {
   const node = await ScriptedWorkers.started()
   const first = node.sql(A, 'first')
   const slow = node.sql(A, 'slow')
@@ -123,9 +123,9 @@ test('a cell that is isolated is asked there what became of its transactions, an
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
   await node.settle()
-  const [home, isolated] = node.asked
-  expect(home?.given).toEqual(['neighbour'])
-  expect(home?.tasks).toEqual([])
+  const [shared, isolated] = node.asked
+  expect(shared?.given).toEqual(['neighbour'])
+  expect(shared?.tasks).toEqual([])
   expect(isolated?.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
   isolated?.reply('last-transaction', transaction)
   await node.settle()
@@ -199,7 +199,7 @@ describe('a worker ends by itself', () => {
     }
     expect(statement.error?.message).toContain('again and again')
     expect(neighbour.operation.crashes).toBe(0)
-    expect(node.offences).toEqual([A])
+    expect(node.strikes).toEqual([A])
   })
 })
 
@@ -208,32 +208,32 @@ describe('a worker that uses too much memory', () => {
     const node = await ScriptedWorkers.started()
     node.sql(A, 'bomb')
     await node.settle()
-    const home = node.busy
-    home.say({ type: 'started', index: 0 })
-    home.memory = (MEMORY_MAX * 7) / 8 + 1
+    const shared = node.busy
+    shared.say({ type: 'started', index: 0 })
+    shared.memory = (MEMORY_MAX * 7) / 8 + 1
     await node.pass(10)
-    expect(home.isKilled).toBe(true)
+    expect(shared.isKilled).toBe(true)
   })
 
   test('is ended, and nobody is blamed where many cells share it; alone in a worker of its own the statement is refused', async () => {
     const node = await ScriptedWorkers.started()
     const statement = node.sql(A, 'bomb')
     await node.settle()
-    const home = node.busy
-    home.say({ type: 'started', index: 0 })
-    home.memory = MEMORY_MAX + 1
+    const shared = node.busy
+    shared.say({ type: 'started', index: 0 })
+    shared.memory = MEMORY_MAX + 1
     await node.pass(100)
-    expect(home.isKilled).toBe(true)
-    await node.end(home)
+    expect(shared.isKilled).toBe(true)
+    await node.end(shared)
     expect(statement).not.toHaveProperty('error')
-    expect(node.offences).toEqual([])
+    expect(node.strikes).toEqual([])
     const isolated = node.busy
     expect(isolated.given).toEqual(['bomb'])
     isolated.say({ type: 'started', index: 0 })
     isolated.ranOutOfMemory = true
     await node.end(isolated)
     expect(statement.error).toMatchObject({ code: 'result_memory_exceeded' })
-    expect(node.offences).toEqual([A])
+    expect(node.strikes).toEqual([A])
   })
 })
 
@@ -247,7 +247,7 @@ test('who starts long statements and hangs up is slowed down like others', async
   await node.pass(HOLD_MS + 20)
   expect(worker.isKilled).toBe(true)
   await node.end(worker)
-  expect(node.offences).toEqual([A])
+  expect(node.strikes).toEqual([A])
   expect(node.all.filter(({ given }) => given.includes('long'))).toEqual([worker])
 })
 

@@ -86,7 +86,7 @@ test('what was put back comes first, within the order that it had; no bound hold
   const queue = new OperationQueue({ operationsMax: 2, operationsPerCellMax: 2, bytesMax: 10 })
   const [first, second, third] = [operation('a'), operation('a'), operation('a')]
   queue.add(third)
-  queue.putBack([first, second, operation('b'), operation('b', { isSettled: true })])
+  queue.requeue([first, second, operation('b'), operation('b', { isSettled: true })])
   const [ofA, ofB] = queue.takeBatch(NOW)
   expect(ofA).toEqual([first, second, third])
   expect(ofB).toHaveLength(1)

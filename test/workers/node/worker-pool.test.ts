@@ -38,18 +38,18 @@ async function withIsolatedCell() {
   ended.say({ type: 'started', index: 0 })
   await node.pass(HOLD_MS + 20)
   await node.end(ended)
-  const [home, isolated] = node.asked
-  if (home === undefined || isolated === undefined) throw new Error('There are not two workers at work')
-  home.answer({ 0: 'neighbour' })
-  home.say({ type: 'done' })
-  return { node, slow, home, isolated }
+  const [shared, isolated] = node.asked
+  if (shared === undefined || isolated === undefined) throw new Error('There are not two workers at work')
+  shared.answer({ 0: 'neighbour' })
+  shared.say({ type: 'done' })
+  return { node, slow, shared, isolated }
 }
 
 describe('a cell isolated', () => {
   test('has the worker that is started for it, and the one that was ready goes to the many', async () => {
-    const { node, home, isolated } = await withIsolatedCell()
-    expect([home.given, isolated.given]).toEqual([['neighbour'], ['slow']])
-    expect(node.all.indexOf(home)).toBeLessThan(node.all.indexOf(isolated))
+    const { node, shared, isolated } = await withIsolatedCell()
+    expect([shared.given, isolated.given]).toEqual([['neighbour'], ['slow']])
+    expect(node.all.indexOf(shared)).toBeLessThan(node.all.indexOf(isolated))
   })
 
   test('is not ended for holding up others: there are none', async () => {
@@ -63,8 +63,8 @@ describe('a cell isolated', () => {
     expect(slow.answer).toBe('slow')
   })
 
-  test('goes home after a while without an offence, once its worker has closed it; what comes meanwhile waits (invariant 2)', async () => {
-    const { node, home, isolated } = await withIsolatedCell()
+  test('returns to the shared worker after a while without a strike, once its worker has closed it; what comes meanwhile waits (invariant 2)', async () => {
+    const { node, shared, isolated } = await withIsolatedCell()
     isolated.answer({ 0: 'slow' })
     isolated.say({ type: 'done' })
     await node.pass(ISOLATION_MS - 1_000)
@@ -74,16 +74,16 @@ describe('a cell isolated', () => {
     node.put(A, 'waits')
     const task = node.workers.runTask({ task: 'collect', cellId: A })
     await node.settle()
-    expect(home.given).toEqual(['neighbour'])
+    expect(shared.given).toEqual(['neighbour'])
     expect(isolated.tasks).toEqual([])
     await node.end(isolated)
-    expect(home.given).toEqual(['waits'])
-    home.reply('collect', undefined)
+    expect(shared.given).toEqual(['waits'])
+    shared.reply('collect', undefined)
     await task
   })
 
-  test('whose worker does not close it in time loses that worker, and goes home', async () => {
-    const { node, home, isolated } = await withIsolatedCell()
+  test('whose worker does not close it in time loses that worker, and returns', async () => {
+    const { node, shared, isolated } = await withIsolatedCell()
     isolated.answer({ 0: 'slow' })
     isolated.say({ type: 'done' })
     await node.pass(ISOLATION_MS + 1_000)
@@ -92,7 +92,7 @@ describe('a cell isolated', () => {
     expect(isolated.isKilled).toBe(true)
     node.put(A, 'waits')
     await node.end(isolated)
-    expect(home.given).toEqual(['waits'])
+    expect(shared.given).toEqual(['waits'])
   })
 
   test('waits where too many are; it goes on when one of them is idle', async () => {
@@ -101,7 +101,7 @@ describe('a cell isolated', () => {
     const waiting = cells.map((cellId) => node.sql(cellId, `slow ${cellId[0]}`))
     node.sql(B, 'neighbour')
     await node.settle()
-    for (let offence = 0; offence < 3; offence++) {
+    for (let strike = 0; strike < 3; strike++) {
       const worker = node.asked.find(({ given }) => given.includes('neighbour'))
       worker?.say({ type: 'started', index: 0 })
       await node.pass(HOLD_MS + 20)

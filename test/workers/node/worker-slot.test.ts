@@ -68,7 +68,7 @@ function newSlot() {
     bounds,
     record: () => undefined,
     nextBatchName: () => `b${++names}`,
-    putBack: () => {},
+    requeue: () => {},
   }
   return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
 }
@@ -85,11 +85,11 @@ test('a statement that has run to its end while its worker was being ended is no
   slot.add(slow)
   await turns()
   worker.onBatch?.({ type: 'started', index: 0 })
-  slot.end('held-up')
+  slot.kill('held-up')
   // Its results and its COMMIT come before the signal does.
   worker.onBatch?.({ type: 'results', outcomes: [[0, 'result']], transaction: `${worker.batch}.1` })
   await worker.end()
-  expect(lost).toMatchObject([{ reason: 'held-up', statement: undefined, unrun: [] }])
+  expect(lost).toMatchObject([{ reason: 'held-up', statement: undefined, notRun: [] }])
   expect(lost[0]?.provisional.map(({ transaction }) => transaction)).toEqual(['b1.1'])
 })
 
