@@ -5,7 +5,7 @@ export class KeyedQueue {
   readonly #onIdle: (key: string) => void
 
   /** @param onIdle called when nothing runs or waits for a key any more */
-  constructor(onIdle: (key: string) => void = () => {}) {
+  constructor(onIdle: (key: string) => void) {
     this.#onIdle = onIdle
   }
 

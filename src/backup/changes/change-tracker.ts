@@ -82,7 +82,7 @@ export class ChangeTracker {
   /** A backup's cut: changes from here on belong to the next one. Undone by {@link backupFailed}. */
   cut(database: CellDatabase): void {
     this.#underWay = true
-    database.markClean()
+    database.dirty = false
     this.progress.dirty = false
   }
 
@@ -186,7 +186,7 @@ export class ChangeTracker {
   #opened(database: CellDatabase): void {
     // A process that was killed between a commit and the row that tells of it, or another program.
     if (!this.progress.dirty && this.#hasLogOrOtherFile()) this.#changed()
-    if (this.progress.dirty) database.markDirty()
+    if (this.progress.dirty) database.dirty = true
   }
 
   #hasLogOrOtherFile(): boolean {
@@ -223,7 +223,7 @@ export class ChangeTracker {
       if (now === undefined || !this.#isUntouched(now)) return
       // Counted again after the version was read: a commit in between is in both.
       this.#dataVersion = database.dataVersion()
-      const { frames } = database.walState()
+      const { frames } = database.checkpoints.state()
       // What lies behind a base's cut is in the base: a segment that goes on from there must not begin before it.
       const sealed = Math.max(this.#sealed, this.#base?.from ?? 0)
       this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, sealed)

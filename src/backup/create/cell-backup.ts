@@ -57,7 +57,7 @@ export class CellBackup {
     tracker.cut(database)
     try {
       // Keeps the log as a segment, moves it into the database, and begins a new one if it can.
-      database.checkpoint('TRUNCATE')
+      database.checkpoints.run('TRUNCATE')
       const pending = order.kind === 'incremental' ? tracker.pending(order.versionsMax) : undefined
       if (pending === undefined) {
         const result = await this.#base(order, database, letGo)
@@ -79,17 +79,17 @@ export class CellBackup {
 
   /** The file is read while writers go on in the log: no checkpoint touches it meanwhile. */
   async #base(order: BackupOrder, database: CellDatabase, letGo: () => void): Promise<BackupResult> {
-    const { frames, checkpointed } = database.walState()
+    const { frames, checkpointed } = database.checkpoints.state()
     if (frames !== checkpointed) throw heldUp()
     this.#tracker.beginBase()
-    const hold = database.holdCheckpoints()
+    const hold = database.checkpoints.hold()
     try {
       const source = new DatabaseSource(database, hold)
       const { name, size } = source
       const manifest = this.#manifest(order, database, { database: { name, size }, chain: [], wals: [] })
       return await this.#store(manifest, [source], () => {
         source.check()
-        const { checkpointed: now } = database.walState()
+        const { checkpointed: now } = database.checkpoints.state()
         if (!this.#tracker.baseUntouched || (now !== 0 && now !== checkpointed)) throw touched()
         hold.release()
         letGo()
@@ -144,7 +144,7 @@ export class CellBackup {
       kind,
       base_version: content.chain[0] ?? null,
       created_at: new Date(time).toISOString(),
-      sqlite_version: database.sqliteVersion(),
+      sqlite_version: database.prepare('SELECT sqlite_version()').pluck().get() as string,
       ...content,
     }
   }

@@ -58,7 +58,7 @@ export class Answers {
   /** Says of what was committed that it is on disk, once it is; or that it must not count. Never rejects. */
   async sync(database: CellDatabase): Promise<void> {
     try {
-      await database.syncLog()
+      await database.syncs.sync()
       for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
     } catch (error) {
       for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
