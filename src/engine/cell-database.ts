@@ -156,7 +156,7 @@ export class CellDatabase {
    * `constraint_violation`, `result_too_large`, `sql_too_long`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`.
    */
   sql<Row = SqlRow>(sql: SqlText, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
-    this.assertUsable()
+    this.#state.assertUsable()
     try {
       this.#runner ??= this.#newRunner()
       const result = this.#runner.run(sql, params, options) as SqlResult<Row>
@@ -179,13 +179,13 @@ export class CellDatabase {
 
   /** Joins the next group commit; resolves with what `work` returns once it is committed. See {@link GroupCommit}. */
   async commit<T>(work: () => T): Promise<T> {
-    this.assertUsable()
+    this.#state.assertUsable()
     return await this.#group.add(work)
   }
 
   /** Commits a group that the caller has gathered: each piece of work is settled when this returns. */
   commitGroup(works: readonly GroupWork[], events?: GroupEvents): void {
-    this.assertUsable()
+    this.#state.assertUsable()
     this.#group.commit(works, events)
   }
 
@@ -195,7 +195,7 @@ export class CellDatabase {
    * @param weight how many ordinary row changes it is worth in log length
    */
   write<T>(run: () => T, weight = 1): T {
-    this.assertUsable()
+    this.#state.assertUsable()
     this.checkpoints.assertRoom()
     try {
       const value = run()
@@ -284,7 +284,7 @@ export class CellDatabase {
   }
 
   #translated<T>(run: () => T): T {
-    this.assertUsable()
+    this.#state.assertUsable()
     try {
       return run()
     } catch (error) {
