@@ -34,8 +34,8 @@ async function inTurn(): Promise<void> {
 }
 
 async function sideBySide(): Promise<void> {
-  for (const cell of cells) cell.commitUnsynced(() => write(cell))
-  await Promise.all(cells.map((cell) => cell.syncLog()))
+  for (const cell of cells) cell.syncs.defer(() => write(cell))
+  await Promise.all(cells.map((cell) => cell.syncs.sync()))
 }
 
 const contenders = { inTurn, sideBySide }

@@ -134,7 +134,7 @@ export class Catalog {
   /** Runs a change that need not be backed up for its own sake, such as when a key was last used. */
   note<T>(run: () => T): T {
     this.assertOpen()
-    return this.database.withoutSync(() => this.database.transaction(run))
+    return this.database.syncs.skip(() => this.database.transaction(run))
   }
 
   meta(key: string): string | undefined {

@@ -91,11 +91,12 @@ export class CellPool {
     this.#close(id)
   }
 
-  #close(id: string): void {
-    const database = this.#open.get(id)
-    // Queued work may ask for the cell once more; it is to find this one.
-    database?.close()
+  /** @returns as {@link CellDatabase.close} */
+  #close(id: string): number | undefined {
+    // Removed afterwards: queued work that asks for the cell once more must find this one.
+    const frames = this.#open.get(id)?.close()
     this.#open.delete(id)
+    return frames
   }
 
   /** No cell can be opened afterwards. */
@@ -133,10 +134,7 @@ export class CellPool {
   }
 
   #discard(id: string): number | undefined {
-    const database = this.#open.get(id)
-    if (database?.quarantined === undefined) return undefined
-    this.#close(id)
-    return database.framesLeft
+    return this.#open.get(id)?.quarantined === undefined ? undefined : this.#close(id)
   }
 
   /**

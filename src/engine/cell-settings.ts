@@ -1,4 +1,5 @@
 import type { Limits } from '../base/limits.ts'
+import type { Connection } from './sqlite.ts'
 
 /**
  * `full`: a commit is fsynced before its call returns or resolves. `relaxed`: a power loss may drop the newest commits, but
@@ -16,13 +17,34 @@ export interface CellDatabaseSettings {
   /** Memory for database pages that a cell may keep, in bytes. */
   pageCacheBytes: number
   /**
-   * Where a statement keeps what it sorts and sets aside, and what a savepoint would bring back: in files beyond the cache,
-   * or in memory alone. See docs/decisions/0009-temporary-data.md.
+   * Where a statement keeps temporary data (sorting, intermediate results, savepoints): in files once the cache is full,
+   * or only in memory. See docs/decisions/0009-temporary-data.md.
    */
   temporary?: 'files' | 'memory' | undefined
   /** Checkpoint once the write-ahead log holds this many bytes. */
   checkpointBytes: number
 }
 
-/** Every cell's: SQLite's default, and that of the image that new cells are written from. */
+/** The same for every cell: SQLite's default, and that of the image from which new cells are written. */
 export const PAGE_BYTES = 4_096
+
+/**
+ * Sets the PRAGMAs of a new connection: the file remembers none of them but the journal mode. One call, because each call
+ * costs a statement.
+ */
+export function configure(connection: Connection, settings: CellDatabaseSettings): void {
+  const { durability, pageCacheBytes, checkpointBytes, temporary, limits } = settings
+  // The first page is read with a small cache: SQLite reserves memory for up to 20 pages at once, or for as many as fit.
+  // journal_size_limit: a log that one huge transaction has made long is cut when it is next reset.
+  connection.exec(`
+    PRAGMA cache_size = 4;
+    PRAGMA journal_mode = WAL;
+    PRAGMA synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'};
+    PRAGMA wal_autocheckpoint = 0;
+    PRAGMA journal_size_limit = ${checkpointBytes};
+    PRAGMA cache_size = -${Math.ceil(pageCacheBytes / 1_024)};
+    PRAGMA trusted_schema = OFF;
+    PRAGMA temp_store = ${temporary === 'memory' ? 'MEMORY' : 'FILE'};
+    PRAGMA max_page_count = ${Math.ceil(limits.cellBytesMax / PAGE_BYTES)};
+  `)
+}

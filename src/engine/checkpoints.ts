@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
+import type { CellState } from './cell-state.ts'
 import type { Connection, Statement } from './sqlite.ts'
 import { walBytes } from './wal-file.ts'
 
@@ -28,7 +29,9 @@ export interface CheckpointEvents {
   /** Before frames are moved into the database, and may be overwritten. */
   before(wal: WalState): void
   after(): void
-  /** A checkpoint that nobody asked for did not work out. Must not throw. */
+  /** Translates the error of a checkpoint that a caller asked for. */
+  failure(error: unknown): CellError
+  /** A checkpoint that nobody asked for has failed. Must not throw. */
   failed(error: unknown): void
 }
 
@@ -44,7 +47,8 @@ export class Checkpoints {
   readonly #path: string
   readonly #bounds: CheckpointBounds
   readonly #events: CheckpointEvents
-  #state: Statement | undefined
+  readonly #state: CellState
+  #query: Statement | undefined
   readonly #holds = new Set<{ broken: boolean }>()
   #weight = 0
   /** The length of the log at which the next checkpoint is tried. */
@@ -57,9 +61,15 @@ export class Checkpoints {
   #readDescriptor: number | undefined
   #closed = false
 
-  constructor(connection: Connection, path: string, bounds: CheckpointBounds, events: CheckpointEvents) {
+  constructor(
+    connection: Connection,
+    { path, state }: { path: string; state: CellState },
+    bounds: CheckpointBounds,
+    events: CheckpointEvents,
+  ) {
     this.#connection = connection
     this.#path = path
+    this.#state = state
     this.#bounds = bounds
     this.#events = events
     this.#nextBytes = bounds.checkpointBytes
@@ -71,13 +81,26 @@ export class Checkpoints {
   }
 
   state(): WalState {
-    this.#state ??= this.#connection.prepare('PRAGMA main.wal_checkpoint(NOOP)').raw() as Statement
-    const [, frames, checkpointed] = this.#state.get() as [number, number, number]
+    this.#query ??= this.#connection.prepare('PRAGMA main.wal_checkpoint(NOOP)').raw() as Statement
+    const [, frames, checkpointed] = this.#query.get() as [number, number, number]
     return { frames: Math.max(frames, 0), checkpointed: Math.max(checkpointed, 0) }
   }
 
-  /** @returns false if it could not be finished: something holds it up, or a transaction is open */
-  run(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
+  /**
+   * Moves the write-ahead log into the database file.
+   *
+   * @returns false if it could not finish: something holds it up, or a transaction is open
+   */
+  run(mode: 'PASSIVE' | 'TRUNCATE' = 'PASSIVE'): boolean {
+    this.#state.assertUsable()
+    try {
+      return this.#run(mode)
+    } catch (error) {
+      throw this.#events.failure(error)
+    }
+  }
+
+  #run(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
     if (this.#isForbidden() || this.#connection.inTransaction) return false
     const wal = this.state()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
@@ -105,7 +128,7 @@ export class Checkpoints {
       const { frames, checkpointed } = this.state()
       if (frames === checkpointed || frames === this.#triedToRelieve) return
       this.#triedToRelieve = frames
-      this.run('PASSIVE')
+      this.#run('PASSIVE')
     } catch (error) {
       this.#events.failed(error)
     }
@@ -120,7 +143,7 @@ export class Checkpoints {
   assertRoom(): void {
     if (!this.#isOvergrown || this.#connection.inTransaction) return
     // Each try costs a look at all of the log: the first counts, and then one of many.
-    if (this.#refused++ % REFUSED_BETWEEN_TRIES === 0 && this.run('TRUNCATE')) {
+    if (this.#refused++ % REFUSED_BETWEEN_TRIES === 0 && this.#run('TRUNCATE')) {
       this.#isOvergrown = false
       this.#refused = 0
       return
@@ -133,6 +156,10 @@ export class Checkpoints {
     )
   }
 
+  /**
+   * Forbids checkpoints, so that the database file stays as it is while it is read. Once the log outgrows `walBytesMax`,
+   * or the cell is closed, the hold is broken instead (invariant 7): see {@link CheckpointHold.broken}.
+   */
   hold(): CheckpointHold {
     const state = { broken: false }
     this.#holds.add(state)
@@ -148,6 +175,10 @@ export class Checkpoints {
     }
   }
 
+  /**
+   * A descriptor for reading the database file beside SQLite. It stays open until SQLite has closed its own: closing any
+   * descriptor of the file drops all of the process's POSIX locks on it (invariant 4).
+   */
   readDescriptor(): number {
     this.#readDescriptor ??= fs.openSync(this.#path, 'r')
     return this.#readDescriptor
@@ -172,14 +203,20 @@ export class Checkpoints {
       else if (this.#isForbidden()) return
       // Where another program reads the log, each try would cost as much again: the next one waits until it has grown.
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
-      this.run('PASSIVE')
+      this.#run('PASSIVE')
     } catch (error) {
       this.#events.failed(error)
     }
   }
 
-  /** The connection is about to be closed, with SQLite's own checkpoint, which asks no hold. */
+  /** Before the connection is closed: the log is moved while errors can still be told. Never throws. */
   closing(): void {
+    try {
+      if (this.#state.usable) this.#run('TRUNCATE')
+    } catch (error) {
+      this.#events.failed(error)
+    }
+    // SQLite makes a checkpoint of its own at the close, which respects no hold.
     this.#breakHolds()
     this.#closed = true
   }

@@ -1,40 +1,36 @@
 import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
+import type { CellState } from './cell-state.ts'
 import type { Connection } from './sqlite.ts'
 import { WalSync } from './wal-sync.ts'
 
 /**
- * How the commits of one cell get to the disk: each by an fsync of SQLite's own, in its COMMIT, or several by one that is
- * asked for afterwards. A failure is told to `lost`, which ends all use of the cell and says what callers are told.
+ * How the commits of one cell get to the disk: each by SQLite's own fsync, in its COMMIT, or several by one fsync that is
+ * asked for afterwards. A failed fsync quarantines the cell.
  */
 export class CommitSync {
   readonly #connection: Connection
   readonly #path: string
   readonly #isRelaxed: boolean
-  readonly #lost: (error: CellError) => CellError
+  readonly #state: CellState
   readonly #wal: WalSync
 
-  constructor(
-    connection: Connection,
-    path: string,
-    durability: Durability,
-    lost: (error: CellError) => CellError,
-  ) {
+  constructor(connection: Connection, path: string, durability: Durability, state: CellState) {
     this.#connection = connection
     this.#path = path
     this.#isRelaxed = durability === 'relaxed'
-    this.#lost = lost
+    this.#state = state
     this.#wal = new WalSync(path)
   }
 
-  /** True while a commit may not be on disk whose fsync was put off. */
+  /** True while commits with a deferred fsync may not be on disk. */
   get pending(): boolean {
     return this.#wal.pending
   }
 
-  /** Runs commits without their fsyncs, for changes that need not survive a power loss by themselves. */
-  without<T>(run: () => T): T {
+  /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
+  skip<T>(run: () => T): T {
     if (this.#syncsInCommit) return run()
     this.#connection.exec('PRAGMA synchronous = NORMAL')
     try {
@@ -44,60 +40,83 @@ export class CommitSync {
     }
   }
 
-  /** Runs commits whose fsync is put off until {@link sync}. If the log can't be opened for that, each has its own. */
-  later<T>(run: () => T): T {
+  /**
+   * Runs commits whose fsync is left to {@link sync}: none of them may be acknowledged before that has resolved, which
+   * takes the time of one fsync, however many cells do so at once. Until then, readers of the cell see what a power loss
+   * may take back. Changes nothing for a `relaxed` cell, nor inside a transaction. If the log can't be opened for the
+   * later fsync, each commit has its own.
+   *
+   * @throws what `run` throws
+   */
+  defer<T>(run: () => T): T {
+    this.#state.assertUsable()
     if (this.#syncsInCommit) return run()
     try {
       this.#wal.expect()
     } catch {
       return run()
     }
-    return this.without(run)
+    return this.skip(run)
   }
 
-  /** Resolves once every commit so far is on disk. @throws `cell_quarantined` */
+  /**
+   * Resolves once every commit so far is on disk. If it rejects, refuse what was committed since the last one that
+   * resolved: nobody can tell any more whether it stays.
+   *
+   * @throws `cell_quarantined`
+   */
   async sync(): Promise<void> {
     try {
       await this.#wal.sync()
     } catch (error) {
-      throw this.#lost(logLost(error))
+      throw this.#state.quarantine(walLost(error))
     }
+    this.#state.assertNotQuarantined()
   }
 
-  /** The same at once. @throws `cell_quarantined` */
-  syncNow(): void {
-    try {
-      this.#wal.syncNow()
-    } catch (error) {
-      throw this.#lost(logLost(error))
-    }
-  }
-
-  /** Stores the log as it was found: whoever wrote its last commit may have been killed before the fsync. @throws `cell_quarantined` */
-  storeFound(): void {
+  /**
+   * Fsyncs the log as it was found: the process that wrote its last commit may have been killed before the fsync.
+   *
+   * @throws `cell_quarantined`
+   */
+  syncFound(): void {
+    this.#state.assertUsable()
     if (!fs.existsSync(`${this.#path}-wal`)) return
     try {
       this.#wal.expect()
     } catch (error) {
-      throw this.#lost(logLost(error))
+      throw this.#state.quarantine(walLost(error))
     }
-    this.syncNow()
+    this.#syncNow()
   }
 
-  /** Nothing of what is pending is to be acknowledged any more. */
-  giveUp(): void {
-    this.#wal.giveUp()
+  /** Before the connection is closed: fsyncs what was deferred, unless the cell is quarantined. Never throws. */
+  closing(): void {
+    try {
+      if (this.#state.quarantined === undefined) this.#syncNow()
+      else this.#wal.abandon()
+    } catch {
+      // The cell is quarantined now, and its hooks have been told.
+    }
   }
 
-  /** Of a transaction, the COMMIT counts, which is not run here. */
+  #syncNow(): void {
+    try {
+      this.#wal.syncNow()
+    } catch (error) {
+      throw this.#state.quarantine(walLost(error))
+    }
+  }
+
+  /** True where the fsync is not ours to leave out. Inside a transaction, that is for its COMMIT to say. */
   get #syncsInCommit(): boolean {
     return this.#isRelaxed || this.#connection.inTransaction
   }
 }
 
-/** After an fsync that failed, one that succeeds may not have stored what the first one did not. */
-function logLost(cause: unknown): CellError {
-  return new CellError('cell_quarantined', "The cell's log could not be stored on the disk.", {
+/** After a failed fsync, a later one that succeeds may not have stored what the first one did not. */
+function walLost(cause: unknown): CellError {
+  return new CellError('cell_quarantined', "The cell's log could not be written to the disk.", {
     reason: 'io_error',
     retryAfterMs: 2_000,
     cause,

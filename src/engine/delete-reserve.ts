@@ -26,8 +26,8 @@ export class DeleteReserve {
     this.#pages = Math.ceil(cellBytesMax / PAGE_BYTES)
   }
 
-  /** Takes note of errors: one may be that the cell is full. */
-  saw(error: unknown): void {
+  /** Told of each error: one may be that the cell is full. */
+  notice(error: unknown): void {
     if (isFull(error)) this.#wasFull = true
   }
 

@@ -6,7 +6,7 @@ import { CellError } from '../errors.ts'
 export type Connection = Database.Database
 export type Statement = Database.Statement<unknown[], unknown>
 
-/** WAL-reset could lose commits before this release (docs/decisions). */
+/** Earlier releases could corrupt a database while its write-ahead log was reset (sqlite.org/wal.html, "WAL-reset bug"). */
 const SQLITE_VERSION_MIN = [3, 51, 3] as const
 
 let versionChecked = false

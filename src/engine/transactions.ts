@@ -1,19 +1,16 @@
 import { CellError } from '../errors.ts'
+import { type CellState, transactionEnded } from './cell-state.ts'
 import type { Connection, Statement } from './sqlite.ts'
 
 export interface TransactionEvents {
   /** Before each BEGIN. Throws if nothing may be changed now. */
   begin(): void
-  /** Before each BEGIN and each COMMIT. Throws if nothing may be committed any more. */
-  assertSound(): void
   /** Runs each COMMIT. */
   commit(run: () => void): void
   /** After each COMMIT that succeeded. Must not throw. */
   committed(): void
   /** After anything was rolled back, a savepoint or all. */
   rolledBack(): void
-  /** The transaction that the caller is in is gone, or that is over. */
-  lostChanged(lost: boolean): void
 }
 
 const DEFERRED_KEYS =
@@ -29,23 +26,24 @@ type ControlSql =
   | 'ROLLBACK TO nested'
 
 /**
- * Where every transaction of one connection begins and ends. A transaction that a statement ends by itself (`OR ROLLBACK`,
- * `RAISE(ROLLBACK)`, a full disk) is *lost*: SQLite would commit each statement after it by itself, so there must be
- * none until the caller has left the transaction (invariant 6).
+ * Where every transaction of one connection begins and ends. A transaction that a statement has ended (`OR ROLLBACK`,
+ * `RAISE(ROLLBACK)`, a full disk) is *lost*: SQLite would commit each later statement on its own, so there must be none
+ * until the caller has left the transaction (invariant 6).
  */
 export class Transactions {
   readonly #connection: Connection
+  readonly #state: CellState
   readonly #events: TransactionEvents
   /** Prepared with their first use: of thousands of open cells, most need none. */
   #statements: Map<ControlSql, Statement> | undefined
   #depth = 0
-  #lost = false
   #schemaVersion: Statement | undefined
   /** The answer of {@link canShare}, and the schema that it holds for. */
   #shared: { version: unknown; allowed: boolean } | undefined
 
-  constructor(connection: Connection, events: TransactionEvents) {
+  constructor(connection: Connection, state: CellState, events: TransactionEvents) {
     this.#connection = connection
+    this.#state = state
     this.#events = events
   }
 
@@ -72,7 +70,12 @@ export class Transactions {
     return this.#shared?.allowed ?? false
   }
 
-  /** Runs `work` in a transaction, or in a savepoint of the one that is open. Throws what it throws, undone. */
+  /**
+   * Runs `work` in a transaction: all of it is committed when this returns, or none when it throws. Inside another
+   * transaction it is a savepoint.
+   *
+   * @throws what `work` throws; `invalid_request` if it returns a promise, since a transaction can't outlive the call
+   */
   run<T>(work: () => T): T {
     if (this.#depth > 0) return this.savepoint(work)
     this.begin()
@@ -95,7 +98,7 @@ export class Transactions {
   /** Runs what only reads in one transaction, so that all of it costs one lock; inside another, just there. */
   read<T>(work: () => T): T {
     if (this.#depth > 0) return work()
-    this.#events.assertSound()
+    this.#state.assertNotQuarantined()
     this.#exec('BEGIN')
     this.#depth = 1
     try {
@@ -136,14 +139,14 @@ export class Transactions {
       if (!this.inTransaction) throw transactionEnded()
       return value
     } finally {
-      if (!this.inTransaction) this.#setLost(true)
+      if (!this.inTransaction) this.#state.setTransactionLost(true)
       this.#leave()
     }
   }
 
   /** For a group, which keeps its own order of events: {@link commit} or {@link rollback} ends it. */
   begin(): void {
-    this.#events.assertSound()
+    this.#state.assertNotQuarantined()
     this.#events.begin()
     this.#exec('BEGIN IMMEDIATE')
   }
@@ -164,11 +167,11 @@ export class Transactions {
     const inTransaction = this.inTransaction
     if (inTransaction === this.#depth > 0) return
     if (inTransaction) this.rollback()
-    else this.#setLost(true)
+    else this.#state.setTransactionLost(true)
   }
 
   #commit(): void {
-    this.#events.assertSound()
+    this.#state.assertNotQuarantined()
     this.#events.commit(() => this.#exec('COMMIT'))
   }
 
@@ -176,7 +179,7 @@ export class Transactions {
     if (this.inTransaction) {
       this.#exec('ROLLBACK TO nested')
       this.#exec('RELEASE nested')
-    } else this.#setLost(true)
+    } else this.#state.setTransactionLost(true)
     this.#events.rolledBack()
   }
 
@@ -192,21 +195,8 @@ export class Transactions {
 
   #leave(): void {
     this.#depth--
-    if (this.#depth === 0) this.#setLost(false)
+    if (this.#depth === 0) this.#state.setTransactionLost(false)
   }
-
-  #setLost(lost: boolean): void {
-    if (lost === this.#lost) return
-    this.#lost = lost
-    this.#events.lostChanged(lost)
-  }
-}
-
-export function transactionEnded(): CellError {
-  return new CellError(
-    'sql_error',
-    'A statement ended the whole transaction (OR ROLLBACK, RAISE(ROLLBACK), or a full disk); nothing of it remains.',
-  )
 }
 
 function refusePromise<T>(value: T): T {

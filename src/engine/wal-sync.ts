@@ -64,8 +64,8 @@ export class WalSync {
     }
   }
 
-  /** Nothing of what is pending is to be acknowledged any more. */
-  giveUp(): void {
+  /** Forgets what is pending: it must not be acknowledged any more. */
+  abandon(): void {
     this.#pending = false
     this.#close()
   }

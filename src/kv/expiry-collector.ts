@@ -24,7 +24,7 @@ export async function collectExpired(
   while (!signal.aborted && database.open) {
     const started = clock.monotonic()
     // A lost deletion of what is expired is made again: it needs no fsync of its own.
-    const removed = database.withoutSync(() =>
+    const removed = database.syncs.skip(() =>
       database.writeDelete(() => remove.run(clock.now(), batch).changes, batch),
     )
     if (removed < batch) return database.prepare(NEXT_EXPIRY).pluck().get() as number | null

@@ -89,14 +89,14 @@ describe('the hooks', () => {
         afterCheckpoint: () => void heard.push('after'),
       },
     })
-    expect(database.checkpoint()).toBe(true)
+    expect(database.checkpoints.run()).toBe(true)
     expect(heard).toEqual([])
     database.sql('CREATE TABLE t (a)')
-    const { frames } = database.walState()
+    const { frames } = database.checkpoints.state()
     expect(frames).toBeGreaterThan(0)
-    expect(database.checkpoint('TRUNCATE')).toBe(true)
+    expect(database.checkpoints.run('TRUNCATE')).toBe(true)
     expect(heard).toEqual([{ frames, checkpointed: 0 }, 'after'])
-    expect(database.walState()).toEqual({ frames: 0, checkpointed: 0 })
+    expect(database.checkpoints.state()).toEqual({ frames: 0, checkpointed: 0 })
   })
 
   test('hear of the first change since the cell was marked clean, and of no other', () => {
@@ -105,7 +105,7 @@ describe('the hooks', () => {
     database.sql('CREATE TABLE t (a)')
     database.sql('INSERT INTO t VALUES (1)')
     expect({ changes, dirty: database.dirty }).toEqual({ changes: 1, dirty: true })
-    database.markClean()
+    database.dirty = false
     database.sql('SELECT * FROM t')
     expect(() => database.sql('INSERT INTO t SELECT nothing')).toThrow()
     expect(() =>
@@ -144,11 +144,11 @@ describe('a hold, while the file is read', () => {
   test('keeps the file as it is; the release makes up for it', () => {
     const database = openTestDatabase({ checkpointBytes: CHECKPOINT_BYTES, durability: 'relaxed' })
     database.sql('CREATE TABLE t (a)')
-    database.checkpoint('TRUNCATE')
-    const hold = database.holdCheckpoints()
+    database.checkpoints.run('TRUNCATE')
+    const hold = database.checkpoints.hold()
     const before = fs.statSync(database.path, { bigint: true })
     for (let i = 0; i < 300; i++) database.sql('INSERT INTO t VALUES (randomblob(3000))')
-    expect(database.checkpoint('TRUNCATE')).toBe(false)
+    expect(database.checkpoints.run('TRUNCATE')).toBe(false)
     const during = fs.statSync(database.path, { bigint: true })
     expect([during.size, during.mtimeNs]).toEqual([before.size, before.mtimeNs])
     expect(walBytes(database)).toBeGreaterThan(CHECKPOINT_BYTES)
@@ -156,18 +156,18 @@ describe('a hold, while the file is read', () => {
     hold.release()
     expect(hold.broken).toBe(false)
     expect(database.busy).toBe(false)
-    expect(database.walState()).toMatchObject({ checkpointed: database.walState().frames })
+    expect(database.checkpoints.state()).toMatchObject({ checkpointed: database.checkpoints.state().frames })
   })
 
   test('a second one outlasts the first', () => {
     const database = openTestDatabase()
     database.sql('CREATE TABLE t (a)')
-    const [first, second] = [database.holdCheckpoints(), database.holdCheckpoints()]
+    const [first, second] = [database.checkpoints.hold(), database.checkpoints.hold()]
     first.release()
     first.release()
-    expect(database.checkpoint()).toBe(false)
+    expect(database.checkpoints.run()).toBe(false)
     second.release()
-    expect(database.checkpoint()).toBe(true)
+    expect(database.checkpoints.run()).toBe(true)
   })
 
   test('is broken once the log outgrows its bound', () => {
@@ -177,7 +177,7 @@ describe('a hold, while the file is read', () => {
       durability: 'relaxed',
     })
     database.sql('CREATE TABLE t (a)')
-    const hold = database.holdCheckpoints()
+    const hold = database.checkpoints.hold()
     let largest = 0
     for (let i = 0; i < 1_000; i++) {
       database.sql('INSERT INTO t VALUES (randomblob(3000))')
@@ -191,8 +191,8 @@ describe('a hold, while the file is read', () => {
   test('is broken when the cell is closed under it, and its descriptor still reads the same file', () => {
     const database = openTestDatabase()
     database.sql('CREATE TABLE t (a)')
-    const hold = database.holdCheckpoints()
-    const descriptor = database.readDescriptor()
+    const hold = database.checkpoints.hold()
+    const descriptor = database.checkpoints.readDescriptor()
     const { ino } = fs.fstatSync(descriptor)
     database.close()
     expect(hold.broken).toBe(true)
@@ -215,7 +215,7 @@ describe('with a foreign reader in the way', () => {
     reader.exec('BEGIN')
     reader.prepare('SELECT * FROM t').all()
     for (let i = 0; i < 1_000; i++) database.sql('INSERT INTO t VALUES (randomblob(3000))')
-    const logs = database.walState().frames / 100
+    const logs = database.checkpoints.state().frames / 100
     expect(tries).toBeGreaterThan(1)
     expect(tries).toBeLessThanOrEqual(logs + 1)
     reader.exec('COMMIT')
@@ -284,9 +284,9 @@ test('no checkpoint is made inside a transaction', () => {
   const database = openTestDatabase()
   database.transaction(() => {
     database.sql('CREATE TABLE t (a)')
-    expect(database.checkpoint()).toBe(false)
+    expect(database.checkpoints.run()).toBe(false)
   })
-  expect(database.checkpoint()).toBe(true)
+  expect(database.checkpoints.run()).toBe(true)
 })
 
 test('closing twice is closing once', () => {

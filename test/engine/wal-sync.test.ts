@@ -47,18 +47,18 @@ function closeWithLog(database: CellDatabase): void {
 }
 
 const insert = (database: CellDatabase, a: number) =>
-  database.commitUnsynced(() => database.transaction(() => database.sql('INSERT INTO t VALUES (?)', [a])))
+  database.syncs.defer(() => database.transaction(() => database.sql('INSERT INTO t VALUES (?)', [a])))
 
 describe.runIf(process.platform === 'linux')('a log that is fsynced after its commits (invariant 1)', () => {
   test('is so before anything counts as on disk, with every commit that came before', async () => {
     const fsyncs = heldFsyncs()
     const database = openWithTable()
-    const level = database.commitUnsynced(() => synchronous(database))
+    const level = database.syncs.defer(() => synchronous(database))
     for (let a = 0; a < 3; a++) insert(database, a)
     expect([level, synchronous(database)]).toEqual([1, 2])
     expect(fsyncs).toEqual([])
     let isOnDisk = false
-    const synced = database.syncLog().then(() => {
+    const synced = database.syncs.sync().then(() => {
       isOnDisk = true
     })
     expect(fsyncs).toMatchObject([{ file: `${database.path}-wal`, commits: 4 }])
@@ -73,10 +73,10 @@ describe.runIf(process.platform === 'linux')('a log that is fsynced after its co
     const database = openWithTable()
     insert(database, 1)
     const order: string[] = []
-    const first = database.syncLog().then(() => order.push('first'))
+    const first = database.syncs.sync().then(() => order.push('first'))
     insert(database, 2)
-    const second = database.syncLog().then(() => order.push('second'))
-    const third = database.syncLog().then(() => order.push('third'))
+    const second = database.syncs.sync().then(() => order.push('second'))
+    const third = database.syncs.sync().then(() => order.push('third'))
     expect(fsyncs.map(({ commits }) => commits)).toEqual([2, 3])
     fsyncs[1]?.end(null)
     await new Promise(setImmediate)
@@ -91,7 +91,7 @@ describe.runIf(process.platform === 'linux')('a log that is fsynced after its co
     const database = openWithTable()
     insert(database, 1)
     expect(database.busy).toBe(true)
-    const synced = database.syncLog()
+    const synced = database.syncs.sync()
     expect(database.busy).toBe(true)
     fsyncs[0]?.end(null)
     await synced
@@ -106,24 +106,24 @@ describe.runIf(process.platform === 'linux')('a log that is fsynced after its co
     const fsync = vi.spyOn(fs, 'fsyncSync')
     database.close()
     expect(fsync).toHaveBeenCalledTimes(1)
-    await database.syncLog()
+    await database.syncs.sync()
   })
 
   test('costs no fsync where nothing was committed, nor in a relaxed cell', async () => {
     const fsyncs = heldFsyncs()
     const database = openWithTable()
-    await database.syncLog()
+    await database.syncs.sync()
     const relaxed = openTestDatabase({ durability: 'relaxed' })
-    relaxed.commitUnsynced(() => relaxed.sql('CREATE TABLE t (a)'))
-    await relaxed.syncLog()
+    relaxed.syncs.defer(() => relaxed.sql('CREATE TABLE t (a)'))
+    await relaxed.syncs.sync()
     expect(fsyncs).toEqual([])
   })
 
   test('inside a transaction waits for its COMMIT, which is fsynced by SQLite', async () => {
     const fsyncs = heldFsyncs()
     const database = openWithTable()
-    database.transaction(() => expect(database.commitUnsynced(() => synchronous(database))).toBe(2))
-    await database.syncLog()
+    database.transaction(() => expect(database.syncs.defer(() => synchronous(database))).toBe(2))
+    await database.syncs.sync()
     expect(fsyncs).toEqual([])
   })
 
@@ -133,9 +133,9 @@ describe.runIf(process.platform === 'linux')('a log that is fsynced after its co
     vi.spyOn(fs, 'openSync').mockImplementationOnce(() => {
       throw Object.assign(new Error('EMFILE'), { code: 'EMFILE' })
     })
-    expect(database.commitUnsynced(() => synchronous(database))).toBe(2)
+    expect(database.syncs.defer(() => synchronous(database))).toBe(2)
     expect(database.busy).toBe(false)
-    await database.syncLog()
+    await database.syncs.sync()
     expect(fsyncs).toEqual([])
   })
 })
@@ -147,12 +147,12 @@ describe('an fsync of the log that fails', () => {
     const database = openTestDatabase({ hooks: { failed: (error) => void failures.push(error) } })
     database.sql('CREATE TABLE t (a)')
     insert(database, 1)
-    const first = database.syncLog()
+    const first = database.syncs.sync()
     insert(database, 2)
-    const second = database.syncLog()
+    const second = database.syncs.sync()
     fsyncs[1]?.end(null)
     fsyncs[0]?.end(ioError())
-    for (const synced of [first, second, database.syncLog()])
+    for (const synced of [first, second, database.syncs.sync()])
       expect(await rejectedBy(synced)).toMatchObject({ code: 'cell_quarantined' })
     expect(codeOf(() => insert(database, 3))).toBe('cell_quarantined')
     expect(codeOf(() => database.sql('SELECT 1'))).toBe('cell_quarantined')
@@ -170,7 +170,7 @@ describe('an fsync of the log that fails', () => {
       throw ioError()
     })
     database.close()
-    expect(await rejectedBy(database.syncLog())).toMatchObject({ code: 'cell_quarantined' })
+    expect(await rejectedBy(database.syncs.sync())).toMatchObject({ code: 'cell_quarantined' })
     expect(failures).toMatchObject([{ code: 'cell_quarantined' }])
     closeWithLog(database)
   })

@@ -1,4 +1,5 @@
 import { pack as openPack, type Pack } from 'tar-stream'
+import { allocateBlock, release } from './block-memory.ts'
 import {
   CHECKSUMS_MEMBER,
   type Checksums,
@@ -41,7 +42,6 @@ export async function writeArchive(
   const pack = openPack()
   const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
   const manifestBytes = encodeJsonMember(manifest)
-  const chunks = new Chunks()
   // Either side failing ends the other. Both are waited for: none may write to a spool that was given up.
   let cause: unknown
   const fail = (error: unknown) => {
@@ -49,8 +49,8 @@ export async function writeArchive(
     pack.destroy()
   }
   await Promise.all([
-    drain(pack, compressor, tarBytes(manifestBytes.length), chunks).catch(fail),
-    fill(pack, manifestBytes, members, new Date(manifest.created_at), chunks, progress).catch(fail),
+    drain(pack, compressor, tarBytes(manifestBytes.length)).catch(fail),
+    fill(pack, manifestBytes, members, new Date(manifest.created_at), progress).catch(fail),
   ])
   if (cause !== undefined) throw cause
   await compressor.finish()
@@ -61,12 +61,7 @@ function tarBytes(size: number): number {
   return TAR_BLOCK_BYTES + Math.ceil(size / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES
 }
 
-async function drain(
-  pack: Pack,
-  compressor: SeekableCompressor,
-  firstBlockBytes: number,
-  chunks: Chunks,
-): Promise<void> {
+async function drain(pack: Pack, compressor: SeekableCompressor, firstBlockBytes: number): Promise<void> {
   let missing = firstBlockBytes
   for await (const chunk of pack as AsyncIterable<Buffer>) {
     const first = chunk.subarray(0, missing)
@@ -76,7 +71,7 @@ async function drain(
       await compressor.push(first)
       if (missing === 0) await compressor.endBlock()
     }
-    if (rest.length > 0) await compressor.push(rest, () => chunks.free(chunk))
+    if (rest.length > 0) await compressor.push(rest, () => release(chunk))
   }
 }
 
@@ -85,7 +80,6 @@ async function fill(
   manifestBytes: Buffer,
   members: readonly MemberSource[],
   mtime: Date,
-  chunks: Chunks,
   { signal, onProgress }: ArchiveProgress,
 ): Promise<void> {
   const total = members.reduce((sum, { size }) => sum + size, 0)
@@ -96,11 +90,9 @@ async function fill(
     onProgress?.(done, total)
   }
   const checksums: Checksums = { members: [] }
-  checksums.members.push(
-    await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, chunks, () => {}),
-  )
-  for (const member of members) checksums.members.push(await addMember(pack, member, mtime, chunks, counted))
-  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums)), mtime, chunks, () => {})
+  checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
+  for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
+  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums)), mtime, () => {})
   pack.finalize()
 }
 
@@ -118,7 +110,6 @@ async function addMember(
   pack: Pack,
   member: MemberSource,
   mtime: Date,
-  chunks: Chunks,
   onBytes: (bytes: number) => void,
 ): Promise<Checksums['members'][number]> {
   const { name, size } = member
@@ -130,7 +121,7 @@ async function addMember(
   })
   closed.catch(() => {})
   for (let offset = 0; offset < size; ) {
-    const chunk = chunks.take(Math.min(CHUNK_BYTES, size - offset))
+    const chunk = allocateBlock(Math.min(CHUNK_BYTES, size - offset))
     await member.read(chunk, offset)
     await hash.update(chunk)
     offset += chunk.length
@@ -145,21 +136,4 @@ async function addMember(
 
 function drained(entry: NodeJS.EventEmitter): Promise<void> {
   return new Promise((resolve) => entry.once('drain', resolve))
-}
-
-/**
- * The memory that members are read into, used again and again: as garbage, a large cell's worth of it would keep the
- * collector busier than the compressor. A chunk is freed only by identity, and only once it has been compressed.
- */
-class Chunks {
-  readonly #free: Buffer[] = []
-
-  take(length: number): Buffer {
-    if (length < CHUNK_BYTES) return Buffer.allocUnsafe(length)
-    return this.#free.pop() ?? Buffer.allocUnsafeSlow(CHUNK_BYTES)
-  }
-
-  free(chunk: Buffer): void {
-    if (chunk.length === CHUNK_BYTES && !this.#free.includes(chunk)) this.#free.push(chunk)
-  }
 }

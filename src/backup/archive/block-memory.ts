@@ -9,14 +9,14 @@ const USUAL_BYTES = 1_048_576 + 65_536
 const RELEASED_BYTES_MIN = 524_288
 
 /** Memory that belongs to one block alone. */
-export function allocateBlock(): Buffer {
-  return Buffer.allocUnsafeSlow(USUAL_BYTES)
+export function allocateBlock(bytes: number = USUAL_BYTES): Buffer {
+  return Buffer.allocUnsafeSlow(bytes)
 }
 
 /** Room for `bytes`, with the first `used` of `block` in it. */
 export function growBlock(block: Buffer, used: number, bytes: number): Buffer {
   if (bytes <= block.length) return block
-  const larger = Buffer.allocUnsafeSlow(Math.max(bytes, 2 * block.length))
+  const larger = allocateBlock(Math.max(bytes, 2 * block.length))
   block.copy(larger, 0, 0, used)
   release(block)
   return larger

@@ -76,7 +76,7 @@ export class ChangeTracker {
   /** The cut of a backup: later changes belong to the next one. {@link backupFailed} undoes it. */
   cut(database: CellDatabase): void {
     this.#underWay = true
-    database.markClean()
+    database.dirty = false
     this.progress.dirty = false
   }
 
@@ -179,7 +179,7 @@ export class ChangeTracker {
   #opened(database: CellDatabase): void {
     // A process was killed between a commit and the save of its row, or another program has written.
     if (!this.progress.dirty && this.#hasLogOrOtherFile()) this.#changed()
-    if (this.progress.dirty) database.markDirty()
+    if (this.progress.dirty) database.dirty = true
   }
 
   #hasLogOrOtherFile(): boolean {
@@ -216,7 +216,7 @@ export class ChangeTracker {
       if (now === undefined || !this.#isUntouched(now)) return
       // The frames are counted after the version was read: a commit in between shows in both.
       this.#dataVersion = database.dataVersion()
-      const { frames } = database.walState()
+      const { frames } = database.checkpoints.state()
       // Changes before a base's cut are in the base. The first segment after it must not start before the cut.
       const sealed = Math.max(this.#sealed, this.#base?.from ?? 0)
       this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, sealed)

@@ -57,7 +57,7 @@ export class CellBackup {
     tracker.cut(database)
     try {
       // Keeps the WAL as a segment, moves it into the database, and truncates it if possible.
-      database.checkpoint('TRUNCATE')
+      database.checkpoints.run('TRUNCATE')
       const pending = order.kind === 'incremental' ? tracker.pending(order.versionsMax) : undefined
       if (pending === undefined) {
         const result = await this.#base(order, database, unpin)
@@ -79,17 +79,17 @@ export class CellBackup {
 
   /** Reads the database file while writers continue in the WAL: the hold forbids checkpoints meanwhile. */
   async #base(order: BackupOrder, database: CellDatabase, unpin: () => void): Promise<BackupResult> {
-    const { frames, checkpointed } = database.walState()
+    const { frames, checkpointed } = database.checkpoints.state()
     if (frames !== checkpointed) throw checkpointBlocked()
     this.#tracker.beginBase()
-    const hold = database.holdCheckpoints()
+    const hold = database.checkpoints.hold()
     try {
       const source = new DatabaseSource(database, hold)
       const { name, size } = source
       const manifest = this.#manifest(order, database, { database: { name, size }, chain: [], wals: [] })
       return await this.#store(manifest, [source], () => {
         source.check()
-        const { checkpointed: now } = database.walState()
+        const { checkpointed: now } = database.checkpoints.state()
         if (!this.#tracker.baseUntouched || (now !== 0 && now !== checkpointed)) throw writtenMeanwhile()
         hold.release()
         unpin()
@@ -145,7 +145,7 @@ export class CellBackup {
       kind,
       base_version: content.chain[0] ?? null,
       created_at: new Date(time).toISOString(),
-      sqlite_version: database.sqliteVersion(),
+      sqlite_version: database.prepare('SELECT sqlite_version()').pluck().get() as string,
       ...content,
     }
   }

@@ -16,7 +16,7 @@ export class DatabaseSource implements MemberSource {
   constructor(database: CellDatabase, hold: CheckpointHold) {
     this.#database = database
     this.#hold = hold
-    this.#fd = database.readDescriptor()
+    this.#fd = database.checkpoints.readDescriptor()
     this.size = fs.fstatSync(this.#fd).size
   }
 

@@ -88,6 +88,9 @@ const AFTER_WITH: ReadonlySet<StatementVerb> = new Set([
   'DELETE',
 ])
 
+/** A statement, or the text of one that nobody has read yet. */
+export type SqlText = string | SqlStatement
+
 function readHead(tokens: SqlTokens): StatementHead {
   let first = 0
   while (tokens.is(first, ';')) first++

@@ -3,7 +3,7 @@ import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlPolicy } from '../cell-settings.ts'
 import { checkStatement } from '../sql-policy/sql-policy.ts'
-import { SqlStatement, type StatementVerb } from '../sql-policy/sql-statement.ts'
+import { SqlStatement, type SqlText, type StatementVerb } from '../sql-policy/sql-statement.ts'
 import { checkTrustedStatement } from '../sql-policy/trusted-sql.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
@@ -70,7 +70,7 @@ export class PreparedStatements {
   }
 
   /** @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; what SQLite says of the text */
-  find(text: string | SqlStatement, policy: SqlPolicy): PreparedStatement {
+  find(text: SqlText, policy: SqlPolicy): PreparedStatement {
     const cached = this.#cache.get(text instanceof SqlStatement ? text.sql : text)
     const isAllowed = cached !== undefined && (cached.tenantSafe || policy !== 'tenant')
     if (isAllowed) return cached

@@ -27,7 +27,7 @@ export function writeCommitMarker(database: CellDatabase, name: string): void {
  */
 export function provenCommitMarker(database: CellDatabase): string | undefined {
   const name = database.prepare(GET).pluck().get() as string | undefined
-  database.storeLog()
+  database.syncs.syncFound()
   return name
 }
 

@@ -58,7 +58,7 @@ export class Answers {
   /** Syncs the cell's WAL, then reports its commits; if that fails, reports the error instead. Never rejects. */
   async sync(database: CellDatabase): Promise<void> {
     try {
-      await database.syncLog()
+      await database.syncs.sync()
       for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
     } catch (error) {
       for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))

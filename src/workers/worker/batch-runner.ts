@@ -162,7 +162,7 @@ export class BatchRunner {
         return bytes > GROUP_RESULT_BYTES
       },
     }
-    if (syncsLater) database.commitUnsynced(() => database.commitGroup(works, events))
+    if (syncsLater) database.syncs.defer(() => database.commitGroup(works, events))
     else database.commitGroup(works, events)
   }
 

@@ -192,7 +192,7 @@ test.each(['PRAGMA optimize = 0x10002', 'SELECT * FROM pragma_optimize(0x10002)'
     database.sql('CREATE TABLE t (a)')
     database.sql('CREATE INDEX ta ON t (a)')
     database.sql('INSERT INTO t VALUES (1), (2)')
-    database.markClean()
+    database.dirty = false
     const before = changes
     database.sql(sql)
     expect(database.sql("SELECT count(*) AS n FROM sqlite_stat1 WHERE tbl = 't'").rows).toEqual([{ n: 1 }])

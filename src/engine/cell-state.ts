@@ -1,0 +1,101 @@
+import type { Limits } from '../base/limits.ts'
+import { CellError } from '../errors.ts'
+import { toCellError } from './sqlite-errors.ts'
+
+export interface FailureHooks {
+  /** Once, at the first sign that the disk has failed or the file is damaged: nothing uses the file from here on. */
+  quarantined?(reason: CellError): void
+  /** Told of errors that no caller hears of: after a commit, at a close, and when the cell is quarantined. */
+  failed?(error: unknown): void
+}
+
+/**
+ * Whether an open cell can be used, and what callers are told if not:
+ *
+ *     usable ⇄ its transaction has ended under the caller
+ *       │ ↘
+ *       │   quarantined: the disk failed, or the file is damaged
+ *       ↓ ↙
+ *     closed
+ */
+export class CellState {
+  /** False once closed or quarantined, and after a transaction ended under the caller: the one check on the hot path. */
+  usable = true
+  readonly #context: { path: string; limits: Limits }
+  readonly #hooks: FailureHooks
+  #open = true
+  #isTransactionLost = false
+  #quarantined: CellError | undefined
+
+  constructor(context: { path: string; limits: Limits }, hooks: FailureHooks) {
+    this.#context = context
+    this.#hooks = hooks
+  }
+
+  get open(): boolean {
+    return this.#open
+  }
+
+  /** Why nothing uses the file any more: its damage must not be made worse. */
+  get quarantined(): CellError | undefined {
+    return this.#quarantined
+  }
+
+  /** @throws `store_closed`, `cell_quarantined`; `sql_error` inside a transaction that a statement has ended */
+  assertUsable(): void {
+    if (this.usable) return
+    this.assertNotQuarantined()
+    throw this.#open ? transactionEnded() : new CellError('store_closed', 'The cell was closed.')
+  }
+
+  /** @throws `cell_quarantined` */
+  assertNotQuarantined(): void {
+    if (this.#quarantined !== undefined) throw this.#quarantined
+  }
+
+  /** Whether a statement has ended the transaction that the caller is still in. */
+  setTransactionLost(isLost: boolean): void {
+    if (isLost === this.#isTransactionLost) return
+    this.#isTransactionLost = isLost
+    this.#update()
+  }
+
+  /** What callers are told of an error; one that means a failed disk or a damaged file ends all use of the cell. */
+  failure(error: unknown): CellError {
+    const failure = toCellError(error, this.#context)
+    if (failure.code === 'cell_quarantined') this.quarantine(failure)
+    return failure
+  }
+
+  /** @returns the reason that all callers get from here on: the first one stays */
+  quarantine(reason: CellError): CellError {
+    if (this.#quarantined !== undefined) return this.#quarantined
+    this.#quarantined = reason
+    this.#update()
+    this.#hooks.quarantined?.(reason)
+    this.#hooks.failed?.(reason)
+    return reason
+  }
+
+  /** For an error that no caller hears of. */
+  report(error: unknown): void {
+    // The hook has heard of a quarantine already.
+    if (error !== this.#quarantined) this.#hooks.failed?.(error)
+  }
+
+  close(): void {
+    this.#open = false
+    this.#update()
+  }
+
+  #update(): void {
+    this.usable = this.#open && !this.#isTransactionLost && this.#quarantined === undefined
+  }
+}
+
+export function transactionEnded(): CellError {
+  return new CellError(
+    'sql_error',
+    'A statement ended the whole transaction (OR ROLLBACK, RAISE(ROLLBACK), or a full disk); nothing of it remains.',
+  )
+}
