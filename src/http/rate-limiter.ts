@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import { TokenBuckets } from '../base/token-buckets.ts'
 import { CellError } from '../errors.ts'
 
 /** How many requests an account may make. */
@@ -9,36 +10,21 @@ export interface RateLimit {
   burst?: number | undefined
 }
 
-/** About 10 MB. Quiet accounts are forgotten first: their buckets are full, so nothing is lost. */
-const ACCOUNTS_MAX = 100_000
-
-/**
- * A token bucket for each account. Only the time at which a bucket will be full again is kept: until then it lacks one
- * token for each interval that is left.
- */
+/** A bound on each account's requests. */
 export class RateLimiter {
-  readonly #clock: Clock
   readonly #perSecond: number
-  readonly #intervalMs: number
-  /** How far ahead that time may lie. */
-  readonly #depthMs: number
-  readonly #accountsMax: number
-  /** By account, in the order of their last requests. Milliseconds of the clock's monotonic time. */
-  readonly #fullAt = new Map<string, number>()
+  readonly #buckets: TokenBuckets
 
   /** @throws `TypeError` for a rate that is not valid */
-  constructor(rate: RateLimit, clock: Clock, accountsMax = ACCOUNTS_MAX) {
+  constructor(rate: RateLimit, clock: Clock, accountsMax?: number) {
     checkRate(rate)
-    this.#clock = clock
     this.#perSecond = rate.perSecond
-    this.#intervalMs = 1_000 / rate.perSecond
-    this.#depthMs = burstOf(rate) * this.#intervalMs
-    this.#accountsMax = accountsMax
+    this.#buckets = new TokenBuckets({ perSecond: rate.perSecond, burst: burstOf(rate) }, clock, accountsMax)
   }
 
   /** How many accounts are remembered. */
   get size(): number {
-    return this.#fullAt.size
+    return this.#buckets.size
   }
 
   /**
@@ -47,23 +33,9 @@ export class RateLimiter {
    * @throws `rate_limited`, with the time until there is one
    */
   take(accountId: string): void {
-    const now = this.#clock.monotonic()
-    const fullAt = Math.max(now, this.#fullAt.get(accountId) ?? now) + this.#intervalMs
-    const wait = fullAt - now - this.#depthMs
-    // Sums of fractions: a token that is due must not be missed by a rounding error.
-    if (wait > 1e-6) throw this.#limited(wait)
-    this.#fullAt.delete(accountId)
-    this.#fullAt.set(accountId, fullAt)
-    this.#forget(now)
-  }
-
-  /** Looks at two accounts at most, one more than a request can add, so that quiet ones go at little cost. */
-  #forget(now: number): void {
-    let looked = 0
-    for (const [accountId, fullAt] of this.#fullAt) {
-      if (looked++ === 2 || (fullAt > now && this.#fullAt.size <= this.#accountsMax)) return
-      this.#fullAt.delete(accountId)
-    }
+    const retryAfterMs = this.#buckets.waitMs(accountId)
+    if (retryAfterMs > 0) throw this.#limited(retryAfterMs)
+    this.#buckets.take(accountId)
   }
 
   #limited(retryAfterMs: number): CellError {
