@@ -3,6 +3,7 @@ import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
+import { countOf } from '../support/counts.ts'
 import { prepareLedger, readLedger } from '../support/faults/ledger.ts'
 import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { sampleFaults } from '../support/faults/sweep.ts'
@@ -12,8 +13,7 @@ import { checkIntegrity } from '../support/integrity.ts'
 import { seededRandom } from '../support/seed.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
-/** How many faults are tried, of all that there are; `CELLSTORE_WRITE_FAULTS=all` takes half an hour. */
-const { CELLSTORE_WRITE_FAULTS = '10' } = process.env
+const FAULTS = countOf('CELLSTORE_WRITE_FAULTS')
 const ENTRIES = 24
 
 vi.setConfig({ testTimeout: 7_200_000 })
@@ -30,9 +30,9 @@ const FOUND: Injection[] = [
 test.runIf(noStrace !== undefined)(`faults under writes were not tested: ${noStrace}`, () => {})
 
 test.skipIf(noStrace !== undefined)(
-  `whatever call fails under writes, once or for ever: nothing acknowledged is lost, and nothing is acknowledged whose fsync failed (invariant 1; ${CELLSTORE_WRITE_FAULTS} faults)`,
+  `whatever call fails under writes, once or for ever: nothing acknowledged is lost, and nothing is acknowledged whose fsync failed (invariant 1; ${FAULTS} faults)`,
   async () => {
-    const random = seededRandom('faults under writes')
+    const random = seededRandom()
     const root = tempDirectory('cellstore-writes')
     const place = await createPlace(path.join(root, 'place'))
     const counts = new Map<string, number>()
@@ -40,7 +40,7 @@ test.skipIf(noStrace !== undefined)(
     for (const { name } of undisturbed.calls) counts.set(name, (counts.get(name) ?? 0) + 1)
     expect(undisturbed.failed).toEqual([])
     const all = faultsIn(counts)
-    const chosen = [...FOUND, ...sampleFaults(all, CELLSTORE_WRITE_FAULTS, random)]
+    const chosen = [...FOUND, ...sampleFaults(all, FAULTS, random)]
     const codes: Record<string, number> = {}
     const failures: string[] = []
     for (const injection of chosen) {

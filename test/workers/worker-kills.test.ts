@@ -3,12 +3,12 @@ import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
 import { until } from '../support/cli/workplace.ts'
+import { countOf } from '../support/counts.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
-/** `CELLSTORE_WORKER_KILLS` raises it: a thousand take some ten minutes. */
-const KILLS = Number(process.env['CELLSTORE_WORKER_KILLS'] ?? 8)
+const KILLS = countOf('CELLSTORE_WORKER_KILLS')
 const MIB = 1_048_576
 
 vi.setConfig({ testTimeout: 60_000 + KILLS * 5_000 })
@@ -45,7 +45,7 @@ test.each([
 ])(
   `workers are killed at any instant under writes to %s: every operation is acknowledged all the same, and done exactly once (invariants 1, 8; ${KILLS} kills)`,
   async (_what, count) => {
-    const random = seededRandom('kills of workers')
+    const random = seededRandom()
     const node = await openWorkerStore({ service: { workers: 2 } })
     const cells = Array.from({ length: count }, () => node.store.createCell().id)
     for (const id of cells) {

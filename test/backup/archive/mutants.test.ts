@@ -6,11 +6,11 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 import { archiveOf, blockEnds, manifestOf, memberOf } from '../../support/backup/archives.ts'
 import { CorruptingStore, readObject } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { countOf } from '../../support/counts.ts'
+import type { Random } from '../../support/random.ts'
 import { seededRandom } from '../../support/seed.ts'
-import type { Random } from '../../support/sql/fuzz.ts'
 
-/** Random mutants of each of the two chains; `CELLSTORE_MUTANTS` in their place. */
-const SMALL_MUTANTS = Number(process.env['CELLSTORE_MUTANTS'] ?? 300)
+const SMALL_MUTANTS = countOf('CELLSTORE_MUTANTS')
 const LARGE_MUTANTS = Math.ceil(SMALL_MUTANTS / 10)
 const LIVE = ['what the cell holds now']
 
@@ -162,15 +162,17 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
 })
 
 describe('A mutant is refused or restores exactly the same rows (invariant 10):', () => {
-  it(`${SMALL_MUTANTS} random ones of a small chain`, { timeout: 300_000 }, async () => {
+  it(`${SMALL_MUTANTS} random ones of a small chain`, { timeout: SMALL_MUTANTS * 1_000 }, async () => {
     await makeChain(30_000)
-    await tryMutants(seededRandom('small mutants'), SMALL_MUTANTS)
+    await tryMutants(seededRandom(), SMALL_MUTANTS)
   })
 
-  it(`${LARGE_MUTANTS} random ones of a chain with many blocks`, { timeout: 300_000 }, async () => {
+  it(`${LARGE_MUTANTS} random ones of a chain with many blocks`, {
+    timeout: LARGE_MUTANTS * 10_000,
+  }, async () => {
     await makeChain(18_000_000)
     expect(blockEnds(await bytesOf(chain[0] as string)).length).toBeGreaterThan(5)
-    await tryMutants(seededRandom('large mutants'), LARGE_MUTANTS)
+    await tryMutants(seededRandom(), LARGE_MUTANTS)
   })
 })
 

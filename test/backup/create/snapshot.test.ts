@@ -84,7 +84,7 @@ function betweenReads(meanwhile: (read: number) => void | Promise<void>): { read
 
 describe('A snapshot holds exactly the state at its cut (invariants 7 and 10)', () => {
   it('while writers go on between its reads, one by one and in groups', async () => {
-    const random = seededRandom('writers beside a snapshot')
+    const random = seededRandom()
     const store = await place.create({ checkpointBytes: 65_536 })
     const cell = createCounter(store)
     const cuts = recordCuts(cell)

@@ -5,8 +5,8 @@ import Database from 'better-sqlite3'
 import { afterEach, describe, expect, it, vi } from 'vitest'
 import { finishRestore, installRestored } from '../../../src/backup/restore/restore-install.ts'
 import { CellPaths } from '../../../src/base/store-paths.ts'
+import type { Random } from '../../support/random.ts'
 import { seededRandom } from '../../support/seed.ts'
-import type { Random } from '../../support/sql/fuzz.ts'
 import { filesBelow, tempDirectory } from '../../support/temp-directory.ts'
 
 afterEach(() => {
@@ -147,7 +147,7 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
   })
 
   it('that loses power at any step, with any of the unsynced steps lost, leaves the old one or the new one, whole', () => {
-    const random = seededRandom(`power loss in a switch of the ${layout}`)
+    const random = seededRandom()
     const trace = recordSteps(layout)
     let states = 0
     for (let end = 0; end <= trace.length; end++) {

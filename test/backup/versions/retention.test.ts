@@ -64,7 +64,7 @@ describe('Retention', () => {
   it('with any sequence of backups leaves only what restores, and at least as many as it is to keep', {
     timeout: 120_000,
   }, async () => {
-    const random = seededRandom('retention')
+    const random = seededRandom()
     const store = await place.create({ backups: { keep: 4 } })
     const cell = createLedger(store)
     const states = new Map<string, string[]>()

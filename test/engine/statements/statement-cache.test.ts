@@ -24,7 +24,7 @@ describe('the cache', () => {
   })
 
   test('gives out what was put in last, or nothing', () => {
-    const random = seededRandom('statement cache')
+    const random = seededRandom()
     const cache = new LruCache<number>(8)
     const last = new Map<string, number>()
     for (let i = 0; i < 20_000; i++) {

@@ -4,7 +4,7 @@ import { FileObjectStore } from '../../../src/backup/object-store/file/file-obje
 import type { Durability } from '../../../src/engine/cell-settings.ts'
 import { CellStore } from '../../../src/store/cell-store.ts'
 import { checkIntegrity } from '../integrity.ts'
-import type { Random } from '../sql/fuzz.ts'
+import type { Random } from '../random.ts'
 import type { Acknowledgements, CellState } from './acknowledgements.ts'
 import { prepareLedger, readLedger, writeEntry } from './ledger.ts'
 import { untilServed } from './until-served.ts'
