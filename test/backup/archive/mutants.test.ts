@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -78,7 +78,7 @@ async function expectRefused(what: string): Promise<void> {
 }
 
 describe('A damaged backup is refused, and the cell untouched (invariant 10):', () => {
-  it('every kind of damage, in every part of every link', { timeout: 300_000 }, async () => {
+  test('every kind of damage, in every part of every link', { timeout: 300_000 }, async () => {
     await makeChain(30_000)
     for (const version of chain) {
       const bytes = await bytesOf(version)
@@ -92,7 +92,7 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
     expect(await expectRefusedOrExact('nothing')).toBe('exact')
   })
 
-  it('an object of another version, cell or store under this key', async () => {
+  test('an object of another version, cell or store under this key', async () => {
     await makeChain(30_000)
     const other = createLedger(store)
     addRow(other, 'of another cell')
@@ -126,7 +126,7 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
     }
   })
 
-  it('a missing base, a missing link, and a version that is not there', async () => {
+  test('a missing base, a missing link, and a version that is not there', async () => {
     await makeChain(30_000)
     for (const version of chain) {
       corrupting.replaced.set(version, undefined)
@@ -135,7 +135,7 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
     }
   })
 
-  it('swapped links', async () => {
+  test('swapped links', async () => {
     await makeChain(30_000)
     const [first, second, third] = (await Promise.all(chain.map(bytesOf))) as [Buffer, Buffer, Buffer]
     corrupting.replaced.set(chain[1] as string, third)
@@ -147,7 +147,7 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
     await expectRefused('first and second')
   })
 
-  it('and it is neither listed nor counted: what it damages, it hides', async () => {
+  test('and it is neither listed nor counted: what it damages, it hides', async () => {
     await makeChain(30_000)
     corrupting.replaced.set(chain[1] as string, (await bytesOf(chain[1] as string)).subarray(0, 50))
     await freshStore()
@@ -162,12 +162,12 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
 })
 
 describe('A mutant is refused or restores exactly the same rows (invariant 10):', () => {
-  it(`${SMALL_MUTANTS} random ones of a small chain`, { timeout: SMALL_MUTANTS * 1_000 }, async () => {
+  test(`${SMALL_MUTANTS} random ones of a small chain`, { timeout: SMALL_MUTANTS * 1_000 }, async () => {
     await makeChain(30_000)
     await tryMutants(seededRandom(), SMALL_MUTANTS)
   })
 
-  it(`${LARGE_MUTANTS} random ones of a chain with many blocks`, {
+  test(`${LARGE_MUTANTS} random ones of a chain with many blocks`, {
     timeout: LARGE_MUTANTS * 10_000,
   }, async () => {
     await makeChain(18_000_000)

@@ -1,4 +1,4 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ChainModel } from '../../support/backup/chain-model.ts'
 import { countOf } from '../../support/counts.ts'
 import { Random } from '../../support/random.ts'
@@ -8,7 +8,7 @@ const RUNS = countOf('CELLSTORE_MODEL_RUNS')
 const STEPS = 80
 
 describe('Whatever happens to a cell, every version that is listed restores to exactly its state (invariant 10):', () => {
-  it(`${RUNS} sequences of ${STEPS} steps`, { timeout: RUNS * 120_000 }, async () => {
+  test(`${RUNS} sequences of ${STEPS} steps`, { timeout: RUNS * 120_000 }, async () => {
     const seeds = seededRandom()
     const totals = { versions: 0, bases: 0, incrementals: 0, refused: 0, kills: 0 }
     for (let run = 0; run < RUNS; run++) {
