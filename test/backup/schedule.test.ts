@@ -334,9 +334,8 @@ describe('Scheduled backups of a real store', () => {
     gated = new GatedStore(failing)
     recording = new RecordingStore(gated)
   })
-  afterEach(async () => {
+  afterEach(() => {
     vi.restoreAllMocks()
-    await place.dispose()
   })
 
   const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 4 }
@@ -397,7 +396,6 @@ describe('Scheduled backups of a real store', () => {
           await other.backups.restore(cell.id, { version })
           expect(notes(other.openCell(cell.id))).toEqual(states.get(version))
         }
-        await probe.dispose()
       }
     }
     const left = await versions(store, cell)

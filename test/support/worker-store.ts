@@ -107,6 +107,6 @@ export class WorkerStore {
   /** Closes it; every cell passes integrity_check afterwards. */
   async close(): Promise<void> {
     await this.store.close()
-    checkIntegrity(this.directory, { afterPowerLoss: this.lostWorkers.length > 0 })
+    checkIntegrity(this.directory, { mayHaveLogs: this.lostWorkers.length > 0 })
   }
 }

@@ -2,7 +2,7 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
 import { digestOf } from '../../support/backup/database-digest.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -17,7 +17,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** The loop, exactly as docs/format.md prints it. */
 function recoveryLoop(): string {
@@ -145,6 +144,7 @@ describe('docs/format.md names', () => {
     const store = await place.create()
     const cell = store.createCell()
     await store.close()
+    place.directory.mayHaveLogs = true
     for (const [file, heading] of [
       [place.paths.cell(cell.id).database, "## A cell's database"],
       [place.paths.catalog, "## The catalog's database"],

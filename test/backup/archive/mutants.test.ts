@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -26,7 +26,6 @@ beforeEach(async () => {
   corrupting = new CorruptingStore(place.folder())
   store = await place.create({ objectStore: corrupting })
 })
-afterEach(() => place.dispose())
 
 /** A chain of three, and a cell that has gone on since. */
 async function makeChain(payloadBytes: number): Promise<void> {
@@ -115,7 +114,6 @@ describe('A damaged backup is refused, and the cell untouched (invariant 10):', 
         }),
       ),
     ]
-    await elsewhere.dispose()
     for (const version of chain) {
       for (const [i, bytes] of foreign.entries()) {
         if (i === chain.indexOf(version)) continue

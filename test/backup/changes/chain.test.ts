@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { BackupResult } from '../../../src/backup/versions/backup-types.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -12,7 +12,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** A cell of some megabytes, with a base. */
 async function largeCell(store: CellStore, megabytes = 8): Promise<{ cell: Cell; base: BackupResult }> {

@@ -15,9 +15,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** Makes the engine checkpoint after every write, as a busy cell does after every few megabytes. */

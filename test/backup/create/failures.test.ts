@@ -12,9 +12,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 function systemError(code: string): Error {

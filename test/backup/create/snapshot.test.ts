@@ -17,9 +17,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** A cell of some megabytes, whose rows tell whether they are all of one moment. */

@@ -14,9 +14,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** What is done with incoming databases on this thread, which serves. */
@@ -79,6 +78,7 @@ describe('A large database is proven on a thread of its own (invariant 10), and 
     const file = place.paths.cell(cell.id).database
     await store.close()
     damage(file)
+    place.directory.isDamaged = true
     const again = await place.open()
     const version = await snapshotOf(again, again.openCell(cell.id))
     const before = filesBelow(place.data)

@@ -16,9 +16,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** A cell with a base and two incrementals, and a row that is in none of them. */
@@ -115,6 +114,7 @@ describe('A restore', () => {
   })
 
   test('of a cell whose CHECK answers otherwise on each connection is no damage', async () => {
+    place.directory.isDamaged = true
     const store = await place.create()
     const cell = store.createCell()
     cell.sql('CREATE TABLE odd (n CHECK (total_changes() > 0 AND changes() >= 0))')

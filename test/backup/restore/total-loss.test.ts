@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -21,7 +21,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** Opens what is left after the loss of everything local. */
 async function afterTotalLoss(
@@ -304,7 +303,6 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     expect(refused.message).toContain(store.id)
     expect((await rejectedBy(elsewhere.create({ objectStore: place.folder() }))).code).toBe('store_exists')
     await elsewhere.open()
-    await elsewhere.dispose()
   })
 
   test('and found out before the first backup, where the object store did not answer at the start', async () => {
@@ -322,7 +320,6 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     const stored = filesBelow(place.objects)
     expect((await rejectedBy(late.backups.snapshot(cell.id))).code).toBe('object_store_mismatch')
     expect(filesBelow(place.objects)).toEqual(stored)
-    await elsewhere.dispose()
   })
 
   test('a claim without anything kept is a first start with that id: no fork', async () => {
@@ -356,7 +353,6 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     // Whoever reads the other's claim before it makes its own finds a store there.
     expect(new Set(ids).size).toBe(1)
     expect(failed).toHaveLength(1)
-    await elsewhere.dispose()
   })
 
   test('a folder with other people’s files in it is no store, and is left as it is', async () => {

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { FailingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
@@ -11,7 +11,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 function stored(cell: Cell): string[] {
   return fs.readdirSync(path.join(place.objects, 'snapshots', cell.id)).sort()

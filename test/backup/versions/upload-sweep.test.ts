@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { TEST_EPOCH_MS } from '../../support/fake-clock.ts'
@@ -12,7 +12,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** What a process leaves that is killed while it copies an object into the folder. */
 function strandUpload(key: string, begunMs: number): string {

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import {
   checkVersion,
@@ -20,7 +20,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 describe('A version', () => {
   test('is the key of its object, with a compact time stamp', () => {
@@ -243,7 +242,6 @@ describe('What a chain rests on must be where the next link goes', () => {
     const again = await place.open({ objectStore: elsewhere.folder() })
     await again.ensureLocal(cell.id)
     expect(notes(again.openCell(cell.id))).toEqual(['since'])
-    await elsewhere.dispose()
   })
 })
 

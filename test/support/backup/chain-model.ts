@@ -74,7 +74,7 @@ export class ChainModel {
   async dispose(): Promise<void> {
     vi.restoreAllMocks()
     await this.#foreign?.close()
-    await this.place.dispose()
+    await this.place.directory.close()
   }
 
   #choose(): [string, () => void | Promise<void>] {

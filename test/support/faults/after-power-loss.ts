@@ -37,7 +37,7 @@ export async function checkAfterPowerLoss(
   } finally {
     await store.close()
   }
-  checkIntegrity(data, { afterPowerLoss: true })
+  checkIntegrity(data, { mayHaveLogs: true })
   if (!random.chance(0.1)) return
   fs.rmSync(data, { recursive: true })
   store = await openStore(root, durability)
