@@ -86,7 +86,8 @@ test('a backup and a restore whose worker is ended again and again in between ar
   const killOnce = (phase: string) => (event: { phase: string }) => {
     if (event.phase !== phase || kills >= 2) return
     kills++
-    for (const pid of node.workers) process.kill(pid, 'SIGKILL')
+    // The one at work. To end the one in reserve as well would use up two of the five tries each time.
+    process.kill(node.workers[0] as number, 'SIGKILL')
   }
   const { version } = await service.backup(id, 'snapshot', { onProgress: killOnce('read') })
   expect(kills).toBe(2)
