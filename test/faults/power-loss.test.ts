@@ -7,10 +7,10 @@ import { countOf } from '../support/counts.ts'
 import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
 import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
 import { layOut } from '../support/faults/crash-state.ts'
-import { Processes } from '../support/faults/processes.ts'
 import { DISK_CALLS, RecordedDisk } from '../support/faults/recorded-disk.ts'
 import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { type Call, descriptorOf, readTrace } from '../support/faults/trace.ts'
+import { TracedProcesses } from '../support/faults/traced-processes.ts'
 import { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
@@ -53,7 +53,7 @@ test.skipIf(noStrace !== undefined)(
 interface Recording {
   root: string
   trace: string
-  processes: Processes
+  processes: TracedProcesses
   /** For each call that changed the disk, whether it changed what is called what. */
   changes: boolean[]
 }
@@ -115,7 +115,7 @@ async function record(program: string, durability: Durability, random: Random): 
     calls: DISK_CALLS,
   })
   expect(child.exitCode).toBe(0)
-  const processes = await Processes.read(trace)
+  const processes = await TracedProcesses.read(trace)
   const disk = new RecordedDisk(root, processes)
   const changes: boolean[] = []
   for await (const call of readTrace(trace)) {

@@ -315,7 +315,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       bench.objectStore.hold()
       const restored = restore()
       expect((await get('k')).json).toMatchObject({ value: '2' })
-      bench.objectStore.release()
+      bench.objectStore.open()
       expect((await restored).status).toBe(200)
       expect((await get('k')).json).toMatchObject({ value: '1' })
     })

@@ -5,8 +5,8 @@ import { FileObjectStore } from '../../../src/backup/object-store/file/file-obje
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/settings.ts'
+import { GatedStore } from '../backup/object-store-decorators.ts'
 import { StoreDirectory } from '../store-directory.ts'
-import { GatedObjectStore } from './gated-object-store.ts'
 import { SteppedClock } from './stepped-clock.ts'
 import type { RawReply, Transport, TransportFactory } from './transports.ts'
 
@@ -37,9 +37,7 @@ export class Bench {
   readonly clock = new SteppedClock()
   readonly directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-http-'))
   readonly data = new StoreDirectory(path.join(this.directory, 'data'))
-  readonly objectStore = new GatedObjectStore(
-    new FileObjectStore({ root: path.join(this.directory, 'objects') }),
-  )
+  readonly objectStore = new GatedStore(new FileObjectStore({ root: path.join(this.directory, 'objects') }))
   readonly logged: Record<string, unknown>[] = []
   store!: CellStore
   accountId!: string
@@ -135,7 +133,7 @@ export class Bench {
   }
 
   async close(): Promise<void> {
-    this.objectStore.release()
+    this.objectStore.open()
     await this.#transport.close()
     try {
       await this.data.close()
