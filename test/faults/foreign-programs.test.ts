@@ -4,7 +4,6 @@ import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { ended } from '../support/child.ts'
-import { until } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
 import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
@@ -12,6 +11,7 @@ import { openTestCell } from '../support/open-test-store.ts'
 import { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 
 const RUNS = countOf('CELLSTORE_FOREIGN_RUNS')
 

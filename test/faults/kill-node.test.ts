@@ -1,10 +1,11 @@
 import { expect, test, vi } from 'vitest'
-import { type ServedNode, until, Workplace } from '../support/cli/workplace.ts'
+import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { checkIntegrity } from '../support/integrity.ts'
 import { childrenOf, isAlive } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
 const KILLS = countOf('CELLSTORE_NODE_KILLS')
 const CELLS = 4

@@ -3,7 +3,6 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { ended } from '../support/child.ts'
-import { until } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
 import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
@@ -13,6 +12,7 @@ import { callsByName, faultsOf, sampleFaults } from '../support/faults/sweep.ts'
 import type { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 
 const FAULTS = countOf('CELLSTORE_START_FAULTS')
 

@@ -2,15 +2,14 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
 import { countOf } from '../support/counts.ts'
 import { prepareLedger, readLedger } from '../support/faults/ledger.ts'
 import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { sampleFaults } from '../support/faults/sweep.ts'
 import { type Call, pathOf, readTrace } from '../support/faults/trace.ts'
 import { untilServed } from '../support/faults/until-served.ts'
-import { checkIntegrity } from '../support/integrity.ts'
 import { seededRandom } from '../support/seed.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 const FAULTS = countOf('CELLSTORE_WRITE_FAULTS')
@@ -63,11 +62,13 @@ interface Place {
 }
 
 async function createPlace(directory: string): Promise<Place> {
-  const store = await CellStore.create(directory)
-  const cell = store.createCell()
-  prepareLedger(cell)
-  await store.close()
-  return { directory, cell: cell.id }
+  const data = new StoreDirectory(directory)
+  const cell = await data.use(data.create(), (store) => {
+    const made = store.createCell()
+    prepareLedger(made)
+    return made.id
+  })
+  return { directory, cell }
 }
 
 async function runWith({ directory, cell }: Place, root: string, injection: Injection | undefined) {
@@ -150,16 +151,11 @@ function checkCommits(calls: readonly Call[], { done }: Story, files: readonly s
 }
 
 async function checkWhatIsThere(directory: string, cell: string, { begun, done }: Story): Promise<void> {
-  const store = await CellStore.open(directory)
-  let entries: readonly number[]
-  let accounts: number
-  try {
-    entries = readLedger(await untilServed(store.openCell(cell))) ?? []
-    accounts = store.accounts.list().length
-  } finally {
-    await store.close()
-  }
-  checkIntegrity(directory)
+  const data = new StoreDirectory(directory)
+  const [entries, accounts] = await data.use(data.open(), async (store) => [
+    readLedger(await untilServed(store.openCell(cell))) ?? [],
+    store.accounts.list().length,
+  ])
   const there = new Set(entries)
   const lost = [...done].filter((n) => n > 0 && !there.has(n))
   if (lost.length > 0) throw new Error(`Acknowledged, and lost: ${lost}`)

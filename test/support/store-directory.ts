@@ -55,22 +55,17 @@ export class StoreDirectory {
     if (this.isDamaged || !fs.existsSync(this.path)) return
     checkIntegrity(this.path, { mayHaveLogs: this.mayHaveLogs })
   }
-}
-
-/** Opens a store for some work, closes it, and checks it. If the work fails, that is the error. */
-export async function withStore<T>(
-  directory: StoreDirectory,
-  options: StoreOptions,
-  work: (store: CellStore) => T | Promise<T>,
-): Promise<T> {
-  const store = await directory.openOrCreate(options)
-  let result: T
-  try {
-    result = await work(store)
-  } catch (error) {
-    await store.close().catch(() => {})
-    throw error
+  /** Works with a store, closes it, and checks. If the work fails, its error is the one that counts. */
+  async use<T>(opening: Promise<CellStore>, work: (store: CellStore) => T | Promise<T>): Promise<T> {
+    const store = await opening
+    let result: T
+    try {
+      result = await work(store)
+    } catch (error) {
+      await store.close().catch(() => {})
+      throw error
+    }
+    await this.close()
+    return result
   }
-  await directory.close()
-  return result
 }

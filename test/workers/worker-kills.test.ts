@@ -2,10 +2,10 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
-import { until } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
 const KILLS = countOf('CELLSTORE_WORKER_KILLS')

@@ -7,6 +7,7 @@ import { type Outcome, PROJECT, run, shellEnv } from '../package/run.ts'
 import { workersOf } from '../processes.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
+import { until } from '../until.ts'
 
 export const ENTRY = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
 /** Each command is a process of its own, and most of its time would be compiling the same sources again. */
@@ -175,17 +176,4 @@ function spawnNode(
     await exited
   })
   return child
-}
-
-/** Looks until something holds. Whoever waits for another process can only look. */
-export async function until(
-  holds: () => boolean | Promise<boolean>,
-  what: string,
-  msMax = 30_000,
-): Promise<void> {
-  const deadline = performance.now() + msMax
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`After ${msMax} ms still not: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }
