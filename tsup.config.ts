@@ -1,8 +1,8 @@
 import { defineConfig } from 'tsup'
 
 /**
- * The library; the command, whose first file must run on any Node (see src/cli/cellstore.ts); and the first files of its
- * hosts and of a restore's thread.
+ * The library; the command, whose first file must run on any Node (see src/cli/cellstore.ts); and the first files of the
+ * worker processes and of the restore threads.
  */
 export default defineConfig({
   entry: {

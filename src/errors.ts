@@ -82,7 +82,7 @@ export type QuarantineReason = 'io_error' | 'damaged'
 
 /** What an error can carry beside its message. Each member is safe to show to the tenant that caused it. */
 export interface CellErrorDetails {
-  /** The input that was wrong, as the caller spelt it: `ttl_seconds`, `params[2]`. */
+  /** The input that was wrong, by its name in the library: `ttlSeconds`, `params[2]`. */
   field?: string
   /** The limit that was reached, in the unit that the message names. */
   limit?: number

@@ -1,39 +1,18 @@
-// The store and its cells
+// The public API: values are what a program constructs or calls. Every other class comes from a store, and so is
+// exported as a type alone.
 
-// Accounts and keys
-export { type AccountRecord, Accounts } from './auth/accounts.ts'
-export { type ApiKeyRecord, ApiKeys, type CreatedApiKey, type VerifiedApiKey } from './auth/api-keys.ts'
-export type { IdempotencyKey } from './auth/idempotency.ts'
-// Backups and where they go
-export { BackupManager } from './backup/backup-manager.ts'
-export { FileObjectStore } from './backup/object-store/file/file-object-store.ts'
-export type {
-  CallOptions,
-  GetOptions,
-  ListOptions,
-  ObjectBody,
-  ObjectContent,
-  ObjectEntry,
-  ObjectStore,
-  TransferOptions,
-} from './backup/object-store/object-store.ts'
-export { S3ObjectStore } from './backup/object-store/s3/s3-object-store.ts'
-export type { BackupList } from './backup/versions/backup-page.ts'
-export type {
-  BackupKind,
-  BackupOptions,
-  BackupProgressEvent,
-  BackupResult,
-  RestoreOptions,
-  RestoreResult,
-} from './backup/versions/backup-types.ts'
-export type { BackupInfo } from './backup/versions/version-index.ts'
-export type { Clock, Timer } from './base/clock.ts'
-export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/limits.ts'
-export type { Log } from './base/log.ts'
+// A store and its cells
+
 export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
+export type { Cell } from './store/cell.ts'
+export type { CellDirectory, CreateCellOptions } from './store/cell-directory.ts'
+export { CellStore, type CloseOptions } from './store/cell-store.ts'
+export type { BackupSettings, StoreOptions, StoreSettings } from './store/settings.ts'
+
+// SQL
+
 export type {
   SqlParam,
   SqlParams,
@@ -43,18 +22,9 @@ export type {
   SqlValue,
 } from './engine/statements/sql-values.ts'
 export type { SqlOptions } from './engine/statements/statement-runner.ts'
-// Errors, and what can be injected
-export {
-  CellError,
-  type CellErrorCode,
-  type CellErrorKind,
-  isCellError,
-  type QuarantineReason,
-} from './errors.ts'
-// Over HTTP
-export { createHandler } from './http/fetch-handler.ts'
-export type { HandlerOptions } from './http/handler-options.ts'
-export { createListener } from './http/node-listener.ts'
+
+// Keys and values
+
 export type {
   KvEntry,
   KvExpireResult,
@@ -66,9 +36,83 @@ export type {
   KvPutResult,
   KvTtlOptions,
 } from './kv/entry.ts'
-// Keys and values
-export { Kv } from './kv/kv.ts'
-export { Cell } from './store/cell.ts'
-export { CellStore, type CloseOptions } from './store/cell-store.ts'
-export type { BackupSettings, StoreOptions } from './store/settings.ts'
-export type { CreateCellOptions } from './store/store-cells.ts'
+export type { Kv } from './kv/kv.ts'
+
+// Accounts and API keys
+
+export type { AccountRecord, Accounts } from './auth/accounts.ts'
+export type { ApiKeyRecord, ApiKeys, CreatedApiKey, VerifiedApiKey } from './auth/api-keys.ts'
+export type { IdempotencyKey } from './auth/idempotency.ts'
+
+// Backups
+
+export type { BackupManager } from './backup/backup-manager.ts'
+export type { BackupList, BackupListOptions } from './backup/versions/backup-page.ts'
+export type {
+  BackupKind,
+  BackupOptions,
+  BackupProgressEvent,
+  BackupResult,
+  RestoreOptions,
+  RestoreResult,
+} from './backup/versions/backup-types.ts'
+export type { BackupInfo } from './backup/versions/version-index.ts'
+
+// Object stores
+
+export type { Patience } from './backup/object-store/call-deadline.ts'
+export { FileObjectStore, type FileObjectStoreOptions } from './backup/object-store/file/file-object-store.ts'
+export type {
+  CallOptions,
+  GetOptions,
+  ListOptions,
+  ObjectBody,
+  ObjectContent,
+  ObjectEntry,
+  ObjectStore,
+  TransferOptions,
+} from './backup/object-store/object-store.ts'
+export { S3ObjectStore } from './backup/object-store/s3/s3-object-store.ts'
+export type {
+  S3Credentials,
+  S3ObjectStoreOptions,
+  S3Patience,
+} from './backup/object-store/s3/s3-settings.ts'
+
+// Over HTTP
+
+export { createHandler } from './http/fetch-handler.ts'
+export type { HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
+export { createListener } from './http/node-listener.ts'
+export type { RateLimit } from './http/rate-limiter.ts'
+
+// Where a handler runs its cells
+
+export type {
+  BackupPageOptions,
+  CellDescription,
+  CellService,
+  ExecuteOptions,
+} from './service/cell-service.ts'
+export type {
+  BatchableOperation,
+  BatchOperation,
+  CellOperation,
+  OperationResults,
+  ReadOperation,
+} from './service/operations.ts'
+
+// Errors, limits, and what can be injected
+
+export type { Clock, Timer } from './base/clock.ts'
+export { DEFAULT_LIMITS, type Limits, type ResultLimits } from './base/limits.ts'
+export type { Log } from './base/log.ts'
+export {
+  CellError,
+  type CellErrorCode,
+  type CellErrorDetails,
+  type CellErrorKind,
+  ERROR_KINDS,
+  isCellError,
+  type QuarantineReason,
+} from './errors.ts'

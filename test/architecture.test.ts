@@ -269,7 +269,7 @@ describe('the documents and the package keep up with the code', () => {
     expect(own).toBe('./package.json')
 
     const used = new Set<string>()
-    for (const { import: file, types } of Object.values(exported)) {
+    for (const { default: file, types } of Object.values(exported)) {
       expect([...built.keys()]).toContain(file)
       expect(types).toBe(file.replace(/\.js$/, '.d.ts'))
       used.add(file)

@@ -161,10 +161,7 @@ export class ApiKeys {
   verify(key: string): Readonly<VerifiedApiKey> {
     const verified = this.#known.get(hashApiKey(key), (hash) => this.#look(key, hash))
     if (verified === undefined) {
-      throw new CellError(
-        'unauthorized',
-        'A valid API key is needed in the header x-api-key, or as a bearer token.',
-      )
+      throw new CellError('unauthorized', 'The API key is not valid.')
     }
     this.#used(verified.keyId)
     return verified

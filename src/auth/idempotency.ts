@@ -63,7 +63,7 @@ export class Idempotency {
     if (row[0] === fingerprint) return row[1]
     throw new CellError(
       'idempotency_key_reused',
-      'This Idempotency-Key was used with another body. Use a new key for a new request.',
+      'This idempotency key was used with another request. Use a new key for a new request.',
     )
   }
 

@@ -1,10 +1,14 @@
-import type { Clock, Timer } from '../base/clock.ts'
-import type { Log } from '../base/log.ts'
+import type { Timer } from '../base/clock.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
+import { toBackupError } from './archive/backup-errors.ts'
+import { identityOfCatalog } from './archive/cell-identity.ts'
+import type { BackupDestination } from './backup-destination.ts'
 
 /** A change is in the object store within a second; those that come together share a backup. */
 const GATHER_MS = 200
+/** Of the catalog's own backups only the newest are kept, and those that they rest on. */
+const VERSIONS_KEPT = 3
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 
@@ -16,9 +20,7 @@ const NOTHING = -1
 export class CatalogBackup {
   readonly #catalog: Catalog
   readonly #state: LocalState
-  readonly #backup: (signal: AbortSignal) => Promise<void>
-  readonly #clock: Clock
-  readonly #log: Log
+  readonly #destination: BackupDestination
   readonly #abort = new AbortController()
   #timer: Timer | undefined
   #running: Promise<void> | undefined
@@ -26,18 +28,15 @@ export class CatalogBackup {
   /** Changes of the catalog that are in the object store. */
   #stored: number
 
-  constructor(
-    catalog: Catalog,
-    state: LocalState,
-    backup: (signal: AbortSignal) => Promise<void>,
-    clock: Clock,
-    log: Log,
-  ) {
+  constructor(catalog: Catalog, state: LocalState, destination: BackupDestination) {
     this.#catalog = catalog
     this.#state = state
-    this.#backup = backup
-    this.#clock = clock
-    this.#log = log
+    this.#destination = destination
+    const tracker = destination.trackers.get(catalog.storeId)
+    destination.trackers.acquire(catalog.storeId)
+    catalog.track(tracker.hooks)
+    catalog.changed.listen(() => this.changed())
+    destination.moved.listen(() => this.startAnew())
     const stored = Number(state.get(STORED_KEY) ?? NOTHING)
     // A catalog that has fewer changes than were stored is another one.
     this.#stored = stored <= catalog.changes ? stored : NOTHING
@@ -54,7 +53,7 @@ export class CatalogBackup {
 
   /** Backups go to another place than before, where nothing is stored yet. */
   startAnew(): void {
-    this.#note(NOTHING)
+    this.#remember(NOTHING)
     this.changed()
   }
 
@@ -71,6 +70,22 @@ export class CatalogBackup {
     }
   }
 
+  /**
+   * Resolves once the catalog that is in the object store has every change so far. A restore of a cell from nothing needs
+   * the account and the key that the catalog names. That the newest backup of the catalog was stored once is not enough:
+   * an object store can have been emptied, or set back to an older copy.
+   *
+   * @throws what the backup throws
+   */
+  async ensureStored(signal?: AbortSignal): Promise<void> {
+    await this.stored()
+    const { objectStore, trackers } = this.#destination
+    const newest = trackers.get(this.#catalog.storeId).progress.chain?.versions.at(-1)
+    if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
+    this.startAnew()
+    await this.stored()
+  }
+
   /** Makes a last attempt within the deadline, and no more after it. */
   async stop(deadline: AbortSignal): Promise<void> {
     const abort = () => this.#abort.abort()
@@ -79,7 +94,7 @@ export class CatalogBackup {
     try {
       await this.stored()
     } catch (error) {
-      this.#log.warn(
+      this.#destination.log.warn(
         { err: error },
         'the newest changes of the catalog are not in the object store; they will be after the next start',
       )
@@ -98,7 +113,7 @@ export class CatalogBackup {
   #schedule(delayMs: number): void {
     if (this.#abort.signal.aborted) return
     this.#timer?.cancel()
-    this.#timer = this.#clock.setTimer(() => {
+    this.#timer = this.#destination.clock.setTimer(() => {
       this.#timer = undefined
       // Whoever waited for it may have run it already. A failure has been reported, and is tried again.
       if (this.#behind()) this.#run().catch(() => {})
@@ -118,7 +133,7 @@ export class CatalogBackup {
     try {
       await this.#backup(this.#abort.signal)
     } catch (error) {
-      this.#log.warn(
+      this.#destination.log.warn(
         { err: error, retryMs: this.#retryMs },
         'the catalog could not be backed up; trying again',
       )
@@ -127,10 +142,21 @@ export class CatalogBackup {
       throw error
     }
     this.#retryMs = RETRY_MS_MIN
-    this.#note(changes)
+    this.#remember(changes)
   }
 
-  #note(changes: number): void {
+  async #backup(signal: AbortSignal): Promise<void> {
+    const { database, storeId, createdAt } = this.#catalog
+    const pin = () => ({ database, unpin: () => {} })
+    try {
+      const identity = identityOfCatalog(storeId, createdAt)
+      await this.#destination.runner.run(identity, 'incremental', VERSIONS_KEPT, pin, { signal })
+    } catch (error) {
+      throw toBackupError(error, signal)
+    }
+  }
+
+  #remember(changes: number): void {
     this.#stored = changes
     this.#state.set(STORED_KEY, String(changes))
   }

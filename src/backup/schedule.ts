@@ -1,9 +1,9 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
-import type { BackupManager } from './backup-manager.ts'
+import type { ChangedCells } from './changes/changed-cells.ts'
 import type { BackupProgress } from './changes/progress-table.ts'
 import { type Due, DueList } from './due-list.ts'
-import type { BackupOptions, BackupResult } from './versions/backup-types.ts'
+import type { BackupKind, BackupOptions, BackupResult } from './versions/backup-types.ts'
 
 export interface ScheduleSettings {
   /** Milliseconds; undefined: none. */
@@ -13,14 +13,14 @@ export interface ScheduleSettings {
   concurrency: number
 }
 
-/** What the schedule asks of the backups. */
-export type ScheduledBackups = Pick<BackupManager, 'snapshot' | 'incremental' | 'changed' | 'changeOf'>
+/** Makes one backup of a cell, wherever the cell is open. */
+export type RunBackup = (cellId: string, kind: BackupKind, options: BackupOptions) => Promise<BackupResult>
 
 /** Cells that changed together are not backed up together: each waits up to this share of the interval longer. */
 const JITTER = 0.1
 const RETRY_MS = 30_000
 /** Due times are wall-clock times, timers are not: after this long they are compared again. */
-const LOOK_AGAIN_MS = 600_000
+const TIMER_MS_MAX = 600_000
 
 /**
  * Backs up every cell that has changed, after each interval: a snapshot, or an incremental. A cell that did not change
@@ -28,7 +28,7 @@ const LOOK_AGAIN_MS = 600_000
  */
 export class BackupSchedule {
   readonly #settings: ScheduleSettings
-  readonly #backups: ScheduledBackups
+  readonly #cells: Pick<ChangedCells, keyof ChangedCells>
   readonly #clock: Clock
   readonly #random: () => number
   readonly #log: Log
@@ -37,17 +37,18 @@ export class BackupSchedule {
   readonly #jitter = new Map<string, number>()
   readonly #notBefore = new Map<string, number>()
   readonly #abort = new AbortController()
+  #run: RunBackup | undefined
   #timer: Timer | undefined
 
   constructor(
     settings: ScheduleSettings,
-    backups: ScheduledBackups,
+    cells: Pick<ChangedCells, keyof ChangedCells>,
     clock: Clock,
     random: () => number,
     log: Log,
   ) {
     this.#settings = settings
-    this.#backups = backups
+    this.#cells = cells
     this.#clock = clock
     this.#random = random
     this.#log = log
@@ -57,16 +58,22 @@ export class BackupSchedule {
     return this.#settings.snapshotEveryMs !== undefined || this.#settings.incrementalEveryMs !== undefined
   }
 
+  /** Starts what is due, and what becomes due from here on. */
+  start(run: RunBackup): void {
+    this.#run = run
+    this.reschedule()
+  }
+
   /** Plans all that has changed since its backup, and starts what is due. */
   reschedule(): void {
-    if (!this.enabled || this.#abort.signal.aborted) return
-    for (const progress of this.#backups.changed()) this.#plan(progress)
+    if (!this.#isRunning) return
+    for (const progress of this.#cells.all()) this.#plan(progress)
     this.#startDue()
   }
 
   /** A cell has changed for the first time since its newest backup. */
   changed(cellId: string): void {
-    if (!this.enabled || this.#abort.signal.aborted) return
+    if (!this.#isRunning) return
     this.#planCell(cellId)
     this.#startDue()
   }
@@ -76,6 +83,10 @@ export class BackupSchedule {
     this.#timer?.cancel()
     this.#abort.abort()
     await Promise.allSettled(this.#running.values())
+  }
+
+  get #isRunning(): boolean {
+    return this.enabled && this.#run !== undefined && !this.#abort.signal.aborted
   }
 
   /** Starts what is due, and sets the timer for what is due next. */
@@ -88,7 +99,7 @@ export class BackupSchedule {
       const next = this.#due.first
       if (next === undefined) return
       if (next.at > now) {
-        this.#timer = this.#clock.setTimer(() => this.#startDue(), Math.min(next.at - now, LOOK_AGAIN_MS))
+        this.#timer = this.#clock.setTimer(() => this.#startDue(), Math.min(next.at - now, TIMER_MS_MAX))
         return
       }
       this.#due.remove(next.cellId)
@@ -100,7 +111,7 @@ export class BackupSchedule {
 
   /** It was planned a while ago: a backup by hand counts as well, and the cell may be gone. */
   #dueNow(cellId: string): Due | undefined {
-    const progress = this.#backups.changeOf(cellId)
+    const progress = this.#cells.find(cellId)
     if (progress !== undefined) return this.#dueOf(progress)
     this.#jitter.delete(cellId)
     this.#notBefore.delete(cellId)
@@ -108,7 +119,7 @@ export class BackupSchedule {
   }
 
   #planCell(cellId: string): void {
-    const progress = this.#backups.changeOf(cellId)
+    const progress = this.#cells.find(cellId)
     if (progress !== undefined) this.#plan(progress)
   }
 
@@ -156,7 +167,8 @@ export class BackupSchedule {
 
   #start({ cellId, kind }: Due): void {
     const { signal } = this.#abort
-    const ended = this.#backup(cellId, kind, { signal }).then(
+    const run = this.#run as RunBackup
+    const ended = run(cellId, kind, { signal }).then(
       () => {
         this.#jitter.delete(cellId)
         this.#notBefore.delete(cellId)
@@ -174,11 +186,5 @@ export class BackupSchedule {
       this.#startDue()
     })
     this.#running.set(cellId, running)
-  }
-
-  #backup(cellId: string, kind: Due['kind'], options: BackupOptions): Promise<BackupResult> {
-    return kind === 'snapshot'
-      ? this.#backups.snapshot(cellId, options)
-      : this.#backups.incremental(cellId, options)
   }
 }

@@ -1,32 +1,19 @@
-/** Lets one piece of work a cell run at a time, in the order they came. */
-export class CellQueues {
-  /** Per cell, the last that waits. */
+/** Runs one piece of work per key at a time, in the order of the calls. */
+export class KeyedQueue {
+  /** Per key, the end of the last piece of work that runs or waits. */
   readonly #last = new Map<string, Promise<void>>()
-  readonly #onIdle: (cellId: string) => void
 
-  /** @param onIdle called when nothing more waits for a cell */
-  constructor(onIdle: (cellId: string) => void) {
-    this.#onIdle = onIdle
-  }
-
-  has(cellId: string): boolean {
-    return this.#last.has(cellId)
-  }
-
-  async run<T>(cellId: string, work: () => Promise<T>): Promise<T> {
-    const mine = (this.#last.get(cellId) ?? Promise.resolve()).then(work)
+  async run<T>(key: string, work: () => Promise<T>): Promise<T> {
+    const mine = (this.#last.get(key) ?? Promise.resolve()).then(work)
     const settled = mine.then(
       () => {},
       () => {},
     )
-    this.#last.set(cellId, settled)
+    this.#last.set(key, settled)
     try {
       return await mine
     } finally {
-      if (this.#last.get(cellId) === settled) {
-        this.#last.delete(cellId)
-        this.#onIdle(cellId)
-      }
+      if (this.#last.get(key) === settled) this.#last.delete(key)
     }
   }
 

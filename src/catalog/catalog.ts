@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { fsyncDirectory, makeDirectory, writeNewFile } from '../base/durable-files.ts'
+import { Emitter } from '../base/emitter.ts'
 import { CellDatabase, type CellHooks } from '../engine/cell-database.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { databaseImage, type Statement } from '../engine/sqlite.ts'
@@ -29,17 +30,23 @@ export interface NewCatalog {
 export class Catalog {
   readonly database: CellDatabase
   readonly storeId: string
-  readonly #onChange: () => void
+  /** After each {@link change}. */
+  readonly changed = new Emitter()
+  #hooks: CellHooks = {}
   readonly #countChange: Statement
   readonly #getMeta: Statement
   readonly #setMeta: Statement
   #version = 1
   #changing = 0
 
-  /** @param onChange called after each {@link change} */
-  constructor(file: string, settings: CellDatabaseSettings, hooks: CellHooks, onChange: () => void) {
-    this.database = new CellDatabase(file, settings, hooks)
-    this.#onChange = onChange
+  /** @param failed told of errors in the catalog's upkeep */
+  constructor(file: string, settings: CellDatabaseSettings, failed: (error: unknown) => void) {
+    this.database = new CellDatabase(file, settings, {
+      changed: (database) => this.#hooks.changed?.(database),
+      beforeCheckpoint: (database, wal) => this.#hooks.beforeCheckpoint?.(database, wal),
+      afterCheckpoint: (database) => this.#hooks.afterCheckpoint?.(database),
+      failed,
+    })
     try {
       this.#getMeta = this.database.prepare('SELECT value FROM meta WHERE key = ?').pluck()
       this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
@@ -50,6 +57,17 @@ export class Catalog {
       this.database.close()
       throw isCellError(error, 'cell_quarantined') ? error : noCatalog('It holds no store.', error)
     }
+  }
+
+  /** Epoch milliseconds. */
+  get createdAt(): number {
+    return Number(this.meta('created_at') ?? 0)
+  }
+
+  /** From here on the backup part takes part in the catalog's life. */
+  track(hooks: CellHooks): void {
+    this.#hooks = hooks
+    hooks.opened?.(this.database)
   }
 
   /** Writes the file of a new, empty catalog, durably and as a unit. */
@@ -100,7 +118,7 @@ export class Catalog {
         this.#countChange.run()
         return run()
       })
-      this.#onChange()
+      this.changed.emit()
       return value
     } finally {
       this.#changing--

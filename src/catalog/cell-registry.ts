@@ -1,3 +1,4 @@
+import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -46,7 +47,6 @@ export const CELLS_SCHEMA = `
 `
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
-const PAGE_DEFAULT = 100
 /** Some 2 MB of records: each request needs its cell's. */
 const RECORDS_KEPT_MAX = 10_000
 
@@ -96,25 +96,16 @@ export class CellRegistry {
   }
 
   /** Cells that are there, in the order they were made. @throws `invalid_request` for a bad cursor or limit */
-  list({ accountId, cursor, limit = Math.min(PAGE_DEFAULT, this.pageMax) }: CellListOptions = {}): CellPage {
-    if (!Number.isInteger(limit) || limit < 1 || limit > this.pageMax) {
-      throw new CellError('invalid_request', `limit is a whole number from 1 to ${this.pageMax}.`, {
-        field: 'limit',
-        limit: this.pageMax,
-      })
-    }
-    const after = cursor === undefined ? 0 : decodeCursor(cursor)
+  list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
+    const count = pageLimit(limit, this.pageMax)
+    const after = cursor === undefined ? 0 : decodeCursor(cursor, parseNumber)
     const rows = this.#catalog.read(() =>
       accountId === undefined
-        ? this.#page.all(after, limit + 1)
-        : this.#accountPage.all(after, accountId, limit + 1),
+        ? this.#page.all(after, count + 1)
+        : this.#accountPage.all(after, accountId, count + 1),
     ) as [number, ...Row][]
-    const page = rows.slice(0, limit)
-    const last = page.at(-1)
-    return {
-      cells: page.map(([, ...row]) => toRecord(row)),
-      nextCursor: rows.length > limit && last !== undefined ? encodeCursor(last[0]) : null,
-    }
+    const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))
+    return { cells: page.map(([, ...row]) => toRecord(row)), nextCursor }
   }
 
   readonly #read = (id: string): CellRecord | undefined => {
@@ -131,12 +122,7 @@ function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row):
   return { id, accountId, name, createdAt, deletedAt, durability }
 }
 
-function encodeCursor(number: number): string {
-  return Buffer.from(String(number)).toString('base64url')
-}
-
-function decodeCursor(cursor: string): number {
-  const number = typeof cursor === 'string' ? Number(Buffer.from(cursor, 'base64url').toString()) : 0
-  if (Number.isSafeInteger(number) && number > 0 && encodeCursor(number) === cursor) return number
-  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
+function parseNumber(position: string): number | undefined {
+  const number = Number(position)
+  return Number.isSafeInteger(number) && number > 0 && String(number) === position ? number : undefined
 }

@@ -6,6 +6,7 @@ import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
 import { DeleteReserve } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
+import type { SqlStatement } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
@@ -153,7 +154,11 @@ export class CellDatabase {
    * @throws `statement_not_allowed`, `sql_error`, `multiple_statements`, `param_count_mismatch`, `invalid_parameter`,
    * `constraint_violation`, `result_too_large`, `sql_too_long`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`.
    */
-  sql<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
+  sql<Row = SqlRow>(
+    sql: string | SqlStatement,
+    params: SqlParams = [],
+    options: SqlOptions = {},
+  ): SqlResult<Row> {
     this.assertUsable()
     try {
       this.#runner ??= this.#newRunner()

@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { Connection, Statement } from './sqlite.ts'
+import { walBytes } from './wal-file.ts'
 
 export interface WalState {
   /** Frames in the write-ahead log, up to the last commit. */
@@ -31,7 +32,6 @@ export interface CheckpointEvents {
   failed(error: unknown): void
 }
 
-const FRAME_BYTES = PAGE_BYTES + 24
 /** A look at the log costs as much as a read. So small changes, whose size is known, are counted first. */
 const WEIGHT_BETWEEN_MEASURES = 64
 const REFUSED_BETWEEN_TRIES = 32
@@ -165,7 +165,7 @@ export class Checkpoints {
     if (this.#closed || this.#connection.inTransaction) return
     try {
       const { frames, checkpointed } = this.state()
-      const bytes = frames * FRAME_BYTES
+      const bytes = walBytes(frames, PAGE_BYTES)
       this.#isOvergrown = bytes > this.#bounds.walBytesMax
       if (frames === checkpointed || bytes < this.#nextBytes) return
       if (bytes > this.#bounds.walBytesMax) this.#breakHolds()

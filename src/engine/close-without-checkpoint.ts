@@ -1,5 +1,5 @@
 import { type Connection, closeLeavingLog } from './sqlite.ts'
-import { cutWal } from './wal-repair.ts'
+import { cutWal } from './wal-file.ts'
 
 /** Connections that can't be closed without a write: kept, since the driver would close what nobody holds. */
 const parked = new Set<Connection>()

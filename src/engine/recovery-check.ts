@@ -2,7 +2,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
 import { assertReadable, findDamage } from './quick-check.ts'
 import { openConnection } from './sqlite.ts'
-import { rewriteWal } from './wal-repair.ts'
+import { rewriteWal } from './wal-file.ts'
 
 /** What is known of a cell that the disk has failed under, and that is closed. */
 export interface ClosedCell {

@@ -1,7 +1,8 @@
 import fs from 'node:fs'
-import { FILE_MODE } from '../base/durable-files.ts'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { exists, FILE_MODE } from '../base/durable-files.ts'
 
-/** The write-ahead log's file format: sqlite.org/fileformat2, section 4. */
+/** The format of SQLite's write-ahead log: sqlite.org/fileformat2, section 4. The file carries no locks (invariant 4). */
 const WAL_HEADER_BYTES = 32
 const FRAME_HEADER_BYTES = 24
 
@@ -15,26 +16,27 @@ export interface WalHeader {
   salts: string
 }
 
-/** @returns undefined for what is not the head of a log */
+/** @returns undefined for bytes that are not the head of a log */
 export function parseWalHeader(head: Buffer): WalHeader | undefined {
   if (head.length < WAL_HEADER_BYTES || (head.readUInt32BE(0) & MAGIC_MASK) >>> 0 !== MAGIC) return undefined
   return { pageSize: head.readUInt32BE(8), salts: head.toString('hex', 16, 24) }
 }
 
+/** The length of a log with this many frames. */
 export function walBytes(frames: number, pageSize: number): number {
   return WAL_HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageSize)
 }
 
 /**
- * A live log, open for reading beside SQLite: its POSIX locks lie on the other two files (invariant 4). Every method
- * throws an `Error` if the log is not what SQLite says it is.
+ * Reads a live log while SQLite uses it: SQLite's POSIX locks are on the other two files (invariant 4). Every method
+ * throws an `Error` if the log does not match what SQLite says of it.
  */
 export class WalReader implements Disposable {
   readonly header: WalHeader
   readonly #fd: number
 
   constructor(file: string) {
-    // For writing too, since not every system lets a file that is only read be synced.
+    // Also for writing: some systems refuse an fsync of a file that is open only for reading.
     this.#fd = fs.openSync(file, 'r+')
     try {
       const header = parseWalHeader(this.#read(0, WAL_HEADER_BYTES))
@@ -47,9 +49,9 @@ export class WalReader implements Disposable {
   }
 
   /**
-   * Copies the head of the log, up to a commit, into a new fsynced file.
+   * Copies the head of the log, up to a commit, into a new file, and fsyncs that.
    *
-   * @param frames how many, as SQLite itself counts them
+   * @param frames as SQLite counts them
    */
   copy(to: string, frames: number): void {
     this.#checkCommit(frames)
@@ -62,8 +64,8 @@ export class WalReader implements Disposable {
   }
 
   /**
-   * Adds the frames after the first `have` to a copy that holds those, and fsyncs it. The copy may have grown by part of
-   * a frame, where this was interrupted before.
+   * Appends the frames after the first `have` to a copy that has those, and fsyncs it. The copy may end in part of a
+   * frame, if an earlier call was interrupted.
    */
   extend(copy: string, have: number, frames: number): void {
     const { pageSize } = this.header
@@ -71,11 +73,11 @@ export class WalReader implements Disposable {
     this.#checkCommit(frames)
     const target = fs.openSync(copy, 'r+')
     try {
-      // A frame's checksums cover all before it: where these are equal, so is everything up to there.
+      // A frame's checksums cover all frames before it: if they are equal, so is everything up to there.
       const last = walBytes(have - 1, pageSize)
       const kept = readBytes(target, last, FRAME_HEADER_BYTES)
       if (!kept.equals(this.#read(last, FRAME_HEADER_BYTES))) {
-        throw new Error('The write-ahead log was written anew under the salts that it had.')
+        throw new Error('The write-ahead log was overwritten under the same salts.')
       }
       this.#copyBytes(target, walBytes(have, pageSize), walBytes(frames, pageSize))
     } finally {
@@ -87,23 +89,22 @@ export class WalReader implements Disposable {
     fs.closeSync(this.#fd)
   }
 
-  /** The last frame must be of the log's own generation, and end a transaction. */
+  /** The last frame must have the salts of the log, and end a transaction. */
   #checkCommit(frames: number): void {
     const frame = this.#read(walBytes(frames - 1, this.header.pageSize), FRAME_HEADER_BYTES)
     if (frame.readUInt32BE(4) > 0 && frame.toString('hex', 8, 16) === this.header.salts) return
-    throw new Error('The write-ahead log does not end in a commit of its own generation.')
+    throw new Error('The write-ahead log does not end in a commit with its own salts.')
   }
 
   #copyBytes(target: number, from: number, to: number): void {
-    // In relaxed durability the log may be ahead of the disk. A copy must not be: after a power loss other frames would
-    // follow, and the copy would be of a history that never was.
+    // With relaxed durability the log may be ahead of the disk. A copy must not be: after a power loss the log goes on
+    // with other frames, and the copy would hold a history that never happened.
     fs.fsyncSync(this.#fd)
     const chunk = Buffer.allocUnsafe(Math.min(CHUNK_BYTES, to - from))
     for (let at = from; at < to; ) {
       const read = fs.readSync(this.#fd, chunk, 0, Math.min(chunk.length, to - at), at)
       if (read === 0) throw new Error('The write-ahead log is shorter than SQLite says.')
-      let written = 0
-      while (written < read) written += fs.writeSync(target, chunk, written, read - written, at + written)
+      writeBytes(target, chunk, read, at)
       at += read
     }
     fs.ftruncateSync(target, to)
@@ -113,6 +114,55 @@ export class WalReader implements Disposable {
   #read(at: number, length: number): Buffer {
     return readBytes(this.#fd, at, length)
   }
+}
+
+/**
+ * Cuts off what follows the last commit, once SQLite has closed the log of a cell whose disk failed: a transaction that
+ * was refused because its fsync failed may be there in full, and the next connection would take it for committed.
+ *
+ * @param frames how many hold commits
+ */
+export function cutWal(file: string, frames: number): void {
+  const fd = fs.openSync(file, 'r+')
+  try {
+    const head = Buffer.alloc(WAL_HEADER_BYTES)
+    fs.readSync(fd, head, 0, WAL_HEADER_BYTES, 0)
+    const header = parseWalHeader(head)
+    if (header === undefined) return
+    const length = walBytes(frames, header.pageSize)
+    if (fs.fstatSync(fd).size > length) fs.ftruncateSync(fd, length)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/**
+ * Writes a closed log's bytes once more, in place, and fsyncs them. After a failed fsync the system may take pages for
+ * stored that it never stored: a later fsync that succeeds would prove nothing about them.
+ *
+ * @param goesOn asked before each write; once it is false, another part may use the file, and nothing more is written
+ */
+export async function rewriteWal(file: string, goesOn: () => boolean): Promise<void> {
+  if (!exists(file)) return
+  const fd = fs.openSync(file, 'r+')
+  try {
+    const chunk = Buffer.alloc(Math.min(fs.fstatSync(fd).size, CHUNK_BYTES))
+    for (let at = 0; goesOn(); ) {
+      const read = fs.readSync(fd, chunk, 0, chunk.length, at)
+      if (read === 0) break
+      writeBytes(fd, chunk, read, at)
+      at += read
+      await turnOfTheLoop()
+    }
+    fs.fsyncSync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+function writeBytes(fd: number, bytes: Buffer, length: number, at: number): void {
+  let written = 0
+  while (written < length) written += fs.writeSync(fd, bytes, written, length - written, at + written)
 }
 
 function readBytes(fd: number, at: number, length: number): Buffer {

@@ -3,7 +3,7 @@ import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { CellService } from '../service/cell-service.ts'
-import type { CellStore } from '../store/cell-store.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
 import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
@@ -11,7 +11,7 @@ import type { JsonBody } from './request-body.ts'
 
 /** What every route works on. */
 export interface HttpContext {
-  readonly store: CellStore
+  readonly store: CellDirectory
   readonly service: CellService
   readonly limits: HttpLimits
 }

@@ -1,7 +1,8 @@
 import { silentLog } from '../base/log.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
-import type { CellStore } from '../store/cell-store.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+import { CellStore } from '../store/cell-store.ts'
 import type { Answer, HttpContext } from './action.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
@@ -34,7 +35,7 @@ export class Application {
   readonly #shutdown: AbortSignal | undefined
   readonly #rates: RateLimiter | undefined
 
-  constructor(store: CellStore, options: HandlerOptions) {
+  constructor(store: CellDirectory, options: HandlerOptions) {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...options.limits }
     this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
@@ -93,7 +94,8 @@ export class Application {
   }
 }
 
-function inProcess(store: CellStore, options: HandlerOptions, limits: HttpLimits): InProcessService {
+function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLimits): InProcessService {
+  if (!(store instanceof CellStore)) throw new TypeError('Without the service option, a CellStore is needed.')
   return new InProcessService(store, {
     restoreWaitMs: options.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT,
     answerBytesMax: limits.result.bytesMax,

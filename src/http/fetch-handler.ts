@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
-import type { CellStore } from '../store/cell-store.ts'
-import { Application } from './application.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+import type { Application } from './application.ts'
+import { applicationLoader } from './application-loader.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
@@ -10,17 +11,19 @@ import { checkBasePath, splitTarget } from './request-target.ts'
 /**
  * The HTTP interface as a Fetch handler: for Hono, and for whatever else speaks Request and Response.
  *
- * @param store whose cells, accounts and keys are served
+ * @param store whose cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @throws `TypeError` for a malformed base path
  */
 export function createHandler(
-  store: CellStore,
+  store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: Request) => Promise<Response> {
-  const application = new Application(store, options)
+  const load = applicationLoader(store, options)
   const basePath = checkBasePath(options.basePath ?? '')
+  let application: Application | undefined
   return async (request) => {
     const incoming = new FetchRequest(request, basePath)
+    application ??= await load()
     const { status, headers, body } = await application.handle(incoming)
     await incoming.drainBody(store.clock)
     return new Response(body, { status, headers })

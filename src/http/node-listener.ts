@@ -1,7 +1,8 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Clock } from '../base/clock.ts'
-import type { CellStore } from '../store/cell-store.ts'
-import { Application } from './application.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+import type { Application } from './application.ts'
+import { applicationLoader } from './application-loader.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
@@ -18,28 +19,52 @@ interface FrameworkRequest extends IncomingMessage {
  * The HTTP interface as a listener of `node:http`: for `http.createServer`, and as Express middleware. No Fetch objects
  * are made, which is what makes it faster than {@link createHandler} behind an adapter.
  *
- * @param store whose cells, accounts and keys are served
+ * @param store whose cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @throws `TypeError` for a malformed base path
  */
 export function createListener(
-  store: CellStore,
+  store: CellDirectory,
   options: HandlerOptions = {},
 ): (request: IncomingMessage, response: ServerResponse) => void {
-  const application = new Application(store, options)
-  const basePath = checkBasePath(options.basePath ?? '')
+  const load = applicationLoader(store, options)
+  const mount = checkBasePath(options.basePath ?? '')
+  let application: Application | undefined
   return (incoming, outgoing) => {
-    const request = new NodeRequest(incoming, outgoing, basePath)
-    application
-      .handle(request)
-      .then((response) => {
-        if (application.shuttingDown) response.headers['Connection'] = 'close'
-        return answer(incoming, outgoing, response, store.clock)
+    // At once: a framework may change the path when this returns.
+    const request = new NodeRequest(incoming, outgoing, mount)
+    if (application !== undefined) return serve(application, request, store.clock)
+    load()
+      .then((loaded) => {
+        application = loaded
+        serve(application, request, store.clock)
       })
-      .catch((error) => {
-        application.reportBug(error, { method: request.method })
-        outgoing.destroy()
-      })
+      // The loader has reported it.
+      .catch(() => outgoing.destroy())
   }
+}
+
+/** The listener of an application that is loaded. */
+export function listenerOf(
+  application: Application,
+  clock: Clock,
+  basePath = '',
+): (request: IncomingMessage, response: ServerResponse) => void {
+  const mount = checkBasePath(basePath)
+  return (incoming, outgoing) => serve(application, new NodeRequest(incoming, outgoing, mount), clock)
+}
+
+function serve(application: Application, request: NodeRequest, clock: Clock): void {
+  const { incoming, outgoing } = request
+  application
+    .handle(request)
+    .then((response) => {
+      if (application.shuttingDown) response.headers['Connection'] = 'close'
+      return answer(incoming, outgoing, response, clock)
+    })
+    .catch((error) => {
+      application.reportBug(error, { method: request.method })
+      outgoing.destroy()
+    })
 }
 
 class NodeRequest implements HttpRequest {
@@ -48,33 +73,33 @@ class NodeRequest implements HttpRequest {
   readonly query: string
   readonly mount: string
   readonly contentLength: number | undefined
-  readonly #request: FrameworkRequest
-  readonly #response: ServerResponse
+  readonly incoming: FrameworkRequest
+  readonly outgoing: ServerResponse
   #signal: AbortSignal | undefined
 
-  constructor(request: FrameworkRequest, response: ServerResponse, basePath: string) {
-    const { path, query } = splitTarget(request.url ?? '', basePath)
-    this.#request = request
-    this.#response = response
-    this.method = request.method ?? ''
+  constructor(incoming: FrameworkRequest, outgoing: ServerResponse, basePath: string) {
+    const { path, query } = splitTarget(incoming.url ?? '', basePath)
+    this.incoming = incoming
+    this.outgoing = outgoing
+    this.method = incoming.method ?? ''
     this.path = path
     this.query = query
-    this.mount = (request.baseUrl ?? '') + basePath
-    this.contentLength = lengthOf(request)
+    this.mount = (incoming.baseUrl ?? '') + basePath
+    this.contentLength = lengthOf(incoming)
   }
 
   get signal(): AbortSignal {
-    this.#signal ??= abortedOnClose(this.#response)
+    this.#signal ??= abortedOnClose(this.outgoing)
     return this.#signal
   }
 
   header(name: string): string | undefined {
-    const value = this.#request.headers[name]
+    const value = this.incoming.headers[name]
     return typeof value === 'object' ? value.join(', ') : value
   }
 
   async readBody(bytesMax: number): Promise<RequestBody> {
-    const request = this.#request
+    const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
       return { kind: 'bytes', bytes: await readAll(request, bytesMax) }

@@ -1,10 +1,11 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
-import type { CellStore } from '../store/cell-store.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+import { Application } from './application.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { answer, createListener } from './node-listener.ts'
-import { noWorker, Refusals, tooManyConnections } from './refusals.ts'
+import { answer, listenerOf } from './node-listener.ts'
+import { missingHost, Refusals, tooManyConnections } from './refusals.ts'
 
 /** How often Node looks for connections that are past their times. Its own default would let them live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -19,21 +20,22 @@ export interface NodeServerOptions extends Omit<HandlerOptions, 'shutdown'> {
 /** A `node:http` server over a store, with bounds on every connection and a graceful end. */
 export class NodeServer {
   readonly #server: Server
-  readonly #store: CellStore
+  readonly #store: CellDirectory
   readonly #shutdown = new AbortController()
   readonly #surplus = new WeakSet<Socket>()
   #connections = 0
   #stopped: Promise<void> | undefined
 
-  constructor(store: CellStore, { connections, ...options }: NodeServerOptions = {}) {
+  constructor(store: CellDirectory, { connections, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
-    const listener = createListener(store, { ...options, shutdown: this.#shutdown.signal })
+    const application = new Application(store, { ...options, shutdown: this.#shutdown.signal })
+    const listener = listenerOf(application, store.clock, options.basePath)
     const refusals = new Refusals(store.clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {
       refusals.expect(response)
       if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
-      else if (isWorkerless(request)) answer(request, response, noWorker(), store.clock)
+      else if (lacksHost(request)) answer(request, response, missingHost(), store.clock)
       else listener(request, response)
     }
     this.#server = createServer(
@@ -109,7 +111,7 @@ export class NodeServer {
   }
 }
 
-/** HTTP/1.0 knows no hosts. */
-function isWorkerless({ headers, httpVersion }: IncomingMessage): boolean {
+/** HTTP/1.0 has no Host header. */
+function lacksHost({ headers, httpVersion }: IncomingMessage): boolean {
   return headers.host === undefined && httpVersion === '1.1'
 }

@@ -79,7 +79,7 @@ const RETRY_AFTER: Partial<Record<CellErrorCode, number>> = {
  * @returns the response without the headers that every response has
  */
 export function problemResponse(error: unknown, requestId: string): HttpResponse {
-  const { code, message, details } = shown(error)
+  const { code, message, details } = inHttpTerms(shown(error))
   const status = STATUS_OF_CODE[code]
   const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }
   if (status === 429 || status === 503)
@@ -103,6 +103,23 @@ export function problemResponse(error: unknown, requestId: string): HttpResponse
     index,
   })
   return { status, headers, body }
+}
+
+/** Options of the library that bodies call something else. */
+const FIELD_OF_OPTION = new Map([
+  ['ttlSeconds', 'ttl_seconds'],
+  ['keepTtl', 'keep_ttl'],
+])
+/** An option, in an operation or an entry where there are several. A tenant's own names, as in `params.a`, never match. */
+const OPTION_FIELD = /^((?:\w+\[\d+\]\.)*)(\w+)$/
+
+/** The library calls an option `ttlSeconds`, and a body `ttl_seconds`: an error names what its reader wrote. */
+function inHttpTerms(error: CellError): CellError {
+  const [, at, option = ''] = OPTION_FIELD.exec(error.details.field ?? '') ?? []
+  const field = FIELD_OF_OPTION.get(option)
+  if (field === undefined) return error
+  const message = error.message.replaceAll(option, field)
+  return new CellError(error.code, message, { ...error.details, field: `${at}${field}` })
 }
 
 /** True for what has to be looked at: a bug, or an error that should have been caught below. */

@@ -1,3 +1,4 @@
+import { pageLimit } from '../base/paging.ts'
 import { CellError } from '../errors.ts'
 
 /** The parameters of a query string, each decoded once. The first of a name counts. */
@@ -30,13 +31,8 @@ export class Query {
   /** How many entries a page may have. @throws `invalid_request` */
   limit(defaultValue: number, max: number): number {
     const value = this.#values.get('limit')
-    if (value === undefined) return Math.min(defaultValue, max)
-    const limit = /^\d{1,9}$/.test(value) ? Number(value) : 0
-    if (limit >= 1 && limit <= max) return limit
-    throw new CellError('invalid_request', `limit is a whole number from 1 to ${max}.`, {
-      field: 'limit',
-      limit: max,
-    })
+    if (value === undefined) return pageLimit(undefined, max, defaultValue)
+    return pageLimit(/^\d{1,9}$/.test(value) ? Number(value) : Number.NaN, max)
   }
 }
 

@@ -26,15 +26,12 @@ export class RateLimiter {
   readonly #fullAt = new Map<string, number>()
 
   /** @throws `TypeError` for what is no rate */
-  constructor({ perSecond, burst }: RateLimit, clock: Clock, accountsMax = ACCOUNTS_MAX) {
-    const size = burst ?? Math.max(1, perSecond)
-    if (!(perSecond > 0 && size >= 1 && Number.isFinite(perSecond) && Number.isFinite(size))) {
-      throw new TypeError('A rate takes perSecond above 0, and a burst of 1 or more.')
-    }
+  constructor(rate: RateLimit, clock: Clock, accountsMax = ACCOUNTS_MAX) {
+    checkRate(rate)
     this.#clock = clock
-    this.#perSecond = perSecond
-    this.#intervalMs = 1_000 / perSecond
-    this.#depthMs = size * this.#intervalMs
+    this.#perSecond = rate.perSecond
+    this.#intervalMs = 1_000 / rate.perSecond
+    this.#depthMs = burstOf(rate) * this.#intervalMs
     this.#accountsMax = accountsMax
   }
 
@@ -72,4 +69,16 @@ export class RateLimiter {
     const message = `The account may make ${this.#perSecond} requests a second. Try again later.`
     return new CellError('rate_limited', message, { limit: this.#perSecond, retryAfterMs })
   }
+}
+
+/** @throws `TypeError` for what is no rate */
+export function checkRate(rate: RateLimit): void {
+  const { perSecond } = rate
+  const burst = burstOf(rate)
+  if (perSecond > 0 && burst >= 1 && Number.isFinite(perSecond) && Number.isFinite(burst)) return
+  throw new TypeError('A rate takes perSecond above 0, and a burst of 1 or more.')
+}
+
+function burstOf({ perSecond, burst }: RateLimit): number {
+  return burst ?? Math.max(1, perSecond)
 }

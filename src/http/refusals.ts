@@ -64,7 +64,7 @@ export class Refusals {
 }
 
 /** What a request of HTTP/1.1 without a host is told, as RFC 9112 asks. */
-export function noWorker(): HttpResponse {
+export function missingHost(): HttpResponse {
   return problem(new CellError('invalid_request', 'A request of HTTP/1.1 has a header WorkerProcess.'))
 }
 

@@ -50,7 +50,7 @@ function decodeParam(value: unknown, exact: boolean, field: string): SqlParam {
     case 'bigint':
       return value
     case 'number':
-      if (!exact) checkUnrounded(value, field)
+      checkNotRounded(value, exact, field)
       return value
     case 'object':
       if (value === null) return null
@@ -79,11 +79,16 @@ export function decodeInteger(value: unknown, exact: boolean, field: string): nu
   throw new CellError('invalid_request', `${field} takes a whole number of 64 bits${beyond}.`, { field })
 }
 
-function checkUnrounded(value: number, field: string): void {
+/**
+ * A framework's parser rounds every large integer. Ours keeps those that are written as integers, so that only a fraction
+ * or an exponent can be meant here; from 2^63 on it can only be meant as a REAL.
+ */
+function checkNotRounded(value: number, exact: boolean, field: string): void {
   if (!Number.isInteger(value) || Number.isSafeInteger(value)) return
+  if (exact && Math.abs(value) >= 2 ** 63) return
   throw refused(
     field,
-    'is an integer beyond ±(2^53−1), which was rounded before it came here: send {"type":"integer","value":"…"}',
+    'is a whole number beyond ±(2^53−1) that may have been rounded: send {"type":"integer","value":"…"} or {"type":"real","value":…}',
   )
 }
 

@@ -9,9 +9,9 @@ const CANONICAL_INTEGER = /^(0|-?[1-9]\d{0,18})$/
 export function checkDelta(delta: number | bigint): bigint {
   const step = typeof delta === 'bigint' || Number.isSafeInteger(delta) ? BigInt(delta) : undefined
   if (step !== undefined && fits(step)) return step
-  throw new CellError('invalid_request', 'delta is a whole number of 64 bits; beyond ±(2^53−1) a bigint.', {
-    field: 'delta',
-  })
+  const what =
+    step === undefined ? 'is a whole number: a safe integer or a bigint' : 'does not fit in 64 bits'
+  throw new CellError('invalid_request', `delta ${what}.`, { field: 'delta' })
 }
 
 /**

@@ -17,7 +17,7 @@ export type CollectCell = (cellId: string, signal: AbortSignal) => Promise<void>
 /** Has expired entries collected in the background, in all cells of the store, one cell after the other. */
 export class ExpirySweeper {
   readonly #hints: ExpiryHints
-  readonly #collect: CollectCell
+  #collect: CollectCell | undefined
   readonly #clock: Clock
   readonly #log: Log
   #timer: Timer | undefined
@@ -25,11 +25,16 @@ export class ExpirySweeper {
   readonly #stop = new AbortController()
   #sweeping: Promise<void> | undefined
 
-  constructor(hints: ExpiryHints, collect: CollectCell, clock: Clock, log: Log) {
+  constructor(hints: ExpiryHints, clock: Clock, log: Log) {
     this.#hints = hints
-    this.#collect = collect
     this.#clock = clock
     this.#log = log
+  }
+
+  /** Collects what has expired, now and from here on. */
+  start(collect: CollectCell): void {
+    this.#collect = collect
+    this.#schedule()
   }
 
   /** Told of every time to live that is set in a cell. Never throws: the entry is put, whatever becomes of the hint. */
@@ -41,7 +46,7 @@ export class ExpirySweeper {
     }
   }
 
-  /** Looks at the hints anew, at the start and whenever they have changed elsewhere. */
+  /** The hints have changed in another process: reads them again. */
   reschedule(): void {
     this.#schedule()
   }
@@ -59,7 +64,7 @@ export class ExpirySweeper {
   }
 
   #schedule(): void {
-    if (this.#stop.signal.aborted || this.#sweeping !== undefined) return
+    if (this.#collect === undefined || this.#stop.signal.aborted || this.#sweeping !== undefined) return
     this.#timer?.cancel()
     this.#timer = undefined
     const first = this.#hints.first()
@@ -101,7 +106,7 @@ export class ExpirySweeper {
 
   async #sweepCell(cellId: string): Promise<void> {
     try {
-      await this.#collect(cellId, this.#stop.signal)
+      await this.#collect?.(cellId, this.#stop.signal)
     } catch (err) {
       if (isCellError(err, 'cell_not_found')) return this.#hints.remove(cellId)
       this.#log.warn({ cellId, err }, 'expired entries could not be collected')

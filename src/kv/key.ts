@@ -55,15 +55,3 @@ export function prefixEnd(prefix: string): string | null {
   }
   return null
 }
-
-/** Cursors are opaque to callers: the last key of the page before. */
-export function encodeCursor(key: string): string {
-  return Buffer.from(key, 'utf8').toString('base64url')
-}
-
-/** @throws `invalid_request` for what no listing has given out */
-export function decodeCursor(cursor: string): string {
-  const key = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString('utf8') : ''
-  if (key.length > 0 && encodeCursor(key) === cursor) return key
-  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
-}

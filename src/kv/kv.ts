@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
+import { pageLimit } from '../base/paging.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { decodeInteger } from '../engine/statements/rows.ts'
 import { CellError } from '../errors.ts'
@@ -16,7 +17,7 @@ import type {
   KvTtlOptions,
 } from './entry.ts'
 import { checkKey, checkValue } from './key.ts'
-import { keyRange, type ListRow, pageLimit, toPage } from './listing.ts'
+import { keyRange, type ListRow, toPage } from './listing.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
 
@@ -155,7 +156,7 @@ export class Kv {
    */
   list(options: KvListOptions = {}): KvPage {
     const { limits } = this.#context
-    const limit = pageLimit(options, limits)
+    const limit = pageLimit(options.limit, limits.pageMax)
     const { from, to } = keyRange(options, limits)
     return this.#read((statements, now) => {
       const list = statements.list(options.values ?? true, options.reverse ?? false)
@@ -249,7 +250,9 @@ export class Kv {
 
   #putKeepingTtl(key: string, value: string, options: KvPutOptions, now: number): KvPutResult {
     if (options.ttlSeconds !== undefined || options.ttlMs !== undefined) {
-      throw new CellError('invalid_ttl', 'Keep the TTL or give a new one, not both.', { field: 'keep_ttl' })
+      throw new CellError('invalid_ttl', 'Keep the time to live or give a new one, not both.', {
+        field: 'keepTtl',
+      })
     }
     const statements = this.#statements()
     return statements.database.transaction(() => {

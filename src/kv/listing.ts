@@ -1,10 +1,8 @@
 import type { Limits } from '../base/limits.ts'
-import { CellError } from '../errors.ts'
+import { cutPage, decodeCursor } from '../base/paging.ts'
 import type { KvListOptions, KvPage } from './entry.ts'
-import { checkKey, decodeCursor, encodeCursor, prefixEnd } from './key.ts'
+import { checkKey, prefixEnd } from './key.ts'
 import { secondsLeft } from './ttl.ts'
-
-const LIMIT_DEFAULT = 100
 
 /** SQLite sorts every blob after every text. */
 const AFTER_ALL_KEYS = Buffer.alloc(0)
@@ -13,16 +11,6 @@ const AFTER_ALL_KEYS = Buffer.alloc(0)
 export interface KeyRange {
   from: string
   to: string | Buffer
-}
-
-/** @throws `invalid_request` for a bad limit */
-export function pageLimit({ limit }: KvListOptions, { pageMax }: Limits): number {
-  if (limit === undefined) return Math.min(LIMIT_DEFAULT, pageMax)
-  if (Number.isInteger(limit) && limit >= 1 && limit <= pageMax) return limit
-  throw new CellError('invalid_request', `limit is a whole number from 1 to ${pageMax}.`, {
-    field: 'limit',
-    limit: pageMax,
-  })
 }
 
 /**
@@ -34,7 +22,7 @@ export function keyRange({ prefix = '', cursor, reverse }: KvListOptions, limits
   if (prefix !== '') checkKey(prefix, limits, 'prefix')
   const range: KeyRange = { from: prefix, to: prefixEnd(prefix) ?? AFTER_ALL_KEYS }
   if (cursor === undefined) return range
-  const last = decodeCursor(cursor)
+  const last = decodeCursor(cursor, (key) => key || undefined)
   // A cursor of another listing can lie outside of the prefix: the narrower bound holds.
   if (reverse) {
     if (typeof range.to !== 'string' || compareKeys(last, range.to) < 0) range.to = last
@@ -56,8 +44,7 @@ export type ListRow = [key: string, expiresAt: number | null, value: string | nu
 
 /** @param rows up to one more than the limit: whether there is a next page */
 export function toPage(rows: ListRow[], limit: number, now: number): KvPage {
-  const page = rows.slice(0, limit)
-  const last = page.at(-1)
+  const { page, nextCursor } = cutPage(rows, limit, ([key]) => key)
   return {
     entries: page.map(([key, expiresAt, value]) => ({
       key,
@@ -65,6 +52,6 @@ export function toPage(rows: ListRow[], limit: number, now: number): KvPage {
       expiresAt,
       ...(value === null ? {} : { value }),
     })),
-    nextCursor: last !== undefined && rows.length > limit ? encodeCursor(last[0]) : null,
+    nextCursor,
   }
 }

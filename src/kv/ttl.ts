@@ -25,7 +25,7 @@ export function expiryOf(
   if (ttlMs !== undefined) {
     throw new CellError('invalid_ttl', 'Give ttlSeconds or ttlMs, not both.', { field: `${at}ttlMs` })
   }
-  return now + checkTtl(ttlSeconds, `${at}ttl_seconds`, limits.ttlSecondsMax) * 1_000
+  return now + checkTtl(ttlSeconds, `${at}ttlSeconds`, limits.ttlSecondsMax) * 1_000
 }
 
 function checkTtl(ttl: number, field: string, max: number): number {

@@ -1,8 +1,8 @@
 import type { ResultLimits } from '../base/limits.ts'
+import { encodeCursor } from '../base/paging.ts'
 import type { SqlValue } from '../engine/statements/sql-values.ts'
 import { CellError } from '../errors.ts'
 import type { KvEntry, KvListOptions, KvPage } from '../kv/entry.ts'
-import { encodeCursor } from '../kv/key.ts'
 import type { Kv } from '../kv/kv.ts'
 import type { OperationResults } from './operations.ts'
 
@@ -81,7 +81,7 @@ export function checkNamesFit(
 ): void {
   if (namesSize(result) <= bytesMax) return
   throw tooLarge(
-    `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for "row_mode": "array", or for less.`,
+    `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for rows as arrays, or for less.`,
     bytesMax,
   )
 }

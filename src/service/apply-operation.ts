@@ -1,10 +1,10 @@
 import type { Clock } from '../base/clock.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
-import { type StatementVerb, statementVerb } from '../engine/sql-policy/sql-shape.ts'
+import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
-import type { BatchableOperation, BatchOperation, CellOperation, OperationResults } from './operations.ts'
+import type { BatchableOperation, CellOperation, OperationResults, ReadOperation } from './operations.ts'
 
 /** What applying an operation needs beside the cell. */
 export interface ApplyContext {
@@ -14,6 +14,27 @@ export interface ApplyContext {
   answerBytesMax: number
 }
 
+type SqlOperation = Extract<CellOperation, { op: 'sql' }>
+type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
+type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
+type AnyParsed = ReadOperation | ParsedBatchable | { op: 'batch'; operations: ParsedBatchable[] }
+
+/** An operation whose statements are parsed once: for {@link mayChange}, and then for {@link applyOperation}. */
+export type ParsedOperation<Op extends CellOperation['op'] = CellOperation['op']> = AnyParsed & { op: Op }
+
+export function parseOperation<O extends CellOperation>(operation: O): ParsedOperation<O['op']> {
+  return parse(operation) as ParsedOperation<O['op']>
+}
+
+function parse(operation: CellOperation): AnyParsed {
+  if (operation.op === 'batch') return { op: 'batch', operations: operation.operations.map(parseBatchable) }
+  return operation.op === 'sql' ? parseBatchable(operation) : operation
+}
+
+function parseBatchable(operation: BatchableOperation): ParsedBatchable {
+  return operation.op === 'sql' ? { ...operation, sql: new SqlStatement(operation.sql) } : operation
+}
+
 /**
  * Carries an operation out on an open cell: the one mapping from operations as plain data to the library's calls,
  * for this process and for workers. Synchronous, so that it can be part of a transaction; what it changes is committed by
@@ -21,19 +42,19 @@ export interface ApplyContext {
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
-export function applyOperation<O extends CellOperation>(
+export function applyOperation<Op extends CellOperation['op']>(
   cell: Cell,
-  operation: O,
+  operation: ParsedOperation<Op>,
   context: ApplyContext,
-): OperationResults[O['op']] {
-  return apply(cell, operation, context) as OperationResults[O['op']]
+): OperationResults[Op] {
+  return apply(cell, operation, context) as OperationResults[Op]
 }
 
 /**
  * Whether an operation can change the cell, and so belongs into a commit. All others run by themselves: they wait for no
  * group and cost none of its transaction.
  */
-export function mayChange(operation: CellOperation): boolean {
+export function mayChange(operation: AnyParsed): boolean {
   switch (operation.op) {
     case 'kv.get':
     case 'kv.ttl':
@@ -41,7 +62,7 @@ export function mayChange(operation: CellOperation): boolean {
     case 'kv.mget':
       return false
     case 'sql':
-      return CHANGING.has(statementVerb(operation.sql).verb)
+      return !operation.sql.head.explain && CHANGING.has(operation.sql.head.verb)
     case 'batch':
       return !operation.operations.every(isRead)
     default:
@@ -50,11 +71,13 @@ export function mayChange(operation: CellOperation): boolean {
 }
 
 /** What a batch can hold and still need no transaction. */
-function isRead(operation: BatchableOperation): boolean {
-  return operation.op === 'sql' && READING.has(statementVerb(operation.sql).verb)
+function isRead(operation: ParsedBatchable): boolean {
+  if (operation.op !== 'sql') return false
+  const { explain, verb } = operation.sql.head
+  return explain || READING.has(verb)
 }
 
-const READING: ReadonlySet<StatementVerb> = new Set(['SELECT', 'VALUES', 'EXPLAIN'])
+const READING: ReadonlySet<StatementVerb> = new Set(['SELECT', 'VALUES'])
 
 /**
  * PRAGMAs are in neither set: most only read, and one that sets something commits by itself, unless it is part of a
@@ -74,7 +97,7 @@ const CHANGING: ReadonlySet<StatementVerb> = new Set([
 
 type AnyResult = OperationResults[keyof OperationResults]
 
-function apply(cell: Cell, operation: CellOperation, context: ApplyContext): AnyResult {
+function apply(cell: Cell, operation: AnyParsed, context: ApplyContext): AnyResult {
   const { kv } = cell
   switch (operation.op) {
     case 'sql':
@@ -103,20 +126,18 @@ function apply(cell: Cell, operation: CellOperation, context: ApplyContext): Any
     case 'kv.deleteMany':
       return { deleted: kv.deleteMany(operation.keys) }
     case 'batch':
-      return applyBatch(cell, operation, context)
+      return applyBatch(cell, operation.operations, context)
   }
 }
 
-type SqlOperation = Extract<CellOperation, { op: 'sql' }>
-
 function runSql(
   cell: Cell,
-  operation: SqlOperation,
+  operation: ParsedSql,
   { sqlPolicy, clock }: ApplyContext,
 ): OperationResults['sql'] {
   const { sql, params, rowMode, limits } = operation
   const started = clock.monotonic()
-  const result = cell.sql<OperationResults['sql']['rows'][number]>(sql, params, {
+  const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
     policy: sqlPolicy,
     rowMode,
     limits,
@@ -127,7 +148,7 @@ function runSql(
 
 function applyBatch(
   cell: Cell,
-  { operations }: BatchOperation,
+  operations: ParsedBatchable[],
   context: ApplyContext,
 ): OperationResults['batch'] {
   const size = new BatchSize(context.answerBytesMax)

@@ -11,7 +11,7 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import type { CellStore } from '../store/cell-store.ts'
-import { type ApplyContext, applyOperation, mayChange } from './apply-operation.ts'
+import { type ApplyContext, applyOperation, mayChange, parseOperation } from './apply-operation.ts'
 import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
@@ -66,11 +66,12 @@ export class InProcessService implements CellService {
 
   async describe(cellId: string): Promise<CellDescription> {
     await this.#untilLocal(cellId)
-    return { sizeBytes: this.#store.cellSizeBytes(cellId), quarantine: this.#store.quarantineOf(cellId) }
+    const { sizeBytes, quarantine } = this.#store.openCell(cellId)
+    return { sizeBytes, quarantine }
   }
 
   async ensureLocal(cellId: string): Promise<void> {
-    await this.#store.ensureLocal(cellId)
+    await this.#store.openCell(cellId).ensureLocal()
   }
 
   async deleteCell(cellId: string): Promise<void> {
@@ -94,8 +95,9 @@ export class InProcessService implements CellService {
     operation: O,
   ): OperationResults[O['op']] | Promise<OperationResults[O['op']]> {
     const cell = this.#cell(cellId)
-    if (mayChange(operation)) return cell.commit(() => applyOperation(cell, operation, this.#context))
-    return applyOperation(cell, operation, this.#context)
+    const parsed = parseOperation(operation)
+    if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, this.#context))
+    return applyOperation(cell, parsed, this.#context)
   }
 
   #cell(cellId: string): Cell {
@@ -107,6 +109,6 @@ export class InProcessService implements CellService {
   }
 
   #untilLocal(cellId: string): Promise<void> {
-    return waitForRestore(this.#store.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
+    return waitForRestore(this.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
   }
 }

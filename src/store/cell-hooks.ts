@@ -1,24 +1,30 @@
-import type { ChangeTracker } from '../backup/changes/change-tracker.ts'
+import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellHooks } from '../engine/cell-database.ts'
 import type { ReservedSchema } from '../engine/reserved-schema.ts'
 import { KV_VIEW, KV_VIEW_NAME } from '../kv/queries.ts'
 
+export interface CellHookParts {
+  schema: ReservedSchema
+  clock: Clock
+  /** Undefined without an object store. */
+  trackers: ChangeTrackers | undefined
+  failed(error: unknown): void
+  closed(): void
+}
+
 /** How the parts above the engine take part in the life of one open cell. */
-export function cellHooks(
-  schema: ReservedSchema,
-  clock: Clock,
-  tracker: () => ChangeTracker | undefined,
-  events: Pick<CellHooks, 'failed' | 'closed'>,
-): CellHooks {
-  const tracked = trackedBy(tracker)
+export function cellHooks(id: string, { schema, clock, trackers, failed, closed }: CellHookParts): CellHooks {
   let hasFunction = false
   return {
-    ...tracked,
     opened: (database) => {
       schema.check(database)
-      tracked.opened?.(database)
+      trackers?.acquire(id)
+      trackers?.get(id).hooks.opened?.(database)
     },
+    changed: (database) => trackers?.get(id).hooks.changed?.(database),
+    beforeCheckpoint: (database, wal) => trackers?.get(id).hooks.beforeCheckpoint?.(database, wal),
+    afterCheckpoint: (database) => trackers?.get(id).hooks.afterCheckpoint?.(database),
     beforePrepare: (database, sql) => {
       if (!KV_VIEW_NAME.test(sql)) return false
       if (!hasFunction) database.defineFunction('_cell_now', () => clock.now())
@@ -26,16 +32,10 @@ export function cellHooks(
       database.exec(KV_VIEW)
       return true
     },
-    ...events,
-  }
-}
-
-/** The backup part's share alone; none without an object store. */
-export function trackedBy(tracker: () => ChangeTracker | undefined): CellHooks {
-  return {
-    opened: (database) => tracker()?.hooks.opened?.(database),
-    changed: (database) => tracker()?.hooks.changed?.(database),
-    beforeCheckpoint: (database, wal) => tracker()?.hooks.beforeCheckpoint?.(database, wal),
-    afterCheckpoint: (database) => tracker()?.hooks.afterCheckpoint?.(database),
+    failed,
+    closed: () => {
+      trackers?.release(id)
+      closed()
+    },
   }
 }

@@ -1,38 +1,113 @@
+import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
-import type { SqlParams, SqlResult, SqlRow } from '../engine/statements/sql-values.ts'
+import type { QuarantineState } from '../engine/quarantine.ts'
+import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
+import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
-import { Kv, type KvContext } from '../kv/kv.ts'
+import { Kv } from '../kv/kv.ts'
+import type { StoreSettings } from './settings.ts'
+
+/** What a handle asks of the process that opens its cell. Every method takes the cell's id. */
+export interface CellHome {
+  readonly settings: StoreSettings
+  record(id: string): CellRecord
+  open(id: string): CellDatabase
+  sizeBytes(id: string): number
+  quarantine(id: string): QuarantineState | undefined
+  ensureLocal(id: string): Promise<void>
+  /** Told of every time to live that is set. Must not throw. */
+  expiryNoted(id: string, expiresAt: number): void
+}
 
 /**
  * One cell, for use through SQL and KV. The handle stays good while the pool closes and reopens the file behind it, and
  * across a restore; it ends with the cell or the store.
  *
- * Every method throws what opening can: `cell_not_found` once it was deleted, `cell_restoring` (and `no_backup`) while its
- * local data is missing, `store_closed`.
+ * Every method throws what opening can: `cell_not_found` once the cell was deleted, `cell_restoring` (and `no_backup`)
+ * while its local data is missing, `store_closed`.
  */
 export class Cell {
   readonly id: string
   /** Keys and values with times to live, in the same file and the same transactions as `sql()`. */
   readonly kv: Kv
-  readonly #open: () => CellDatabase
+  readonly #home: CellHome
   #database: CellDatabase | undefined
 
   /** @internal Cells come from `store.createCell()` and `store.openCell()`. */
-  constructor(id: string, open: () => CellDatabase, context: Omit<KvContext, 'database'>) {
+  constructor(id: string, home: CellHome) {
     this.id = id
-    this.#open = open
-    this.kv = new Kv({ ...context, database: () => this.#use() })
+    this.#home = home
+    const { clock, limits } = home.settings
+    this.kv = new Kv({
+      clock,
+      limits,
+      database: () => this.#use(),
+      expiryNoted: (expiresAt) => home.expiryNoted(id, expiresAt),
+    })
+  }
+
+  get name(): string | null {
+    return this.#home.record(this.id).name
+  }
+
+  /** The account that owns the cell; null for a cell that only the library uses. */
+  get accountId(): string | null {
+    return this.#home.record(this.id).accountId
+  }
+
+  /** Epoch milliseconds. */
+  get createdAt(): number {
+    return this.#home.record(this.id).createdAt
+  }
+
+  /** Bytes of the database and its write-ahead log on this machine; 0 while the cell's data is not here. */
+  get sizeBytes(): number {
+    return this.#home.sizeBytes(this.id)
+  }
+
+  /** Why the cell is kept closed; undefined if it is not. */
+  get quarantine(): QuarantineState | undefined {
+    return this.#home.quarantine(this.id)
+  }
+
+  /**
+   * Brings the cell's data back from its newest backup if it is not on this machine.
+   *
+   * @throws `no_backup`, and as `backups.restore()`
+   */
+  async ensureLocal(): Promise<void> {
+    await this.#home.ensureLocal(this.id)
   }
 
   /**
    * Runs one statement. Integers come back as numbers while safe and as bigints beyond, blobs as `Uint8Array`; a second
    * column called `name` comes back as `name_2`. Outside {@link transaction} a change is committed when this returns.
    *
+   * @param params values for `?` in order, or an object for named placeholders
+   * @returns rows of the type that the caller names; SQLite does not check it
    * @throws `sql_error`, `constraint_violation`, `statement_not_allowed`, `multiple_statements`, `param_count_mismatch`,
    * `invalid_parameter`, `sql_too_long`, `result_too_large`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`
    */
-  sql<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
-    return this.#use().sql<Row>(sql, params, options)
+  sql<Row = SqlRow>(
+    sql: string,
+    params?: SqlParams,
+    options?: SqlOptions & { rowMode?: 'object' | undefined },
+  ): SqlResult<Row>
+  /** With rows as arrays: values in the order of `columns`. */
+  sql<Row extends unknown[] = SqlValue[]>(
+    sql: string,
+    params: SqlParams | undefined,
+    options: SqlOptions & { rowMode: 'array' },
+  ): SqlResult<Row>
+  /** With a row mode that is known only when the program runs. */
+  sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
+  sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
+    return this.#use().sql(sql, params, options)
+  }
+
+  /** {@link sql} for a statement that has been parsed. @internal */
+  run<Row>(statement: SqlStatement, params: SqlParams | undefined, options: SqlOptions): SqlResult<Row> {
+    return this.#use().sql<Row>(statement, params, options)
   }
 
   /**
@@ -61,7 +136,7 @@ export class Cell {
       database.touch()
       return database
     }
-    this.#database = this.#open()
+    this.#database = this.#home.open(this.id)
     return this.#database
   }
 }

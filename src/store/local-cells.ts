@@ -1,64 +1,87 @@
-import type { BackupManager } from '../backup/backup-manager.ts'
+import type { ManifestHead } from '../backup/archive/manifest.ts'
+import type { BackupDestination } from '../backup/backup-destination.ts'
+import { BackupManager } from '../backup/backup-manager.ts'
+import { BackupQueue } from '../backup/backup-queue.ts'
+import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
+import { RestoreThreads } from '../backup/restore/restore-threads.ts'
+import { RestoresInProgress } from '../backup/restore/restores-in-progress.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
-import type { LocalState } from '../catalog/local-state.ts'
-import { type CellOpener, CellPool } from '../engine/cell-pool.ts'
-import type { CellDatabaseSettings, Durability } from '../engine/cell-settings.ts'
+import type { CellDatabase } from '../engine/cell-database.ts'
+import { CellPool } from '../engine/cell-pool.ts'
+import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
+import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
-import { ExpiryHints } from '../kv/expiry-hints.ts'
-import { Cell } from './cell.ts'
+import type { ExpiryHints } from '../kv/expiry-hints.ts'
+import { Cell, type CellHome } from './cell.ts'
 import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
-import type { StoreSettings } from './settings.ts'
+import { databaseSettings, type StoreSettings } from './settings.ts'
 
 export interface LocalCellsParts {
   paths: StorePaths
   settings: StoreSettings
-  state: LocalState
-  /** What the catalog says of a cell; undefined for an id that it does not know. */
-  record(id: string): CellRecord | undefined
-  /** None without an object store. */
-  backups(): BackupManager | undefined
+  hints: ExpiryHints
+  /** Undefined without an object store. */
+  destination: BackupDestination | undefined
+  /** Undefined where another process has the catalog, and without an object store. */
+  catalogBackup: CatalogBackup | undefined
   /** In memory where something bounds that; otherwise in files. */
   temporary?: CellDatabaseSettings['temporary']
+  /** What the catalog says of a cell; undefined for an id that it does not know. */
+  record(id: string): CellRecord | undefined
   /** Told of every time to live that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+  /** A cell was restored. Its restore is over once this is. */
+  restored(id: string, manifest: ManifestHead): void | Promise<void>
 }
 
-/** The cells whose files this process opens, and what it does with them whoever asked. */
-export class LocalCells {
+/** The cells whose files this process opens: the pool of open ones, their backups, and their expired entries. */
+export class LocalCells implements CellHome {
+  readonly settings: StoreSettings
   readonly pool: CellPool
   readonly files: CellFiles
-  readonly hints: ExpiryHints
+  /** Undefined without an object store. */
+  readonly backups: BackupManager | undefined
   readonly #parts: LocalCellsParts
+  readonly #queue: BackupQueue | undefined
+  readonly #restores = new RestoresInProgress()
+  readonly #threads: RestoreThreads
 
   constructor(parts: LocalCellsParts) {
-    const { paths, settings, state, backups } = parts
+    const { paths, settings, destination, catalogBackup } = parts
     this.#parts = parts
+    this.settings = settings
     this.files = new CellFiles(paths)
-    this.hints = new ExpiryHints(state)
-    const opener: CellOpener = {
-      paths: (id) => paths.cell(id),
-      settings: (id) => ({
-        ...databaseSettings(settings, this.require(id).durability),
-        temporary: parts.temporary,
-      }),
-      hooks: (id) =>
-        cellHooks(CELL_SCHEMA, settings.clock, () => backups()?.tracker(id), {
-          failed: (err) => this.#failed(id, err),
-          closed: () => this.#closed(id),
-        }),
-      beforeOpen: (id, cellPaths) =>
-        finishRestore(cellPaths, { building: backups()?.isRestoring(id) ?? false }),
-      missing: (id) => this.#missing(id),
-    }
-    this.pool = new CellPool(settings.openCellsMax, opener, settings)
+    this.pool = this.#newPool()
+    this.#threads = new RestoreThreads(settings.clock)
+    if (destination === undefined) return
+    this.#queue = new BackupQueue(destination.trackers)
+    const { pool, files } = this
+    const isOpen = (id: string) => pool.peek(id) !== undefined
+    this.backups = new BackupManager({
+      destination,
+      catalogBackup,
+      queue: this.#queue,
+      restores: this.#restores,
+      threads: this.#threads,
+      keep: settings.backups.keep,
+      cells: {
+        record: parts.record,
+        paths: (id) => paths.cell(id),
+        pin: (id) => pool.pin(id),
+        isOpen,
+        isLocal: (id) => isOpen(id) || files.exists(id),
+        replace: (id, install) => pool.replace(id, install),
+        restored: parts.restored,
+      },
+    })
   }
 
   /** @throws `cell_not_found` for a cell that is absent or deleted */
-  require(id: string): CellRecord {
+  record(id: string): CellRecord {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
     return record
@@ -66,55 +89,91 @@ export class LocalCells {
 
   /** A handle; nothing is opened before it is used. */
   handle(id: string): Cell {
-    const { settings, expiryNoted } = this.#parts
-    return new Cell(id, () => this.pool.open(id), {
-      clock: settings.clock,
-      limits: settings.limits,
-      expiryNoted: (expiresAt) => expiryNoted(id, expiresAt),
-    })
+    return new Cell(id, this)
   }
 
-  /** Brings a cell's data back from its newest backup if it is not on this machine. @throws `no_backup` */
+  /**
+   * The open cell. If its local data is lost, its restore begins.
+   *
+   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`
+   */
+  open(id: string): CellDatabase {
+    try {
+      return this.pool.open(id)
+    } catch (error) {
+      if (isCellError(error, 'cell_restoring')) this.#recover(id)
+      throw error
+    }
+  }
+
+  expiryNoted(id: string, expiresAt: number): void {
+    this.#parts.expiryNoted(id, expiresAt)
+  }
+
+  sizeBytes(id: string): number {
+    this.record(id)
+    return this.files.sizeBytes(id)
+  }
+
+  quarantine(id: string): QuarantineState | undefined {
+    this.record(id)
+    return this.pool.quarantine.state(id)
+  }
+
   async ensureLocal(id: string): Promise<void> {
-    this.require(id)
+    this.record(id)
     if (this.pool.peek(id) !== undefined || this.files.exists(id)) return
-    const backups = this.#parts.backups()
-    if (backups === undefined) throw noBackup()
-    await backups.ensureLocal(id)
+    if (this.backups === undefined) throw noBackup()
+    await this.backups.ensureLocal(id)
   }
 
   /** Collects the expired entries of a cell, which is left open or closed as it was found. */
   async collect(id: string, signal: AbortSignal): Promise<void> {
+    const { hints, settings } = this.#parts
     const wasOpen = this.pool.peek(id) !== undefined
     const { database, unpin } = this.pool.pin(id)
     const { usedAt } = database
     try {
-      const next = await collectExpired(database, this.#parts.settings.clock, signal)
-      if (next === null) this.hints.remove(id)
-      else if (next !== undefined) this.hints.set(id, next)
+      const next = await collectExpired(database, settings.clock, signal)
+      if (next === null) hints.remove(id)
+      else if (next !== undefined) hints.set(id, next)
     } finally {
       unpin()
       if (!wasOpen && !database.busy && database.usedAt === usedAt) this.pool.close(id)
     }
   }
 
-  /** Ends all use of a cell that was deleted: nothing of it is open or remembered afterwards. */
+  /** Ends all use of a deleted cell: when this returns it is closed, and its files can be removed. */
   release(id: string): void {
     this.pool.replace(id, () => {})
-    try {
-      this.#parts.backups()?.forgetLocal(id)
-      this.hints.remove(id)
-    } catch (err) {
-      this.#parts.settings.log.warn(
-        { cellId: id, err },
-        'what is known of a deleted cell could not be removed',
-      )
-    }
   }
 
-  #closed(id: string): void {
-    this.hints.forget(id)
-    this.#parts.backups()?.closed(id)
+  /** Waits for backups and restores until the deadline, and closes every cell. */
+  async close(deadline: AbortSignal): Promise<void> {
+    await this.#queue?.stop(deadline)
+    await this.#threads.close()
+    this.pool.closeAll()
+  }
+
+  #newPool(): CellPool {
+    const { paths, settings, hints, destination, temporary } = this.#parts
+    const { clock, openCellsMax } = settings
+    const opener = {
+      paths: (id: string) => paths.cell(id),
+      settings: (id: string) => ({ ...databaseSettings(settings, this.record(id).durability), temporary }),
+      hooks: (id: string) =>
+        cellHooks(id, {
+          schema: CELL_SCHEMA,
+          clock,
+          trackers: destination?.trackers,
+          failed: (err) => this.#failed(id, err),
+          closed: () => hints.forget(id),
+        }),
+      beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
+        finishRestore(cellPaths, { building: this.#restores.has(id) }),
+      missing: (id: string) => this.#missing(id),
+    }
+    return new CellPool(openCellsMax, opener, settings)
   }
 
   #failed(id: string, err: unknown): void {
@@ -126,40 +185,34 @@ export class LocalCells {
         : isQuarantined
           ? 'a cell is damaged, and is kept closed until it is restored'
           : 'upkeep of a cell has failed'
-    this.#parts.settings.log.error({ cellId: id, err }, what)
+    this.settings.log.error({ cellId: id, err }, what)
   }
 
-  /** A cell that the catalog names has no file: lost, unless it was deleted. Its restore begins at once. */
+  /** The error for a cell that the catalog names and that has no file: it is lost, unless it was deleted. */
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
-    const backups = this.#parts.backups()
-    if (backups === undefined) return noBackup()
-    backups
-      .ensureLocal(id)
-      .catch((err) =>
-        this.#parts.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'),
-      )
-    return new CellError(
-      'cell_restoring',
-      "The cell's data is being restored from its newest backup. Try again, or await ensureLocal() first.",
-      { retryAfterMs: 1_000 },
-    )
+    return this.backups === undefined ? noBackup() : restoring()
   }
-}
 
-/** @param durability in place of the store's */
-export function databaseSettings(
-  settings: StoreSettings,
-  durability: Durability | null,
-): CellDatabaseSettings {
-  const { sqlPolicy, limits, pageCacheBytes, checkpointBytes } = settings
-  return { durability: durability ?? settings.durability, sqlPolicy, limits, pageCacheBytes, checkpointBytes }
+  #recover(id: string): void {
+    this.backups
+      ?.ensureLocal(id)
+      .catch((err) => this.settings.log.error({ cellId: id, err }, 'a lost cell could not be restored'))
+  }
 }
 
 function noBackup(): CellError {
   return new CellError(
     'no_backup',
     "The cell's local data is lost, and there is no object store to restore it from.",
+  )
+}
+
+function restoring(): CellError {
+  return new CellError(
+    'cell_restoring',
+    "The cell's data is being restored from its newest backup. Try again, or await cell.ensureLocal() first.",
+    { retryAfterMs: 1_000 },
   )
 }

@@ -4,7 +4,7 @@ import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
-import type { Durability, SqlPolicy } from '../engine/cell-settings.ts'
+import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import { CellError } from '../errors.ts'
 
 /** Automatic backups of cells; all off by default. The catalog is always backed up where there is an object store. */
@@ -130,4 +130,13 @@ function prefixed(
 /** An option given as undefined is one not given. */
 function definedOnly<T extends object>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
+}
+
+/** @param durability in place of the store's */
+export function databaseSettings(
+  settings: StoreSettings,
+  durability: Durability | null,
+): CellDatabaseSettings {
+  const { sqlPolicy, limits, pageCacheBytes, checkpointBytes } = settings
+  return { durability: durability ?? settings.durability, sqlPolicy, limits, pageCacheBytes, checkpointBytes }
 }

@@ -17,6 +17,6 @@ test('A backup answers only once the catalog is in the object store, also if wha
   place.loseData()
   const again = await place.open()
   expect(again.apiKeys.verify(key).accountId).toBe(accountId)
-  await again.ensureLocal(cell.id)
+  await again.openCell(cell.id).ensureLocal()
   expect(again.openCell(cell.id).kv.get('later')).toBe('yes')
 })

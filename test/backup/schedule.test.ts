@@ -1,13 +1,15 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
+import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
 import type { BackupProgress } from '../../src/backup/changes/progress-table.ts'
 import { CellBackup } from '../../src/backup/create/cell-backup.ts'
-import { BackupSchedule, type ScheduledBackups, type ScheduleSettings } from '../../src/backup/schedule.ts'
-import type { BackupOptions, BackupResult } from '../../src/backup/versions/backup-types.ts'
+import { BackupSchedule, type ScheduleSettings } from '../../src/backup/schedule.ts'
+import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../src/errors.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
+import { changeOf } from '../support/backup/changes.ts'
 import { FailingStore, GatedStore, RecordingStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -17,7 +19,7 @@ const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 
 /** Backups that take as long as the test wants, of cells that change when the test says so. */
-class PlannedBackups implements ScheduledBackups {
+class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
   readonly clock = new FakeClock(0)
   readonly cells = new Map<string, BackupProgress>()
   readonly made: { cellId: string; kind: string; at: number }[] = []
@@ -30,7 +32,10 @@ class PlannedBackups implements ScheduledBackups {
 
   schedule(settings: Partial<ScheduleSettings>, random = () => 0): BackupSchedule {
     const log = { info() {}, warn() {}, error() {} }
-    return new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
+    const schedule = new BackupSchedule({ concurrency: 2, ...settings }, this, this.clock, random, log)
+    schedule.start((cellId, kind, { signal }) => this.make(cellId, kind, signal))
+    this.scans = 0
+    return schedule
   }
 
   change(cellId: string): void {
@@ -48,29 +53,21 @@ class PlannedBackups implements ScheduledBackups {
     })
   }
 
-  changed(): BackupProgress[] {
+  all(): BackupProgress[] {
     this.scans++
     return [...this.cells.values()].filter((each) => each.dirty || each.dirtySinceSnapshot)
   }
 
-  changeOf(cellId: string): BackupProgress | undefined {
+  find(cellId: string): BackupProgress | undefined {
     this.looks++
     return this.cells.get(cellId)
-  }
-
-  snapshot(cellId: string, { signal }: BackupOptions = {}): Promise<BackupResult> {
-    return this.#make(cellId, 'snapshot', signal)
-  }
-
-  incremental(cellId: string, { signal }: BackupOptions = {}): Promise<BackupResult> {
-    return this.#make(cellId, 'incremental', signal)
   }
 
   times(): number[] {
     return this.made.map(({ at }) => at)
   }
 
-  async #make(cellId: string, kind: 'snapshot' | 'incremental', signal?: AbortSignal): Promise<BackupResult> {
+  async make(cellId: string, kind: 'snapshot' | 'incremental', signal?: AbortSignal): Promise<BackupResult> {
     const at = this.clock.now()
     const progress = this.cells.get(cellId) as BackupProgress
     this.made.push({ cellId, kind, at })
@@ -288,7 +285,7 @@ describe('The schedule', () => {
     backups.change('a')
     schedule.changed('a')
     await pass(backups, 5 * MINUTE_MS)
-    await backups.incremental('a')
+    await backups.make('a', 'incremental')
     backups.change('a')
     await pass(backups, 30 * MINUTE_MS)
     expect(backups.times()).toEqual([5 * MINUTE_MS, 15 * MINUTE_MS])
@@ -355,9 +352,9 @@ describe('Scheduled backups of a real store', () => {
 
   /** Waits until each cell's newest state is stored, and all that was begun has ended. */
   async function stored(store: CellStore, cells: readonly Cell[]): Promise<void> {
-    const isDirty = ({ id }: Cell) => store.backups.changeOf(id)?.dirty === true
+    const isDirty = ({ id }: Cell) => changeOf(store, id)?.dirty === true
     await turnsUntil(() => !cells.some(isDirty) && running.size === 0, 'all is backed up')
-    await store.catalogStored()
+    await store.core.catalogStored()
   }
 
   /** What the cell held at the cut of each version. */
@@ -463,7 +460,7 @@ describe('Scheduled backups of a real store', () => {
   test('never more at once than the setting says', async () => {
     const store = await place.create({ objectStore: recording, backups: { ...settings, concurrency: 2 } })
     const cells = Array.from({ length: 8 }, () => createLedger(store))
-    await store.catalogStored()
+    await store.core.catalogStored()
     gated.gates = (call, key) => call === 'put' && !key.includes(store.id)
     await seconds(10)
     await turnsUntil(() => gated.waiting >= 2, 'two are uploaded')

@@ -16,12 +16,7 @@ function openNumbers(max = 100) {
   const tables = ['CREATE TABLE numbers (name TEXT PRIMARY KEY, number INTEGER) STRICT;']
   Catalog.write(file, { storeId: 'test', createdAt: 0, tables })
   const settings = { pageCacheBytes: 1_048_576, checkpointBytes: 4_194_304, limits: DEFAULT_LIMITS }
-  const catalog = new Catalog(
-    file,
-    { ...settings, durability: 'relaxed', sqlPolicy: 'trusted' },
-    {},
-    () => {},
-  )
+  const catalog = new Catalog(file, { ...settings, durability: 'relaxed', sqlPolicy: 'trusted' }, () => {})
   onTestFinished(() => catalog.close())
   const select = catalog.prepare('SELECT number FROM numbers WHERE name = ?').pluck()
   const upsert = catalog.prepare('INSERT OR REPLACE INTO numbers VALUES (?, ?)')

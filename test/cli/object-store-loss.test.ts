@@ -61,7 +61,8 @@ describe('an object store that does not answer (invariant 14)', () => {
       AWS_ACCESS_KEY_ID: 'x',
       AWS_SECRET_ACCESS_KEY: 'secret-of-the-test',
     })
-    const { code, stdout, stderr } = await place.run('serve', '--port', '0', '--object-store-wait', '1s')
+    // The first request loads the AWS SDK within this time, and a second one must follow.
+    const { code, stdout, stderr } = await place.run('serve', '--port', '0', '--object-store-wait', '3s')
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr).toMatch(/\ncellstore: .*\n$/)
     expect(stderr).not.toContain('secret-of-the-test')

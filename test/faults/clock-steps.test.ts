@@ -50,7 +50,7 @@ test(`the clock stepped by up to a year, either way, again and again: an entry i
         expiry.clear()
       }
       store = await place.openOrCreate()
-      await store.ensureLocal(id)
+      await store.openCell(id).ensureLocal()
     }
   }
   const { backups } = await store.backups.list(id, { limit: 1_000 })

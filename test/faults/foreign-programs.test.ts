@@ -69,7 +69,7 @@ test.skipIf(!hasShell)(
       () => {},
       () => store.backups.snapshot(cell.id),
       () => store.backups.incremental(cell.id),
-      () => store.cellSizeBytes(cell.id),
+      () => store.openCell(cell.id).sizeBytes,
       () => store.backups.list(cell.id),
     ].entries()) {
       cell.kv.put(`k${i}`, 'v')

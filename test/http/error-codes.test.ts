@@ -110,6 +110,34 @@ describe('the table of statuses', () => {
   })
 })
 
+describe('an error about an option that bodies call something else', () => {
+  const shown = (message: string, field: string) => {
+    const error = new CellError('invalid_ttl', message, { field, limit: 9 })
+    return JSON.parse(problemResponse(error, 'id').body)
+  }
+
+  test.each([
+    ['ttlSeconds', 'ttl_seconds'],
+    ['keepTtl', 'keep_ttl'],
+    ['entries[2].ttlSeconds', 'entries[2].ttl_seconds'],
+    ['operations[1].entries[2].ttlSeconds', 'operations[1].entries[2].ttl_seconds'],
+  ])('names %s as %s', (option, field) => {
+    const detail = `${field} is a whole number from 1 to 9.`
+    expect(shown(`${option} is a whole number from 1 to 9.`, option)).toMatchObject({
+      field,
+      detail,
+      limit: 9,
+    })
+  })
+
+  test.each(['value', 'params.ttlSeconds', 'operations[0].params.ttlSeconds', 'keys[0]', 'toString'])(
+    'and leaves %s as it is',
+    (field) => {
+      expect(shown(`${field} is wrong.`, field)).toMatchObject({ field, detail: `${field} is wrong.` })
+    },
+  )
+})
+
 /** A service of which every method fails alike. */
 function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)

@@ -333,7 +333,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
 /** A catalog that came back from a backup made before the cell: the cell is known by its own backup alone. */
 test('a cell that the catalog does not know is its account’s by its manifest, and to others as absent as any', async () => {
   const bench = await Bench.open(viaFetch)
-  await bench.store.catalogStored()
+  await bench.store.core.catalogStored()
   const catalogBackups = path.join(bench.directory, 'objects', 'snapshots', bench.store.id)
   const kept = new Set(fs.readdirSync(catalogBackups))
   bench.newCell()

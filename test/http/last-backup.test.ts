@@ -38,7 +38,7 @@ test('The last backup of a cell is the newest that can be restored, not a damage
 test('A cell is described also while the object store does not answer, and says what it does not know', () =>
   served(async (ask, store, id, objects) => {
     await store.backups.snapshot(id)
-    await store.catalogStored()
+    await store.core.catalogStored()
     fs.renameSync(objects, `${objects}-away`)
     fs.writeFileSync(objects, 'not a folder')
     expect(await ask()).toMatchObject({ http: 200, id, last_backup: null, last_backup_unknown: true })

@@ -70,7 +70,11 @@ test('the field names which of several keys was wrong', async () => {
     ),
   ).toBe('entries[1].key')
   expect(field(() => kv.mset([{ key: 'a', value: 7 as never }]))).toBe('entries[0].value')
-  expect(field(() => kv.mset([{ key: 'a', value: 'v', ttlSeconds: 0 }]))).toBe('entries[0].ttl_seconds')
+  expect(field(() => kv.mset([{ key: 'a', value: 'v', ttlSeconds: 0 }]))).toBe('entries[0].ttlSeconds')
+  expect(field(() => kv.put('a', 'v', { ttlSeconds: 0.5 }))).toBe('ttlSeconds')
+  expect(field(() => kv.put('a', 'v', { ttlMs: 0 }))).toBe('ttlMs')
+  expect(field(() => kv.put('a', 'v', { ttlSeconds: 1, keepTtl: true }))).toBe('keepTtl')
+  expect(field(() => kv.expire('a', 0))).toBe('ttlSeconds')
   expect(field(() => kv.list({ prefix: '\0' }))).toBe('prefix')
 })
 

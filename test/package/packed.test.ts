@@ -30,7 +30,7 @@ describe('the package', () => {
         'dist/index.js',
         'dist/index.d.ts',
         'dist/cellstore.js',
-        'dist/incoming-worker.js',
+        'dist/restore-thread.js',
         'docs/errors.md',
         'README.md',
         'CHANGELOG.md',
@@ -70,6 +70,27 @@ describe('the package', () => {
       cwd: project.folder,
     })
     expect(declared.sort()).toEqual((JSON.parse(stdout) as string[]).sort())
+  })
+
+  test('can be required from CommonJS', async () => {
+    project.write(
+      'required.cjs',
+      `const { CellStore } = require('cellstore')
+      async function main() {
+        const objectStore = 'file://${project.folder}/required-objects'
+        const store = await CellStore.create('./required-data', { objectStore })
+        const cell = store.createCell()
+        cell.kv.put('a', 'b')
+        const { version } = await store.backups.snapshot(cell.id)
+        cell.kv.delete('a')
+        await store.backups.restore(cell.id, { version })
+        console.log(cell.kv.get('a'))
+        await store.close()
+      }
+      main()`,
+    )
+    const { code, stdout, stderr } = await run(process.execPath, ['required.cjs'], { cwd: project.folder })
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: 'b\n', stderr: '' })
   })
 
   test('brings the command', async () => {
@@ -139,12 +160,17 @@ describe('the examples', () => {
     EXAMPLE_TIMEOUT_MS + 10_000,
   )
 
-  test('and the README’s example fit the packed types', async () => {
+  test('and the README’s example and a CommonJS file fit the packed types', async () => {
     const compilerOptions = {
       ...{ target: 'es2023', module: 'nodenext', strict: true, exactOptionalPropertyTypes: true },
       ...{ noEmit: true, skipLibCheck: true, types: ['node'] },
     }
-    project.write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts'] }))
+    project.write(
+      'required.cts',
+      `import cellstore = require('cellstore')
+      export const titles = (cell: cellstore.Cell) => cell.sql<{ title: string }>('SELECT title FROM t').rows`,
+    )
+    project.write('tsconfig.json', JSON.stringify({ compilerOptions, include: ['*.ts', '*.mts', '*.cts'] }))
     const tsc = path.join(PROJECT, 'node_modules', 'typescript', 'bin', 'tsc')
     const { code, stdout } = await run(process.execPath, [tsc], { cwd: project.folder })
     expect({ code, stdout }).toEqual({ code: 0, stdout: '' })

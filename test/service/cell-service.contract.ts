@@ -138,7 +138,7 @@ export function cellServiceContract(name: string, make: MakeService): void {
         [
           'a time to live of zero',
           { op: 'kv.put', key: 'k', value: '', ttlSeconds: 0 },
-          { code: 'invalid_ttl', details: { field: 'ttl_seconds' } },
+          { code: 'invalid_ttl', details: { field: 'ttlSeconds' } },
         ],
         [
           'too many rows',

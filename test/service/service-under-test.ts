@@ -1,11 +1,11 @@
 import type { SqlPolicy } from '../../src/engine/cell-settings.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
-import type { CellStore } from '../../src/store/cell-store.ts'
+import type { CellDirectory } from '../../src/store/cell-directory.ts'
 
 /** A service under test. */
 export interface ServiceUnderTest {
   service: CellService
-  store: CellStore
+  store: CellDirectory & { readonly id: string }
   /** The store's directory is `data` in it. */
   folder: string
   /** Ends it; every file is whole afterwards. */

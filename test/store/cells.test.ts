@@ -106,8 +106,6 @@ describe('openCell', () => {
     const { store } = await openTestStore()
     expect(codeOf(() => store.openCell(id))).toBe('cell_not_found')
     expect(codeOf(() => store.deleteCell(id))).toBe('cell_not_found')
-    expect(codeOf(() => store.cellSizeBytes(id))).toBe('cell_not_found')
-    expect(await rejectedBy(store.ensureLocal(id))).toMatchObject({ code: 'cell_not_found' })
     expect(store.findCell(id)).toBeUndefined()
   })
 
@@ -124,8 +122,8 @@ describe('openCell', () => {
     const cell = test.store.openCell(test.cell.id)
     expect(codeOf(() => cell.kv.get('k'))).toBe('no_backup')
     expect(codeOf(() => cell.sql('CREATE TABLE t (a)'))).toBe('no_backup')
-    expect(await rejectedBy(test.store.ensureLocal(cell.id))).toMatchObject({ code: 'no_backup' })
-    expect(test.store.cellSizeBytes(cell.id)).toBe(0)
+    expect(await rejectedBy(test.store.openCell(cell.id).ensureLocal())).toMatchObject({ code: 'no_backup' })
+    expect(test.store.openCell(cell.id).sizeBytes).toBe(0)
     expect(fs.existsSync(new StorePaths(test.directory).cell(cell.id).database)).toBe(false)
   })
 
@@ -265,8 +263,8 @@ describe('cells', () => {
 
 test('cellSizeBytes is that of the database and its log', async () => {
   const { store, cell } = await openTestCell()
-  const before = store.cellSizeBytes(cell.id)
+  const before = store.openCell(cell.id).sizeBytes
   expect(before).toBeGreaterThan(4_096)
   cell.kv.put('k', 'x'.repeat(500_000))
-  expect(store.cellSizeBytes(cell.id)).toBeGreaterThan(before + 500_000)
+  expect(store.openCell(cell.id).sizeBytes).toBeGreaterThan(before + 500_000)
 })

@@ -115,16 +115,16 @@ describe('a cell whose file is damaged', () => {
     const { test, store, damaged, errors, version } = await openDamaged()
     expect(codeOf(() => damaged.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')
     const state = { reason: 'damaged', since: test.clock.now() }
-    expect(store.quarantineOf(damaged.id)).toEqual(state)
+    expect(store.openCell(damaged.id).quarantine).toEqual(state)
     const again = await test.reopen()
     const cell = again.openCell(damaged.id)
-    expect(again.quarantineOf(damaged.id)).toEqual(state)
+    expect(again.openCell(damaged.id).quarantine).toEqual(state)
     expect(codeOf(() => cell.kv.get('k'))).toBe('cell_quarantined')
     await turnsUntil(() => errors.length === 2, 'the check has ended')
     expect(thrownBy(() => cell.kv.get('k')).message).toContain('Restore the cell from a backup')
-    expect(again.quarantineOf(damaged.id)).toEqual(state)
+    expect(again.openCell(damaged.id).quarantine).toEqual(state)
     await again.backups.restore(damaged.id, { version })
-    expect([cell.kv.get('k'), again.quarantineOf(damaged.id)]).toEqual(['v', undefined])
+    expect([cell.kv.get('k'), again.openCell(damaged.id).quarantine]).toEqual(['v', undefined])
   })
 
   test('that was mended by hand while the store was closed serves again after a look', async () => {
@@ -136,7 +136,7 @@ describe('a cell whose file is damaged', () => {
     for (const suffix of ['-wal', '-shm']) fs.rmSync(file + suffix, { force: true })
     const again = await test.reopen()
     expect(codeOf(() => again.openCell(damaged.id).kv.get('k'))).toBe('cell_quarantined')
-    await turnsUntil(() => again.quarantineOf(damaged.id) === undefined, 'the check has ended')
+    await turnsUntil(() => again.openCell(damaged.id).quarantine === undefined, 'the check has ended')
     expect(again.openCell(damaged.id).kv.get('k')).toBe('v')
   })
 

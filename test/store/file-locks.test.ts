@@ -36,7 +36,7 @@ describe('SQLite keeps its locks (invariant 4)', () => {
 
   /** What the store does beside SQLite while a cell is open. */
   const DEEDS: Record<string, (test: TestStore, id: string) => unknown> = {
-    'its size is asked for': ({ store }, id) => store.cellSizeBytes(id),
+    'its size is asked for': ({ store }, id) => store.openCell(id).sizeBytes,
     'it is listed and found': ({ store }, id) => [store.cells(), store.findCell(id), store.openCell(id)],
     'a snapshot is made': ({ store }, id) => store.backups.snapshot(id),
     'two snapshots and an incremental are made': async ({ store }, id) => {
@@ -48,14 +48,14 @@ describe('SQLite keeps its locks (invariant 4)', () => {
     'its backups are listed': ({ store }, id) => store.backups.list(id),
     'the catalog is backed up': ({ store }) => {
       store.accounts.create()
-      return store.catalogStored()
+      return store.core.catalogStored()
     },
     'another store wants the directory': ({ store, directory }) =>
       (store.constructor as typeof import('../../src/store/cell-store.ts').CellStore)
         .open(directory)
         .catch(() => {}),
     'a neighbour is made and deleted': ({ store }) => store.deleteCell(store.createCell().id),
-    'its local data is asked for': ({ store }, id) => store.ensureLocal(id),
+    'its local data is asked for': ({ store }, id) => store.openCell(id).ensureLocal(),
     'it is checkpointed': ({ store }, id) => {
       for (let i = 0; i < 10; i++) store.openCell(id).kv.put('large', 'x'.repeat(1_000_000))
     },

@@ -191,7 +191,7 @@ describe('close', () => {
       () => store.deleteCell(cell.id),
       () => store.cells(),
       () => store.findCell(cell.id),
-      () => store.cellSizeBytes(cell.id),
+      () => cell.sizeBytes,
       () => store.accounts.create(),
       () => store.accounts.list(),
       () => store.accounts.find('x'),
@@ -199,11 +199,11 @@ describe('close', () => {
       () => store.apiKeys.list('x'),
       () => store.apiKeys.revoke('x', 'y'),
       () => store.apiKeys.verify('cell_sk_x'),
-      () => store.firstKey.pending,
+      () => store.core.firstKey.pending,
     ]
     expect(uses.map((use) => codeOf(use))).toEqual(uses.map(() => 'store_closed'))
     expect(await rejectedBy(cell.commit(() => 1))).toMatchObject({ code: 'store_closed' })
-    expect(await rejectedBy(store.ensureLocal(cell.id))).toMatchObject({ code: 'store_closed' })
+    expect(await rejectedBy(cell.ensureLocal())).toMatchObject({ code: 'store_closed' })
   })
 
   test('makes nothing on a closed store', async () => {

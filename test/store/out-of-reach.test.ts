@@ -37,7 +37,7 @@ test('a cell whose file can not be looked at is not taken for lost, and not rest
   const store = await test.reopen()
   const back = outOfReach(new StorePaths(test.directory).cell(id).database)
   expect(codeOf(() => store.openCell(id).kv.get('k'))).toBe('busy')
-  await expect(store.ensureLocal(id)).rejects.toThrow()
+  await expect(store.openCell(id).ensureLocal()).rejects.toThrow()
   back()
   expect(store.openCell(id).kv.get('k')).toBe('acknowledged')
 })

@@ -70,7 +70,7 @@ describe('one owner a directory (invariant 2)', () => {
       socket: null,
       workers: [],
     })
-    store.publishSocket('/run/cellstore.sock')
+    store.core.publishSocket('/run/cellstore.sock')
     expect(readOwner(paths)).toMatchObject({ pid: process.pid, socket: '/run/cellstore.sock' })
     await store.close()
     expect(readOwner(paths)).toBeUndefined()

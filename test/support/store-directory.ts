@@ -5,6 +5,10 @@ import { CellStore } from '../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../src/store/settings.ts'
 import { checkIntegrity } from './integrity.ts'
 
+interface Closable {
+  close(): Promise<void>
+}
+
 /**
  * The data directory of a test. It opens stores, closes them, and checks what they leave: every store closes without an
  * error, and every database passes integrity_check.
@@ -16,7 +20,7 @@ export class StoreDirectory {
   mayHaveLogs = false
   /** The test has a database that integrity_check refuses, so only the closing is checked. */
   isDamaged = false
-  readonly #open = new Set<CellStore>()
+  readonly #open = new Set<Closable>()
 
   constructor(path: string) {
     this.path = path
@@ -43,7 +47,7 @@ export class StoreDirectory {
   }
 
   /** Takes a store that was opened in another way. */
-  keep(store: CellStore): CellStore {
+  keep<T extends Closable>(store: T): T {
     this.#open.add(store)
     return store
   }

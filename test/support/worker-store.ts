@@ -2,8 +2,8 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { onTestFinished } from 'vitest'
 import type { Log } from '../../src/base/log.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../src/store/settings.ts'
+import { StoreCore } from '../../src/store/store-core.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../src/workers/node/worker-service.ts'
 import { workersOf } from './processes.ts'
 import { StoreDirectory } from './store-directory.ts'
@@ -38,6 +38,8 @@ export async function openWorkerStore(
   return node
 }
 
+const CLOSE_MS = 10_000
+
 export interface LoggedLine {
   level: keyof Log
   fields: Record<string, unknown>
@@ -49,7 +51,7 @@ export class WorkerStore {
   readonly #data: StoreDirectory
   readonly objectStore: string | undefined
   readonly log: LoggedLine[]
-  readonly store: CellStore
+  readonly store: StoreCore
   readonly service: WorkerService
 
   private constructor(
@@ -74,8 +76,9 @@ export class WorkerStore {
     const log: LoggedLine[] = []
     const take = (level: keyof Log) => (fields: object, message: string) =>
       void log.push({ level, fields: fields as Record<string, unknown>, message })
-    const service = new WorkerService({
-      dataDir: data.path,
+    const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
+    const store = await StoreCore.openOrCreate(data.path, { ...settings, objectStore })
+    const service = new WorkerService(store, {
       objectStore,
       workers: 1,
       waitMs: 20_000,
@@ -83,14 +86,19 @@ export class WorkerStore {
       statementMs: 20_000,
       ...options,
     })
-    const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
-    const store = data.keep(await CellStore.openWithWorkers(data.path, { ...settings, objectStore }, service))
     try {
-      await service.start(store)
+      await service.start()
     } catch (error) {
+      await service.close(0)
       await store.close()
       throw error
     }
+    data.keep({
+      close: async () => {
+        await service.close(CLOSE_MS)
+        await store.close(AbortSignal.timeout(CLOSE_MS))
+      },
+    })
     return new WorkerStore(data, { objectStore, log, store, service })
   }
 

@@ -8,6 +8,7 @@ import type { Clock } from '../../src/base/clock.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
 import type { CellPage, CellRecord } from '../../src/catalog/cell-registry.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../../src/engine/statements/sql-values.ts'
+import type { SqlOptions } from '../../src/engine/statements/statement-runner.ts'
 import { CellError, type CellErrorCode, type CellErrorKind, isCellError } from '../../src/errors.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { createListener } from '../../src/http/node-listener.ts'
@@ -26,6 +27,22 @@ interface User {
   name: string
   age: number | null
 }
+
+describe('the package', () => {
+  test('has as values what a program constructs or calls, and nothing else', () => {
+    expectTypeOf<keyof typeof import('../../src/index.ts')>().toEqualTypeOf<
+      | 'CellStore'
+      | 'FileObjectStore'
+      | 'S3ObjectStore'
+      | 'createHandler'
+      | 'createListener'
+      | 'CellError'
+      | 'isCellError'
+      | 'ERROR_KINDS'
+      | 'DEFAULT_LIMITS'
+    >()
+  })
+})
 
 describe('a store', () => {
   test('is made, opened or either, and is a disposable resource', () => {
@@ -109,12 +126,25 @@ describe('sql', () => {
     cell.sql('?', 'x')
   })
 
-  test('takes a policy, a row mode and limits for one call', () => {
-    cell.sql<SqlValue[]>('SELECT 1', [], {
-      rowMode: 'array',
-      policy: 'tenant',
-      limits: { rowsMax: 1, bytesMax: 1 },
-    })
+  test('gives rows as arrays where the row mode says so', () => {
+    const limits = { rowsMax: 1, bytesMax: 1 }
+    const arrays = cell.sql('SELECT 1', [], { rowMode: 'array', limits })
+    expectTypeOf(arrays).toEqualTypeOf<SqlResult<SqlValue[]>>()
+    expectTypeOf(cell.sql('SELECT 1', undefined, { rowMode: 'array' }).rows).toEqualTypeOf<SqlValue[][]>()
+    const pairs = cell.sql<[id: number, name: string]>('SELECT id, name FROM users', [], { rowMode: 'array' })
+    expectTypeOf(pairs.rows[0]).toEqualTypeOf<[id: number, name: string] | undefined>()
+    expectTypeOf(cell.sql<User>('SELECT 1', [], { rowMode: 'object' }).rows).toEqualTypeOf<User[]>()
+    expectTypeOf(cell.sql('SELECT 1', [], { rowMode: undefined }).rows).toEqualTypeOf<SqlRow[]>()
+    const decidedLater = {} as SqlOptions
+    expectTypeOf(cell.sql('SELECT 1', [], decidedLater).rows).toEqualTypeOf<(SqlRow | SqlValue[])[]>()
+    // @ts-expect-error: an array has no such members
+    cell.sql<User>('SELECT 1', [], { rowMode: 'array' })
+    // @ts-expect-error: no such row mode
+    cell.sql('SELECT 1', [], { rowMode: 'map' })
+  })
+
+  test('takes a policy and limits for one call', () => {
+    cell.sql('SELECT 1', [], { policy: 'tenant', limits: { rowsMax: 1, bytesMax: 1 } })
     // @ts-expect-error: no such policy
     cell.sql('SELECT 1', [], { policy: 'none' })
     // @ts-expect-error: both bounds, or none

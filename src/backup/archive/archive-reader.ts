@@ -2,14 +2,8 @@ import { createHash } from 'node:crypto'
 import { type Extract, extract as openExtract } from 'tar-stream'
 import { CellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
-import {
-  CHECKSUMS_MEMBER,
-  type Checksums,
-  decodeChecksums,
-  decodeManifest,
-  MANIFEST_MEMBER,
-  type Manifest,
-} from './manifest.ts'
+import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
+import { decodeChecksums, decodeManifest } from './manifest-decoder.ts'
 import { decompressFirstBlock, decompressSeekable } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */

@@ -1,5 +1,5 @@
 import zlib from 'node:zlib'
-import { BufferPool } from './buffer-pool.ts'
+import { release } from './block-memory.ts'
 import { BLOCK_MAGIC, blockEnd, damagedArchive, splitBlocks } from './zstd-blocks.ts'
 
 /**
@@ -160,7 +160,6 @@ function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
 export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
   const blocks: BlockSizes[] = []
   const inFlight: { compressed: number; plain: Promise<Buffer> }[] = []
-  const memory = new BufferPool()
   let seekTable: Buffer | undefined
 
   async function drainOne(): Promise<Buffer> {
@@ -170,11 +169,11 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
     return plain
   }
 
-  for await (const block of splitBlocks(source, COMPRESSED_BYTES_MAX, memory)) {
+  for await (const block of splitBlocks(source, COMPRESSED_BYTES_MAX)) {
     if (seekTable !== undefined) throw damagedArchive('bytes follow the seek table')
     if (block.readUInt32LE(0) === BLOCK_MAGIC) {
       if (inFlight.length >= PARALLEL_DECOMPRESSIONS) yield await drainOne()
-      const plain = decompressBlock(block).finally(() => memory.give(block))
+      const plain = decompressBlock(block).finally(() => release(block))
       plain.catch(() => {})
       inFlight.push({ compressed: block.length, plain })
     } else seekTable = block

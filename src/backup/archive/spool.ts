@@ -3,7 +3,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
 import { bufferBody, type ObjectBody } from '../object-store/object-store.ts'
-import { release } from './own-memory.ts'
+import { release } from './block-memory.ts'
 import { PacedHash } from './paced-hash.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */

@@ -1,5 +1,5 @@
 import { CellError } from '../../errors.ts'
-import type { BufferPool } from './buffer-pool.ts'
+import { allocateBlock, growBlock } from './block-memory.ts'
 
 /** The blocks of a zstd stream: RFC 8878, 3.1. */
 
@@ -11,7 +11,7 @@ const SKIPPABLE_HEADER_BYTES = 8
 const BLOCK_HEADER_BYTES = 3
 
 /**
- * Cuts a byte stream into whole blocks, each in memory of `memory`: give it back once the block is no longer needed.
+ * Cuts a byte stream into whole blocks, each in memory of its own: release it once the block is no longer needed.
  *
  * @param bytesMax the longest block that is waited for
  * @throws `backup_corrupt`
@@ -19,10 +19,9 @@ const BLOCK_HEADER_BYTES = 3
 export async function* splitBlocks(
   source: AsyncIterable<Uint8Array>,
   bytesMax: number,
-  memory: BufferPool,
 ): AsyncGenerator<Buffer> {
   let walk = new BlockWalk()
-  let block = memory.take()
+  let block = allocateBlock()
   let length = 0
   for await (const chunk of source) {
     let bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
@@ -31,13 +30,13 @@ export async function* splitBlocks(
       const piece = bytes.subarray(0, end)
       if (length + piece.length > bytesMax)
         throw damagedArchive('a block is larger than any this version writes')
-      block = memory.enlarge(block, length, length + piece.length)
+      block = growBlock(block, length, length + piece.length)
       // A copy: the source may use the chunk's memory again, and a block may come in many chunks.
       length += piece.copy(block, length)
       if (end === undefined) break
       yield block.subarray(0, length)
       walk = new BlockWalk()
-      block = memory.take()
+      block = allocateBlock()
       length = 0
       bytes = bytes.subarray(end)
     }

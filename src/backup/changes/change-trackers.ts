@@ -1,45 +1,57 @@
 import type { Clock } from '../../base/clock.ts'
-import type { CellAccess } from './cell-access.ts'
+import { Emitter } from '../../base/emitter.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
 import { ChangeTracker } from './change-tracker.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 
-/** The trackers in use: of open cells, and of those that are being backed up. All others are rows in the local state. */
+/**
+ * The change trackers in use: of open cells, and of cells that are being backed up. All others are rows in the local
+ * state.
+ */
 export class ChangeTrackers {
+  /** A cell has changed for the first time since its newest backup. */
+  readonly changed = new Emitter<[cellId: string]>()
   readonly #trackers = new Map<string, ChangeTracker>()
-  readonly #cells: CellAccess
+  /** How many users a tracker has. */
+  readonly #users = new Map<string, number>()
+  readonly #paths: (cellId: string) => CellPaths
   readonly #table: BackupProgressTable
   readonly #clock: Clock
-  readonly #onChange: (cellId: string) => void
 
-  constructor(
-    cells: CellAccess,
-    table: BackupProgressTable,
-    clock: Clock,
-    onChange: (cellId: string) => void,
-  ) {
-    this.#cells = cells
+  constructor(paths: (cellId: string) => CellPaths, table: BackupProgressTable, clock: Clock) {
+    this.#paths = paths
     this.#table = table
     this.#clock = clock
-    this.#onChange = onChange
   }
 
-  /** Made when it is first asked for. */
+  /** Created when it is first asked for. */
   get(cellId: string): ChangeTracker {
     let tracker = this.#trackers.get(cellId)
     if (tracker === undefined) {
-      const paths = this.#cells.paths(cellId)
-      tracker = new ChangeTracker(cellId, paths, this.#table, this.#clock, () => this.#onChange(cellId))
+      const onChange = () => this.changed.emit(cellId)
+      tracker = new ChangeTracker(cellId, this.#paths(cellId), this.#table, this.#clock, onChange)
       this.#trackers.set(cellId, tracker)
     }
     return tracker
   }
 
-  /** Nobody uses it now: what it knows is in its row. */
+  /** Keeps a cell's tracker in memory until the matching {@link release}. */
+  acquire(cellId: string): void {
+    this.#users.set(cellId, (this.#users.get(cellId) ?? 0) + 1)
+  }
+
+  /** When its last user has released it, what the tracker knows is in its row. */
   release(cellId: string): void {
+    const users = (this.#users.get(cellId) ?? 0) - 1
+    if (users > 0) {
+      this.#users.set(cellId, users)
+      return
+    }
+    this.#users.delete(cellId)
     this.#trackers.delete(cellId)
   }
 
-  /** The cell's history ends here; whoever still has its tracker writes nothing with it. */
+  /** The cell's history ends here: a tracker that is still in use writes nothing more. */
   end(cellId: string): void {
     this.#trackers.get(cellId)?.detach()
     this.#trackers.delete(cellId)

@@ -1,59 +1,69 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { chainVersionsMax } from '../changes/chain-bounds.ts'
 import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
-import type { BackupComponents } from '../versions/backup-components.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
-import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
+import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
-import { UploadSweep } from '../versions/upload-sweep.ts'
+import type { UploadSweep } from '../versions/upload-sweep.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 import { type BackupOrder, CellBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
-/** Makes the backups of any cell, one after the other: names them, sees that what they go on from is there, and prunes. */
-export class BackupRunner {
-  readonly #c: BackupComponents
-  readonly #index: VersionIndex
-  readonly #trackers: ChangeTrackers
-  readonly #claim: ObjectStoreClaim
-  readonly #sweep: UploadSweep
+export interface BackupRunnerParts {
+  objectStore: ObjectStore
+  index: VersionIndex
+  trackers: ChangeTrackers
+  claim: ObjectStoreClaim
+  sweep: UploadSweep
+  spoolDirectory: string
+  clock: Clock
+  log: Log
+}
 
-  /** @param signal ends what no single caller can */
-  constructor(c: BackupComponents, index: VersionIndex, trackers: ChangeTrackers, signal: AbortSignal) {
-    this.#c = c
-    this.#index = index
-    this.#trackers = trackers
-    const { objectStore, storeId, clock, log, progress } = c
-    const onNewTarget = () => {
-      trackers.startAnew()
-      c.onNewTarget()
-    }
-    this.#claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onNewTarget, signal)
-    this.#sweep = new UploadSweep(objectStore, clock, log)
+/** A cell that stays open until `unpin` is called. */
+export interface PinnedCell {
+  database: CellDatabase
+  unpin(): void
+}
+
+/** Runs backups of any cell: names each version, checks that what it continues is still stored, and prunes old versions. */
+export class BackupRunner {
+  readonly #parts: BackupRunnerParts
+
+  constructor(parts: BackupRunnerParts) {
+    this.#parts = parts
   }
 
-  /** @param keep restorable versions to keep; undefined keeps all */
+  /**
+   * @param keep restorable versions to keep; undefined keeps all
+   * @param pin opens the cell for one attempt
+   */
   async run(
     identity: CellIdentity,
     kind: BackupKind,
     keep: number | undefined,
+    pin: () => PinnedCell,
     options: BackupOptions,
   ): Promise<BackupResult> {
-    const { cells } = this.#c
+    const { claim, sweep, trackers } = this.#parts
     const { cell_id: cellId } = identity
     options.signal?.throwIfAborted()
-    await this.#claim.ensure()
-    this.#sweep.sweepIfDue()
+    await claim.ensure(options.signal)
+    sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
-      const tracker = this.#trackers.get(cellId)
+      const tracker = trackers.get(cellId)
       const order = { kind, ...this.#stamp(cellId, tracker, versions), versionsMax: chainVersionsMax(keep) }
-      const { database, unpin } = cells.pin(cellId)
+      const { database, unpin } = pin()
       try {
         const result = await this.#backup(identity, tracker, options).run(order, database, unpin)
         await this.#prune(cellId, result, versions, keep, options)
@@ -67,14 +77,9 @@ export class BackupRunner {
     }
   }
 
-  /** Ends what runs beside the backups. */
-  async stop(): Promise<void> {
-    await this.#sweep.stop()
-  }
-
   #backup(identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions): CellBackup {
-    const { objectStore: store, spoolDirectory, clock } = this.#c
-    const remember = this.#index.remember.bind(this.#index)
+    const { objectStore: store, spoolDirectory, clock, index } = this.#parts
+    const remember = index.remember.bind(index)
     return new CellBackup({ store, spoolDirectory, clock, stored: remember }, identity, tracker, options)
   }
 
@@ -87,16 +92,17 @@ export class BackupRunner {
     keep: number | undefined,
     signal: AbortSignal | undefined,
   ): Promise<StoredVersion[]> {
-    const { progress } = this.#trackers.get(cellId)
+    const { index, trackers, claim } = this.#parts
+    const { progress } = trackers.get(cellId)
     const known = [...(progress.chain?.versions ?? []), progress.lastVersion].filter((each) => each !== null)
     const oldest = known.toSorted(compareVersions).at(-1)
     const after = keep === undefined && oldest !== undefined ? keyBefore(oldest) : undefined
-    const versions = await this.#index.versions(cellId, { after, signal })
+    const versions = await index.versions(cellId, { after, signal })
     const present = new Set(versions.map(({ version }) => version))
     if (known.every((version) => present.has(version))) return versions
-    this.#claim.invalidate()
-    await this.#claim.ensure()
-    const tracker = this.#trackers.get(cellId)
+    claim.invalidate()
+    await claim.ensure(signal)
+    const tracker = trackers.get(cellId)
     if (!tracker.progress.chain?.versions.every((version) => present.has(version))) tracker.dropChain()
     return versions
   }
@@ -110,7 +116,7 @@ export class BackupRunner {
     const taken = [versions[0]?.version, progress.lastVersion].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
-    const time = Math.max(this.#c.clock.now(), ...taken.map((each) => each + 1))
+    const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
     return { version: versionOf(cellId, time), time }
   }
 
@@ -125,9 +131,12 @@ export class BackupRunner {
     if (keep === undefined) return
     const versions = [{ version, sizeBytes }, ...before]
     try {
-      await pruneVersions(this.#c.objectStore, this.#index, cellId, versions, keep, { signal })
+      await pruneVersions(this.#parts.objectStore, this.#parts.index, cellId, versions, keep, { signal })
     } catch (err) {
-      this.#c.log.warn({ cellId, err }, 'old backups could not be removed; they will be after the next one')
+      this.#parts.log.warn(
+        { cellId, err },
+        'old backups could not be removed; they will be after the next one',
+      )
     }
   }
 }

@@ -2,7 +2,7 @@ import { open } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { CellError } from '../../errors.ts'
-import { type MemberSource, writeArchive } from '../archive/archive-writer.ts'
+import type { MemberSource } from '../archive/archive-writer.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
 import { readAll, Spool } from '../archive/spool.ts'
@@ -108,6 +108,7 @@ export class CellBackup {
     const { store, spoolDirectory, clock, stored } = this.#target
     const { signal, onProgress } = this.#options
     const started = clock.monotonic()
+    const { writeArchive } = await import('../archive/archive-writer.ts')
     const spool = new Spool(spoolDirectory)
     try {
       await writeArchive(spool, manifest, members, {

@@ -4,15 +4,15 @@ import { CellError } from '../../errors.ts'
 
 /** How long a store's calls may take. */
 export interface Patience {
-  /** Longest time of a call beside what its bytes need, in milliseconds; a store's own retries are within it. */
+  /** The longest time of a call in milliseconds, without the time for its bytes. It includes the store's own retries. */
   deadlineMs: number
-  /** The slowest transfer that is still waited for. */
+  /** The slowest transfer that a call accepts, in bytes per second. It adds time for a call's bytes to `deadlineMs`. */
   slowestBytesPerSecond: number
 }
 
 /**
- * One call's leave to take time: it ends when the time is up, when the caller's signal fires, or when the store is
- * closed, whichever comes first. `signal` then carries the `CellError` to reject with (invariant 13).
+ * The time limit of one call. The call ends when its time is up, when the caller's signal fires, or when the store is
+ * closed. `signal` then carries the `CellError` to reject with (invariant 13).
  */
 export class CallDeadline implements Disposable {
   readonly #controller = new AbortController()
@@ -22,12 +22,12 @@ export class CallDeadline implements Disposable {
   #timer: Timer | undefined
   #before: AbortSignal | undefined
 
-  /** @param signals the caller's and the store's own; what aborts them, where it is a `CellError`, is kept. */
+  /** @param signals the caller's and the store's own. If one aborts with a `CellError`, the call rejects with that. */
   constructor(clock: Clock, patience: Patience, ...signals: (AbortSignal | undefined)[]) {
     this.#clock = clock
     this.#patience = patience
     this.#sources = signals.filter((signal) => signal !== undefined)
-    // Many calls may wait on one signal, and one call for many parts; Node 22 would warn of a leak that is none.
+    // Many calls may listen to one signal, and many parts to one call. Without this, Node 22 warns of a leak.
     setMaxListeners(0, this.signal, ...this.#sources)
     for (const source of this.#sources) {
       source.addEventListener('abort', this.#onAbort)
@@ -40,7 +40,7 @@ export class CallDeadline implements Disposable {
     return this.#controller.signal
   }
 
-  /** Sets the time that is left, counted from now: the base, and what so many bytes may take. */
+  /** Restarts the time limit from now: `deadlineMs`, and the time that this number of bytes may take. */
   allow(bytes: number): void {
     this.#timer?.cancel()
     if (this.signal.aborted) return
@@ -50,7 +50,7 @@ export class CallDeadline implements Disposable {
     }, ms)
   }
 
-  /** Lets the time begin only when another call ends: for what has to be heard out whatever becomes of that call. */
+  /** Starts the time limit only when another call ends: for a request whose answer is needed even if that call fails. */
   beginAfter({ signal }: CallDeadline): void {
     this.#timer?.cancel()
     this.#before = signal
@@ -58,7 +58,7 @@ export class CallDeadline implements Disposable {
     if (signal.aborted) this.#onBegin()
   }
 
-  /** Settles as `work` does, or rejects as soon as the call's time is over. `work` itself is not stopped by that. */
+  /** Settles as `work` does, or rejects as soon as the call ends. This does not stop `work` itself. */
   async race<T>(work: Promise<T>): Promise<T> {
     const { signal } = this
     let onAbort = () => {}
@@ -67,7 +67,7 @@ export class CallDeadline implements Disposable {
       signal.addEventListener('abort', onAbort, { once: true })
       if (signal.aborted) onAbort()
     })
-    // Whichever loses must not become an unhandled rejection.
+    // The loser of the race must not become an unhandled rejection.
     ended.catch(() => {})
     work.catch(() => {})
     try {
@@ -77,7 +77,7 @@ export class CallDeadline implements Disposable {
     }
   }
 
-  /** Lets go of the timer and the caller's signal; nothing fires after it. */
+  /** Releases the timer and the signals. Nothing fires afterwards. */
   [Symbol.dispose](): void {
     this.#timer?.cancel()
     for (const source of this.#sources) source.removeEventListener('abort', this.#onAbort)

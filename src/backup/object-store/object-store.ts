@@ -1,86 +1,91 @@
+import { CellError } from '../../errors.ts'
+
 /**
- * Where backups live. Two implementations: a folder and S3. test/backup/object-store/object-store.contract.ts is this contract
- * as tests; every implementation passes it.
+ * Where backups live. There are two implementations: a folder and S3. Both pass the tests of this contract
+ * (test/backup/object-store/object-store.contract.ts).
  *
- * Keys are `/`-separated, relative to the store's own prefix, made only by object-keys.ts, and such that every store can
- * hold them (object-key-rules.ts). A key must not go on where another one ends: a folder can't hold both `a` and `a/b`.
- * Objects are immutable: there is no way to overwrite one (invariant 9).
+ * Keys are separated by `/` and relative to the store's own prefix. Only object-keys.ts makes them, so that every store
+ * can hold them (object-key-rules.ts). No key continues another key: a folder cannot hold both `a` and `a/b`.
+ * Objects are immutable: no method overwrites one (invariant 9).
  *
- * Every method rejects with a `CellError`, whose message holds no path and no credential:
- * - `object_store_unavailable`: no answer, or not now; trying again may help. After the store's own bounded retries.
- * - `object_store_error`: it answered, and the answer is wrong or final, with what to look at (permissions, credentials,
- *   bucket, space); or the call was wrong: a key or range that is none, a body that is not as long as it says.
- * - `store_closed`: after `close`.
- * Every method honours `signal`, and gives up at its own deadline even without one (invariant 13). It then rejects with
- * the signal's reason where that is a `CellError`, with `object_store_unavailable` else.
+ * Every method rejects with a `CellError`. Its message holds no path and no credential:
+ * - `object_store_unavailable`: the store does not answer, or cannot serve the call now. A later try may help. The store
+ *   has already used up its own bounded retries.
+ * - `object_store_error`: the store's answer is wrong or final, and the message says what to check (permissions,
+ *   credentials, bucket, space). Or the call was wrong: an invalid key or range, or a body of another length than it says.
+ * - `store_closed`: the call came after `close`.
+ * Every method honours `signal`. Without one it gives up at its own deadline (invariant 13). It then rejects with the
+ * signal's reason if that is a `CellError`, and with `object_store_unavailable` otherwise.
  */
 export interface ObjectStore {
-  /** For messages and logs: the URL it was made from, without credentials. */
+  /** For messages and logs: the URL of this store, without credentials. */
   readonly url: string
 
   /**
-   * Stores an object, and resolves once its last byte is proven stored. After a rejection nothing is left at the key
-   * and no part of an upload stays behind, as far as the store can be reached; a half-written object is never visible.
-   * Of several puts of one key through one store exactly one wins, the others get `object_exists`. Between stores that
-   * holds for folders, and for S3 as far as the endpoint honours conditional writes.
+   * Stores an object, and resolves once the last byte is proven to be stored. A half-written object is never visible.
+   * After a rejection the key holds nothing and no part of an upload stays behind, if the store can still be reached.
+   * Of several puts of one key through one store exactly one wins; the others get `object_exists`. Between several stores
+   * this holds for folders, and for S3 as far as the endpoint honours conditional writes.
    *
-   * @throws `object_exists` if the key holds an object already, which stays as it was.
+   * @throws `object_exists` if the key already holds an object, which stays as it was.
    */
   put(key: string, body: ObjectBody, options?: TransferOptions): Promise<void>
 
   /**
-   * Reads an object, or a byte range of it. The body is checked against its length: a short one ends in an error, never
-   * in a normal end. Rejects, rather than hangs, when bytes stop coming. A body can be iterated once; one that nobody
-   * iterates is let go of at the call's deadline.
+   * Reads an object, or a byte range of it. The body is checked against its length: a short body ends in an error, never
+   * in a normal end. The body rejects when no more bytes come; it does not hang. A body can be iterated once. If nobody
+   * iterates it, the store releases it at the call's deadline.
    *
    * @returns undefined if there is no such object.
    */
   get(key: string, options?: GetOptions): Promise<ObjectContent | undefined>
 
-  /** @returns the object's size, or undefined if there is no such object. */
+  /** @returns the object's size in bytes, or undefined if there is no such object. */
   head(key: string, options?: CallOptions): Promise<{ size: number } | undefined>
 
   /**
-   * Objects whose keys start with `prefix`, in ascending UTF-8 byte order of the keys, page by page as they are asked
-   * for. What is there under a name that is no key is left out.
+   * Lists the objects whose keys start with `prefix`, in ascending UTF-8 byte order of the keys. It asks for a page only
+   * when the reader needs it. Names that are not valid keys are left out.
    */
   list(prefix: string, options?: ListOptions): AsyncIterable<ObjectEntry>
 
-  /** Removes an object; one that is absent is no error. */
+  /** Removes an object. An absent object is not an error. */
   delete(key: string, options?: CallOptions): Promise<void>
 
   /**
-   * Ends uploads under `prefix` that were begun before `olderThanMs` (epoch milliseconds) and never finished.
+   * Ends uploads under `prefix` that began before `olderThanMs` (epoch milliseconds) and never finished.
    *
-   * @returns how many.
-   * @throws `object_store_error` where the store can not list them.
+   * @returns the number of uploads that it ended.
+   * @throws `object_store_error` if the store cannot list unfinished uploads.
    */
   sweepUploads(prefix: string, olderThanMs: number, options?: CallOptions): Promise<number>
 
-  /** Ends the calls that are under way and lets go of sockets and the like. The store can't be used afterwards. */
+  /** Ends the calls that are under way and releases sockets and other resources. Later calls fail. */
   close(): Promise<void>
 }
 
-/** An object's bytes before they are stored; can be read more than once, so that an attempt can be repeated. */
+/** An object's bytes before they are stored. They can be read more than once, so that an attempt can be repeated. */
 export interface ObjectBody {
+  /** Bytes. */
   readonly size: number
-  /** `length` bytes from `offset`; always exactly that many. */
+  /** Exactly `length` bytes from `offset`. */
   read(offset: number, length: number): Promise<Buffer>
   /**
-   * The finished, fsynced file that holds exactly these bytes, where there is one: a folder store links it instead of
-   * copying, so it may be removed afterwards, and must not be written to.
+   * The finished, fsynced file that holds exactly these bytes, if there is one. A folder store links it instead of
+   * copying it. So the file may be removed afterwards, but nobody may write to it.
    */
   readonly path?: string
 }
 
 export interface ObjectContent {
-  /** Bytes that `body` will deliver. */
+  /** The number of bytes that `body` delivers. */
   size: number
   body: AsyncIterable<Uint8Array>
 }
 
 export interface ObjectEntry {
   key: string
+  /** Bytes. */
   size: number
 }
 
@@ -89,14 +94,17 @@ export interface CallOptions {
 }
 
 export interface TransferOptions extends CallOptions {
-  /** Called with the bytes stored so far. */
+  /** Called with the number of bytes that are stored so far. */
   onProgress?: ((bytes: number) => void) | undefined
 }
 
 export interface GetOptions extends CallOptions {
-  /** First byte and byte count, or `last: n` for the last n bytes. Cut at the object's ends; the content's size tells. */
+  /**
+   * The first byte and the number of bytes, or `last: n` for the last n bytes. The store cuts a range at the object's
+   * ends; the content's size shows the result.
+   */
   range?: { offset: number; length: number } | { last: number } | undefined
-  /** A chunk is the reader's only until it asks for the next one: a store may use its memory again. */
+  /** The store may reuse a chunk's memory once the reader asks for the next chunk. */
   reusesMemory?: boolean | undefined
 }
 
@@ -108,4 +116,9 @@ export interface ListOptions extends CallOptions {
 /** A body that is in memory. */
 export function bufferBody(bytes: Buffer): ObjectBody {
   return { size: bytes.length, read: async (offset, length) => bytes.subarray(offset, offset + length) }
+}
+
+/** What `put` throws for a key that already holds an object. */
+export function objectExists(cause?: unknown): CellError {
+  return new CellError('object_exists', 'The key already holds an object.', { cause })
 }

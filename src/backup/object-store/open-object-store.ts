@@ -9,7 +9,7 @@ import type { S3ObjectStoreOptions } from './s3/s3-settings.ts'
 
 export interface OpenObjectStoreOptions {
   clock: Clock
-  /** The store's own directory, to refuse backups that would be lost with it. */
+  /** The store's data directory. An object store inside it is refused, since it would be lost together with the data. */
   dataDir?: string | undefined
 }
 
@@ -17,11 +17,11 @@ const FORMS =
   'file:///absolute/folder, file://./relative/folder or s3://bucket/prefix?endpoint=…&region=…&path_style=…'
 
 /**
- * The object store that a URL names: `file:///absolute`, `file://./relative`, or
- * `s3://bucket/prefix?endpoint=…&region=…&path_style=true` with credentials from where AWS's tools look. Nothing is read
- * or written yet.
+ * Opens the object store that a URL names: `file:///absolute`, `file://./relative`, or
+ * `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. The S3 credentials come from the places that AWS's tools use.
+ * Opening reads and writes nothing.
  *
- * @throws `invalid_setting`, without the URL where it may hold a secret.
+ * @throws `invalid_setting`. The message does not repeat an S3 URL, which may hold a secret.
  */
 export function openObjectStore(url: string, { clock, dataDir }: OpenObjectStoreOptions): ObjectStore {
   if (url.startsWith('file:')) {
@@ -30,37 +30,38 @@ export function openObjectStore(url: string, { clock, dataDir }: OpenObjectStore
     return new FileObjectStore({ root, clock })
   }
   if (url.startsWith('s3:')) return new S3ObjectStore({ ...s3Options(url), clock })
-  if (/^[a-z][a-z0-9+.-]*:/i.test(url)) throw invalid(`The object store has to be one of ${FORMS}.`)
+  if (/^[a-z][a-z0-9+.-]*:/i.test(url))
+    throw invalid(`The scheme of the object store URL is not supported. Use ${FORMS}.`)
   const isAbsolute = path.isAbsolute(url)
   const form = isAbsolute || /^\.\.?(\/|$)/.test(url) ? `file://${url}` : `file://./${url}`
-  throw invalid(`The object store is named by a URL: write ${form} for this folder.`)
+  throw invalid(`The object store must be a URL. For this folder, write ${form}.`)
 }
 
 function folderOf(url: string): string {
   const [, encoded] = /^file:\/\/(\/.*|\.\.?(?:\/.*)?)$/s.exec(url) ?? []
   if (encoded === undefined) {
-    throw invalid('A folder is named by file:///absolute/folder or file://./relative/folder.')
+    throw invalid('The folder URL is not valid. Write file:///absolute/folder or file://./relative/folder.')
   }
   if (/[?#]/.test(encoded))
-    throw invalid('A folder takes no parameters; write %3F for ? and %23 for # in its name.')
+    throw invalid('A folder URL takes no parameters. In a name, write %3F for ? and %23 for #.')
   const folder = path.resolve(decoded(encoded))
   if (folder === path.parse(folder).root)
-    throw invalid('The root of the file system can not be the object store.')
+    throw invalid('The object store must not be the root of the file system. Choose a folder below it.')
   return folder
 }
 
-/** Backups in the data directory are lost with it; and the data directory among the backups would be listed as some. */
+/** Backups inside the data directory would be lost with it. A data directory inside the backups would be listed with them. */
 function refuseSharedFolder(root: string, dataDir: string): void {
   const objects = realPath(root)
   const data = realPath(path.resolve(dataDir))
   if (isWithin(objects, data)) {
     throw invalid(
-      `The object store ${root} lies inside the data directory ${dataDir} and would be lost with it: choose a folder beside it.`,
+      `The object store ${root} lies inside the data directory ${dataDir} and would be lost with it. Choose a folder outside the data directory.`,
     )
   }
   if (isWithin(data, objects)) {
     throw invalid(
-      `The data directory ${dataDir} lies inside the object store ${root}: choose folders that do not hold one another.`,
+      `The data directory ${dataDir} lies inside the object store ${root}. Choose folders that do not contain each other.`,
     )
   }
 }
@@ -70,7 +71,7 @@ function isWithin(inner: string, outer: string): boolean {
   return relative === '' || (relative.split(path.sep)[0] !== '..' && !path.isAbsolute(relative))
 }
 
-/** A path with its links followed as far as it exists; the rest is yet to be made. */
+/** A path whose existing part has its links resolved. The rest of the path does not exist yet. */
 function realPath(file: string): string {
   try {
     return fs.realpathSync(file)
@@ -81,15 +82,14 @@ function realPath(file: string): string {
 }
 
 function s3Options(text: string): S3ObjectStoreOptions {
-  if (!text.startsWith('s3://') || !URL.canParse(text))
-    throw invalid('An S3 store is named by s3://bucket/prefix?….')
+  if (!text.startsWith('s3://') || !URL.canParse(text)) throw invalidS3Url()
   const url = new URL(text)
   if (url.username !== '' || url.password !== '') {
     throw invalid(
-      'The URL of an object store must not hold credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.',
+      'The object store URL must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead.',
     )
   }
-  if (url.port !== '' || url.hash !== '') throw invalid('An S3 store is named by s3://bucket/prefix?….')
+  if (url.port !== '' || url.hash !== '') throw invalidS3Url()
   const parameters = s3Parameters(url.searchParams)
   return { bucket: decoded(url.hostname), prefix: decoded(url.pathname), ...parameters }
 }
@@ -99,19 +99,19 @@ function s3Parameters(
 ): Pick<S3ObjectStoreOptions, 'endpoint' | 'region' | 'pathStyle'> {
   const known = ['endpoint', 'region', 'path_style']
   for (const name of query.keys()) {
-    // Only what looks like a name is repeated: a credential may have got here by mistake.
+    // The message repeats only a plain name: a credential may be here by mistake.
     const shown = /^[A-Za-z_-]{1,40}$/.test(name) ? ` "${name}"` : ''
     if (!known.includes(name)) {
-      throw invalid(`The object store's URL has an unknown parameter${shown}; there are ${known.join(', ')}.`)
+      throw invalid(`The object store URL has an unknown parameter${shown}. Use ${known.join(', ')}.`)
     }
     if (query.getAll(name).length > 1)
-      throw invalid(`The object store's URL has the parameter${shown} more than once.`)
+      throw invalid(`The object store URL has the parameter${shown} more than once.`)
     if (query.get(name) === '')
-      throw invalid(`The object store's URL has the parameter${shown} without a value.`)
+      throw invalid(`The object store URL has the parameter${shown} without a value.`)
   }
   const pathStyle = query.get('path_style') ?? undefined
   if (pathStyle !== undefined && pathStyle !== 'true' && pathStyle !== 'false') {
-    throw invalid('path_style in the URL of the object store is true or false.')
+    throw invalid('In the object store URL, path_style must be true or false.')
   }
   return {
     endpoint: query.get('endpoint') ?? undefined,
@@ -124,8 +124,14 @@ function decoded(part: string): string {
   try {
     return decodeURIComponent(part)
   } catch {
-    throw invalid('The URL of the object store holds a % that is not followed by two hexadecimal digits.')
+    throw invalid(
+      'In the object store URL, two hexadecimal digits must follow each %. Write %25 for a single %.',
+    )
   }
+}
+
+function invalidS3Url(): CellError {
+  return invalid('The S3 URL is not valid. Write s3://bucket/prefix?endpoint=…&region=…&path_style=….')
 }
 
 function invalid(message: string): CellError {

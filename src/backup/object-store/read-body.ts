@@ -3,10 +3,10 @@ import type { CallDeadline } from './call-deadline.ts'
 import type { ObjectBody } from './object-store.ts'
 
 /**
- * Exactly `length` bytes of a body from `offset`.
+ * Reads exactly `length` bytes of a body from `offset`.
  *
- * @throws `object_store_error` if the body can't be read or gives another number of bytes: what was announced is then
- *   not what would be stored.
+ * @throws `object_store_error` if the body cannot be read, or gives another number of bytes: the stored object would not
+ *   be the announced one.
  */
 export async function readBody(
   body: ObjectBody,
@@ -20,13 +20,14 @@ export async function readBody(
     bytes = await call.race(body.read(offset, length))
   } catch (error) {
     if (error instanceof CellError) throw error
-    throw new CellError('object_store_error', 'The bytes to store could not be read.', { cause: error })
+    throw new CellError('object_store_error', 'Reading the bytes to store failed.', { cause: error })
   }
   if (bytes.length === length) return bytes
-  throw new CellError('object_store_error', 'The bytes to store ended before their announced length.')
+  const message = `The body of the object gave ${bytes.length} bytes instead of ${length}.`
+  throw new CellError('object_store_error', message)
 }
 
-/** A whole body, so many bytes at a time. */
+/** Reads a whole body in pieces of `pieceBytes`. */
 export async function* readPieces(
   body: ObjectBody,
   pieceBytes: number,

@@ -1,26 +1,35 @@
+import type { Clock } from '../../base/clock.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CellAccess } from '../changes/cell-access.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
-import type { BackupComponents } from '../versions/backup-components.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
+import type { CellOwnership } from '../versions/cell-ownership.ts'
 import { backupNotFound } from '../versions/object-keys.ts'
-import type { StoredVersion } from '../versions/stored-manifest.ts'
 import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { buildDatabase } from './restore-build.ts'
 import { finishRestore, installRestored, removeUnfinished } from './restore-install.ts'
-import { RestoreThreads } from './restore-threads.ts'
+import type { RestoreThreads } from './restore-threads.ts'
 
-/** Brings cells back, one at a time each. */
+export interface CellRestorerParts {
+  objectStore: ObjectStore
+  storeId: string
+  index: VersionIndex
+  trackers: ChangeTrackers
+  progress: BackupProgressTable
+  cells: CellAccess
+  ownership: CellOwnership
+  threads: RestoreThreads
+  clock: Clock
+}
+
+/** Restores cells from their backups. The caller lets no other backup or restore of the same cell run meanwhile. */
 export class CellRestorer {
-  readonly #c: BackupComponents
-  readonly #index: VersionIndex
-  readonly #trackers: ChangeTrackers
-  readonly #threads: RestoreThreads
+  readonly #parts: CellRestorerParts
 
-  constructor(c: BackupComponents, index: VersionIndex, trackers: ChangeTrackers) {
-    this.#c = c
-    this.#index = index
-    this.#trackers = trackers
-    this.#threads = new RestoreThreads(c.clock)
+  constructor(parts: CellRestorerParts) {
+    this.#parts = parts
   }
 
   /** The cell stays as it is until the new database is proven; then they are switched as a unit. */
@@ -39,21 +48,21 @@ export class CellRestorer {
 
   /** @param beforeSwitch the last chance to refuse */
   async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
-    const { objectStore, clock, storeId, cells } = this.#c
+    const { objectStore, clock, storeId, cells, index, ownership, threads, trackers } = this.#parts
     const { signal, onProgress } = options
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    this.checkRecord(cellId, options.accountId)
-    const versions = await this.#index.versions(cellId, { signal })
+    ownership.checkRecord(cellId, options.accountId)
+    const versions = await index.versions(cellId, { signal })
     const listing = listingOf(versions)
-    await this.checkManifests(cellId, versions, options)
+    await ownership.checkManifests(cellId, versions, options.accountId, { signal })
     const newest = versions[0]?.version
     const version = options.version ?? newest
     if (version === undefined) throw backupNotFound()
-    const manifest = await this.#index.manifest(version, cellId, listing, { signal })
+    const manifest = await index.manifest(version, cellId, listing, { signal })
     const paths = cells.paths(cellId)
     if (!cells.isOpen(cellId)) finishRestore(paths)
-    const sizeBytes = await buildDatabase(objectStore, manifest, { storeId, cellId }, paths, this.#threads, {
+    const sizeBytes = await buildDatabase(objectStore, manifest, { storeId, cellId }, paths, threads, {
       signal,
       onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
     })
@@ -70,52 +79,20 @@ export class CellRestorer {
     // A cell that was set back is changed: until it is backed up, the newest version is not the state that it is in.
     this.#beginHistory(cellId, newest, version !== newest)
     await cells.restored(cellId, manifest)
-    if (version !== newest) this.#c.onChange(cellId)
+    if (version !== newest) trackers.changed.emit(cellId)
     return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
   }
 
-  /** @throws `cell_not_found` if the catalog says that the cell is another account's */
-  checkRecord(cellId: string, accountId: string | undefined): void {
-    const record = this.#c.cells.record(cellId)
-    if (record !== undefined && accountId !== undefined && record.accountId !== accountId)
-      throw cellNotFound()
-  }
-
-  /**
-   * Whose a cell is that the catalog does not know, its backups tell.
-   *
-   * @throws `cell_not_found` if there is no such cell, or it is another account's
-   */
-  async checkManifests(
-    cellId: string,
-    versions: readonly StoredVersion[],
-    { accountId, signal }: RestoreOptions,
-  ): Promise<void> {
-    if (this.#c.cells.record(cellId) !== undefined) return
-    const listing = listingOf(versions)
-    for (const { version } of versions) {
-      const manifest = await this.#index.restorable(version, cellId, listing, { signal })
-      if (manifest === undefined) continue
-      if (accountId === undefined || manifest.account_id === accountId) return
-      break
-    }
-    throw cellNotFound()
-  }
-
-  /** Call once no restore is under way. */
-  async close(): Promise<void> {
-    await this.#threads.close()
-  }
-
   #exists(cellId: string): boolean {
-    return this.#c.cells.record(cellId)?.deletedAt === null
+    return this.#parts.cells.record(cellId)?.deletedAt === null
   }
 
   /** After a restore the next backup is a base. */
   #beginHistory(cellId: string, newest: string | undefined, changed: boolean): void {
-    const now = this.#c.clock.now()
-    this.#trackers.end(cellId)
-    this.#c.progress.save({
+    const { clock, trackers, progress } = this.#parts
+    const now = clock.now()
+    trackers.end(cellId)
+    progress.save({
       cellId,
       chain: null,
       lastVersion: newest ?? null,

@@ -1,7 +1,6 @@
 import { makeDirectory } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellError } from '../../errors.ts'
-import { readArchive } from '../archive/archive-reader.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import type { Expected, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -31,6 +30,7 @@ export async function buildDatabase(
   threads: RestoreThreads,
   progress: RestoreProgress = {},
 ): Promise<number> {
+  const { readArchive } = await import('../archive/archive-reader.ts')
   makeDirectory(paths.directory)
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]

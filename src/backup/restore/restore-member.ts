@@ -1,7 +1,7 @@
 import fs from 'node:fs/promises'
 import { FILE_MODE } from '../../base/durable-files.ts'
 import type { Received } from '../archive/archive-reader.ts'
-import { release } from '../archive/own-memory.ts'
+import { release } from '../archive/block-memory.ts'
 import { writeAll } from '../archive/spool.ts'
 import type { RestoreTaskRunner } from './restore-tasks.ts'
 

@@ -1,4 +1,4 @@
-import { CellError } from '../../errors.ts'
+import { cutPage, decodeCursor, pageLimit } from '../../base/paging.ts'
 import { compareVersions, parseVersion } from './object-keys.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import type { BackupInfo } from './version-index.ts'
@@ -20,7 +20,6 @@ export interface BackupList {
   nextCursor: string | null
 }
 
-const PAGE_DEFAULT = 100
 const PAGE_MAX = 1_000
 
 /** Which part of a cell's versions a listing shows. */
@@ -29,36 +28,18 @@ export class BackupPage {
   readonly #after: string | undefined
 
   /** @throws `invalid_request` for a bad cursor or limit */
-  constructor(cellId: string, { cursor, limit = PAGE_DEFAULT }: BackupListOptions) {
-    if (!Number.isInteger(limit) || limit < 1 || limit > PAGE_MAX) {
-      throw new CellError('invalid_request', `limit is a whole number from 1 to ${PAGE_MAX}.`, {
-        field: 'limit',
-        limit: PAGE_MAX,
-      })
-    }
-    this.#limit = limit
-    this.#after = cursor === undefined ? undefined : decodeCursor(cursor, cellId)
+  constructor(cellId: string, { cursor, limit }: BackupListOptions) {
+    this.#limit = pageLimit(limit, PAGE_MAX)
+    if (cursor === undefined) return
+    this.#after = decodeCursor(cursor, (version) =>
+      parseVersion(version)?.cellId === cellId ? version : undefined,
+    )
   }
 
   /** @param all newest first */
   of(all: readonly StoredVersion[]): { page: StoredVersion[]; nextCursor: string | null } {
     const after = this.#after
     const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
-    const page = rest.slice(0, this.#limit)
-    const last = page.at(-1)
-    return {
-      page,
-      nextCursor: last !== undefined && rest.length > page.length ? encodeCursor(last.version) : null,
-    }
+    return cutPage(rest, this.#limit, ({ version }) => version)
   }
-}
-
-function encodeCursor(version: string): string {
-  return Buffer.from(version).toString('base64url')
-}
-
-function decodeCursor(cursor: string, cellId: string): string {
-  const version = Buffer.from(cursor, 'base64url').toString()
-  if (parseVersion(version)?.cellId === cellId && encodeCursor(version) === cursor) return version
-  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
 }

@@ -33,10 +33,14 @@ export class ObjectStoreClaim {
     this.#signal = signal
   }
 
-  /** @throws `object_store_mismatch` if the prefix is another's, `object_store_unavailable`, `object_store_error` */
-  async ensure(): Promise<void> {
+  /**
+   * @param signal ends this wait; the claim goes on for others who wait for it
+   * @throws `object_store_mismatch` if the prefix belongs to another store, `object_store_unavailable`,
+   * `object_store_error`, the signal's reason
+   */
+  async ensure(signal?: AbortSignal): Promise<void> {
     this.#claimed ??= this.#claim()
-    await this.#claimed
+    await unlessAborted(this.#claimed, signal)
   }
 
   /** Something that was stored is gone: asks again before the next backup. */
@@ -55,4 +59,14 @@ export class ObjectStoreClaim {
       throw error
     }
   }
+}
+
+function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
+  if (signal === undefined) return work
+  return new Promise((resolve, reject) => {
+    const abandon = () => reject(signal.reason)
+    if (signal.aborted) abandon()
+    signal.addEventListener('abort', abandon, { once: true })
+    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abandon))
+  })
 }

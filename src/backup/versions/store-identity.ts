@@ -1,22 +1,20 @@
 import { randomUUID } from 'node:crypto'
-import { z } from 'zod'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import { BACKUPS_PREFIX, STORE_OBJECT } from './object-keys.ts'
 
 const FORMAT = 1
 
-const identitySchema = z.object({
-  format: z.literal(FORMAT),
-  store_id: z.uuid(),
+export interface StoreIdentity {
+  format: typeof FORMAT
+  store_id: string
   /** Of this prefix alone: where it is another, nothing that was stored elsewhere counts. */
-  claim_id: z.uuid(),
-  created_at: z.iso.datetime(),
-})
-
-export type StoreIdentity = z.infer<typeof identitySchema>
+  claim_id: string
+  created_at: string
+}
 
 const IDENTITY_BYTES_MAX = 4_096
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
 /**
  * Whose prefix it is: `store.json`, made once (invariant 14).
@@ -77,11 +75,23 @@ async function readIdentity(store: ObjectStore, options: CallOptions): Promise<S
       `${store.url} holds backups but no ${STORE_OBJECT} that says whose they are.`,
     )
   }
-  const parsed = identitySchema.safeParse(await readJson(content.body))
-  if (parsed.success) return parsed.data
+  const identity = await readJson(content.body)
+  if (isIdentity(identity)) return identity
   throw new CellError(
     'object_store_mismatch',
     `${store.url} has a ${STORE_OBJECT} that this version cannot read.`,
+  )
+}
+
+/** By hand: every start reads it, and a schema library takes longer to load than the rest of a start. */
+function isIdentity(value: unknown): value is StoreIdentity {
+  const { format, store_id, claim_id, created_at } = (value ?? {}) as Partial<Record<string, unknown>>
+  const ids = [store_id, claim_id]
+  return (
+    format === FORMAT &&
+    ids.every((id) => typeof id === 'string' && UUID.test(id)) &&
+    typeof created_at === 'string' &&
+    !Number.isNaN(Date.parse(created_at))
   )
 }
 

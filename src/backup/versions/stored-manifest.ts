@@ -1,4 +1,3 @@
-import { MANIFEST_BYTES_MAX, readManifest } from '../archive/archive-reader.ts'
 import { checkIdentity, type Expected, type Manifest } from '../archive/manifest.ts'
 import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/seekable-zstd.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -24,6 +23,7 @@ export async function fetchManifest(
   expected: Expected,
   options: CallOptions = {},
 ): Promise<Manifest> {
+  const { MANIFEST_BYTES_MAX, readManifest } = await import('../archive/archive-reader.ts')
   let head = Buffer.alloc(0)
   for (let length = HEAD_BYTES; ; length *= 8) {
     head = Buffer.concat([head, await read(store, version, head.length, length, options)])

@@ -1,3 +1,4 @@
+import { LruCache } from '../../base/lru-cache.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -26,7 +27,7 @@ const PARALLEL_READS = 8
 export class VersionIndex {
   readonly #store: ObjectStore
   readonly #storeId: string
-  readonly #heads = new Map<string, { head: ManifestHead; sizeBytes: number }>()
+  readonly #heads = new LruCache<{ head: ManifestHead; sizeBytes: number }>(MANIFESTS_MAX)
 
   constructor(store: ObjectStore, storeId: string) {
     this.#store = store
@@ -102,10 +103,6 @@ export class VersionIndex {
   }
 
   remember({ wals: _, database: __, ...head }: Manifest, sizeBytes: number): void {
-    if (this.#heads.size >= MANIFESTS_MAX) {
-      const oldest = this.#heads.keys().next()
-      if (!oldest.done) this.#heads.delete(oldest.value)
-    }
     this.#heads.set(head.version, { head, sizeBytes })
   }
 

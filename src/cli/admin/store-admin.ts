@@ -6,7 +6,7 @@ import { DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { decodeParams, encodeSqlResult } from '../../http/sql-codec.ts'
 import { timeOf } from '../../http/time.ts'
 import type { CellService } from '../../service/cell-service.ts'
-import type { CellStore } from '../../store/cell-store.ts'
+import type { CellDirectory } from '../../store/cell-directory.ts'
 import type { AdminService, BackupInput, CreateCellInput, CreateKeyInput, Transfer } from './admin-service.ts'
 import {
   backupDocument,
@@ -24,11 +24,11 @@ const ACCOUNTS_NAMED_MAX = 20
 
 /** An owner's commands on a store that is open in this process. */
 export class StoreAdmin implements AdminService {
-  readonly #store: CellStore
+  readonly #store: CellDirectory & { close(): Promise<void> }
   readonly #service: CellService
 
   /** @param service runs statements: the one that serves the cells over HTTP, where they are served */
-  constructor(store: CellStore, service: CellService) {
+  constructor(store: CellDirectory & { close(): Promise<void> }, service: CellService) {
     this.#store = store
     this.#service = service
   }

@@ -1,12 +1,11 @@
 import packageJson from '../../../package.json' with { type: 'json' }
 import { timeOf } from '../../http/time.ts'
-import type { CellStore } from '../../store/cell-store.ts'
 import type { FirstKeyIssued } from './first-start.ts'
 
 /** What a node says on standard output, once, before it answers anybody. */
 export interface Announcement {
   address: string
-  store: CellStore
+  store: { readonly id: string }
   dataDir: string
   objectStore: string
   firstKey: FirstKeyIssued | undefined

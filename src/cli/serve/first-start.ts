@@ -3,7 +3,7 @@ import type { CreatedApiKey } from '../../auth/api-keys.ts'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import type { CellStore } from '../../store/cell-store.ts'
+import type { StoreCore } from '../../store/store-core.ts'
 
 /** A key that nobody has seen yet, save for one that the operator chose. */
 export interface FirstKeyIssued {
@@ -24,7 +24,7 @@ const RETRY_MS = 1_000
  * @throws `invalid_setting` for a malformed root key, `object_store_unavailable`
  */
 export async function issueFirstKey(
-  store: CellStore,
+  store: StoreCore,
   rootKey: string | undefined,
   waitMs: number,
   log: Log,
@@ -43,7 +43,7 @@ export async function issueFirstKey(
  * Whether somebody has a key already, whatever the catalog says: an embedding program made it, or the second was lost in
  * which the first key was shown. A new first key would end it.
  */
-function isUsed(store: CellStore): boolean {
+function isUsed(store: StoreCore): boolean {
   const accounts = store.accounts.list()
   const keys = accounts.flatMap(({ id }) => store.apiKeys.list(id))
   const hasOthers =
@@ -52,7 +52,7 @@ function isUsed(store: CellStore): boolean {
 }
 
 /** No first key is due, or not any more. */
-function settle(store: CellStore, rootKey: string | undefined, log: Log): void {
+function settle(store: StoreCore, rootKey: string | undefined, log: Log): void {
   if (store.firstKey.pending) store.firstKey.shown()
   if (rootKey !== undefined) {
     log.warn(
@@ -72,7 +72,7 @@ function noKey(): CellError {
   )
 }
 
-async function untilStored(store: CellStore, waitMs: number, clock: Clock): Promise<void> {
+async function untilStored(store: StoreCore, waitMs: number, clock: Clock): Promise<void> {
   const deadline = clock.monotonic() + waitMs
   for (;;) {
     try {

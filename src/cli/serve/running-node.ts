@@ -2,12 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/handler-options.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
-import { InProcessService } from '../../service/in-process-service.ts'
-import { CellStore } from '../../store/cell-store.ts'
-import type { StoreOptions } from '../../store/settings.ts'
-import { WorkerService } from '../../workers/node/worker-service.ts'
 import { AdminServer, type AdminServerComponents } from '../admin/admin-server.ts'
 import { publishedSocket, SocketPlace } from '../admin/socket-place.ts'
 import { StoreAdmin } from '../admin/store-admin.ts'
@@ -16,13 +11,7 @@ import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { isLoopback, listen } from './listen.ts'
 import type { ServeFlags } from './serve-flags.ts'
-
-const MIB = 1_048_576
-
-const SERVICE_OPTIONS = {
-  restoreWaitMs: REQUEST_DEADLINE_MS_DEFAULT,
-  answerBytesMax: DEFAULT_HTTP_LIMITS.result.bytesMax,
-}
+import { openServedStore, type ServedStore } from './served-store.ts'
 
 export interface NodeComponents {
   clock: Clock
@@ -34,11 +23,11 @@ export interface NodeComponents {
 
 /** A store that is served: over HTTP to the holders of keys, and over its socket to its owner. */
 export class RunningNode {
-  readonly #store: CellStore
+  readonly #store: ServedStore
   readonly #server: NodeServer
   #admin: AdminServer | undefined
 
-  private constructor(store: CellStore, server: NodeServer) {
+  private constructor(store: ServedStore, server: NodeServer) {
     this.#store = store
     this.#server = server
   }
@@ -49,26 +38,21 @@ export class RunningNode {
     const paths = new StorePaths(flags.dataDir)
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
-    const options = { ...storeOptions(flags), objectStore, clock, log }
-    const workerService = flags.workers === 0 ? undefined : newWorkerService(flags, objectStore)
-    const opening =
-      workerService === undefined
-        ? CellStore.openOrCreate(flags.dataDir, options)
-        : CellStore.openWithWorkers(flags.dataDir, options, workerService)
-    const store = await opening.catch((error) => {
+    const store = await openServedStore(flags, objectStore, { clock, log }).catch((error) => {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
-    const service = workerService ?? new InProcessService(store, SERVICE_OPTIONS)
-    const node = new RunningNode(store, new NodeServer(store, serverOptions(flags, { logger: log, service })))
+    const { core, service } = store
+    const node = new RunningNode(store, new NodeServer(core, serverOptions(flags, { logger: log, service })))
     try {
-      await workerService?.start(store)
-      const firstKey = await issueFirstKey(store, rootKey, flags.objectStoreWait, log)
-      node.#admin = await startAdmin({ service: new StoreAdmin(store, service), clock, log }, paths, left)
+      const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
+      node.#admin = await startAdmin({ service: new StoreAdmin(core, service), clock, log }, paths, left)
       const address = await listen(node.#server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
-      print(announce({ address, store, dataDir: paths.root, objectStore, firstKey }, flags.json === true))
-      if (firstKey !== undefined) store.firstKey.shown()
-      if (node.#admin !== undefined) store.publishSocket(node.#admin.path)
+      print(
+        announce({ address, store: core, dataDir: paths.root, objectStore, firstKey }, flags.json === true),
+      )
+      if (firstKey !== undefined) core.firstKey.shown()
+      if (node.#admin !== undefined) core.publishSocket(node.#admin.path)
       logServing(log, address, flags.host)
       return node
     } catch (error) {
@@ -79,9 +63,9 @@ export class RunningNode {
 
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
-    this.#store.publishSocket(null)
+    this.#store.core.publishSocket(null)
     await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
-    await this.#store.close({ deadlineMs: drainMs })
+    await this.#store.close(drainMs)
   }
 }
 
@@ -93,21 +77,6 @@ function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerO
     rate: rate === undefined ? undefined : { perSecond: rate },
     connections: connections === undefined ? undefined : { connectionsMax: connections },
   }
-}
-
-function newWorkerService(flags: ServeFlags, objectStore: string): WorkerService {
-  const { dataDir, workers, workerMemory, statementTimeout } = flags
-  const { restoreWaitMs: waitMs, answerBytesMax } = SERVICE_OPTIONS
-  const limits = { memoryMax: workerMemory * MIB }
-  return new WorkerService({
-    dataDir,
-    objectStore,
-    workers,
-    waitMs,
-    answerBytesMax,
-    statementMs: statementTimeout,
-    limits,
-  })
 }
 
 /** Only a store without a catalog needs its object store to start (invariant 14). */
@@ -127,16 +96,6 @@ function logServing(log: Log, address: string, host: string): void {
     )
   }
   log.info({ address }, 'serving')
-}
-
-function storeOptions(flags: ServeFlags): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
-  return {
-    durability,
-    sqlPolicy: 'tenant',
-    objectStoreWaitMs: objectStoreWait,
-    backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
-  }
 }
 
 /** A node without its socket still serves; what is lost are commands while it runs. */

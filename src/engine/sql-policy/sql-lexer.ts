@@ -64,6 +64,11 @@ export class SqlTokens {
     this.sql = nul < 0 ? sql : sql.slice(0, nul)
   }
 
+  /** How many tokens have been read so far. */
+  get count(): number {
+    return this.#tokens.length
+  }
+
   /** The token at an index, undefined past the last one. */
   at(index: number): SqlToken | undefined {
     while (index >= this.#tokens.length) {

@@ -1,7 +1,7 @@
 import { CellError } from '../../errors.ts'
 import type { SqlTokens } from './sql-lexer.ts'
 import { isAllowedPragmaFunction } from './sql-pragma.ts'
-import type { StatementHead, StatementVerb } from './sql-shape.ts'
+import type { StatementHead, StatementVerb } from './sql-statement.ts'
 import { asciiUpper, nameOf } from './sql-token.ts'
 
 /** Tables, views and indexes of the engine start with this, in any letter case. */

@@ -1,8 +1,8 @@
 import { CellError } from '../../errors.ts'
-import { SqlTokens } from './sql-lexer.ts'
+import type { SqlTokens } from './sql-lexer.ts'
 import { checkNames } from './sql-names.ts'
 import { checkPragma } from './sql-pragma.ts'
-import { readHead, type StatementHead, type StatementShape, type StatementVerb } from './sql-shape.ts'
+import type { StatementHead, StatementVerb } from './sql-statement.ts'
 import { asciiUpper } from './sql-token.ts'
 import { checkVirtualTable } from './sql-virtual-table.ts'
 
@@ -44,12 +44,9 @@ const SCHEMA_OBJECTS: Partial<Record<StatementVerb, readonly string[]>> = {
  *
  * @throws `statement_not_allowed`
  */
-export function checkStatement(sql: string): StatementShape {
-  const tokens = new SqlTokens(sql)
-  const head = readHead(tokens)
+export function checkStatement(tokens: SqlTokens, head: StatementHead): void {
   checkVerb(tokens, head)
   checkNames(tokens, head)
-  return head.shape
 }
 
 function checkVerb(tokens: SqlTokens, head: StatementHead): void {
@@ -71,7 +68,7 @@ function checkVerb(tokens: SqlTokens, head: StatementHead): void {
       checkSchemaObject(tokens, head)
       return
     case 'PRAGMA':
-      if (head.shape.explain) throw refusedVerb(head)
+      if (head.explain) throw refusedVerb(head)
       checkPragma(tokens, head.verbIndex)
       return
     default:
@@ -105,8 +102,8 @@ function createdNameIndex(tokens: SqlTokens, kindIndex: number): number {
   return tokens.is(index + 1, '.') ? index + 2 : index
 }
 
-function refusedVerb({ shape, verb }: StatementHead): CellError {
-  const what = verb === 'UNKNOWN' ? 'This statement' : shape.explain ? `EXPLAIN ${verb}` : verb
+function refusedVerb({ explain, verb }: StatementHead): CellError {
+  const what = verb === 'UNKNOWN' ? 'This statement' : explain ? `EXPLAIN ${verb}` : verb
   return notAllowed(`${what} is not allowed. ${MENDS[verb] ?? FIRST_WORD_MEND}`)
 }
 

@@ -1,6 +1,6 @@
 import { CellError } from '../../errors.ts'
-import { SqlTokens } from './sql-lexer.ts'
-import { readHead, type StatementVerb } from './sql-shape.ts'
+import type { SqlTokens } from './sql-lexer.ts'
+import type { StatementHead, StatementVerb } from './sql-statement.ts'
 import { nameOf } from './sql-token.ts'
 
 /** The engine has to know where every transaction begins and ends. */
@@ -29,9 +29,7 @@ const ENGINE_PRAGMAS = new Set([
  *
  * @throws `statement_not_allowed`
  */
-export function checkTrustedStatement(sql: string): void {
-  const tokens = new SqlTokens(sql)
-  const { verb, verbIndex } = readHead(tokens)
+export function checkTrustedStatement(tokens: SqlTokens, { verb, verbIndex }: StatementHead): void {
   if (TRANSACTION_VERBS.has(verb)) {
     throw new CellError(
       'statement_not_allowed',

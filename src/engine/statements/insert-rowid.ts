@@ -1,5 +1,6 @@
+import { LruCache } from '../../base/lru-cache.ts'
 import type { SqlTokens } from '../sql-policy/sql-lexer.ts'
-import type { StatementHead } from '../sql-policy/sql-shape.ts'
+import type { StatementHead } from '../sql-policy/sql-statement.ts'
 import type { SqlToken } from '../sql-policy/sql-token.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import { decodeInteger } from './rows.ts'
@@ -22,10 +23,13 @@ const PLAIN: InsertRowid = {
   end: (changes, rowid) => (changes > 0 ? decodeInteger(rowid) : null),
 }
 
+/** Each spelling of a table's name is one. */
+const TABLES_MAX = 1_000
+
 /** Tells what an INSERT into which table says, for one connection. */
 export class InsertRowids {
   readonly #connection: Connection
-  readonly #tables = new Map<string, Table | undefined>()
+  readonly #tables = new LruCache<Table | null>(TABLES_MAX)
   #list: Statement | undefined
 
   constructor(connection: Connection) {
@@ -33,7 +37,7 @@ export class InsertRowids {
   }
 
   of(tokens: SqlTokens, head: StatementHead): InsertRowid {
-    if (head.shape.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
+    if (head.explain || (head.verb !== 'INSERT' && head.verb !== 'REPLACE')) return NO_ROWID
     const target = insertTarget(tokens, head.verbIndex)
     const table = target && this.#find(target)
     if (table === undefined) return PLAIN
@@ -48,11 +52,10 @@ export class InsertRowids {
 
   #find(target: Target): Table | undefined {
     const key = JSON.stringify(target)
-    if (this.#tables.has(key)) return this.#tables.get(key)
-    // Every spelling of a name is one: a bound, all the same.
-    if (this.#tables.size >= TABLES_MAX) this.#tables.clear()
+    const known = this.#tables.get(key)
+    if (known !== undefined) return known ?? undefined
     const table = this.#describe(target)
-    this.#tables.set(key, table)
+    this.#tables.set(key, table ?? null)
     return table
   }
 
@@ -98,7 +101,6 @@ interface Table {
   withoutRowid: boolean
 }
 
-const TABLES_MAX = 1_000
 const TABLE_LIST = 'SELECT schema, type, wr FROM pragma_table_list(?)'
 const COLUMNS = 'SELECT lower(name) FROM pragma_table_xinfo(?, ?)'
 

@@ -86,7 +86,7 @@ function encodeParam(value: SqlParam | undefined, at: string | number): Bindable
   }
   throw refused(
     at,
-    'use null, a number, a bigint, a string, a boolean, a Uint8Array or {"type":"real","value":…}',
+    "use null, a number, a bigint, a string, a boolean, a Uint8Array or { type: 'real', value }",
   )
 }
 
@@ -97,7 +97,7 @@ function encodeNumber(value: number, at: string | number): number | bigint {
   if (Number.isInteger(value) && Math.abs(value) < 2 ** 63) {
     throw refused(
       at,
-      'an integer beyond ±(2^53−1) has to be a bigint, or {"type":"integer","value":"…"} over HTTP; a REAL {"type":"real","value":…}',
+      "a whole number beyond ±(2^53−1) may have been rounded; use a bigint, or { type: 'real', value } for a REAL",
     )
   }
   return value

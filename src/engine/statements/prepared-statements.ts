@@ -2,9 +2,8 @@ import type { Limits } from '../../base/limits.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlPolicy } from '../cell-settings.ts'
-import { SqlTokens } from '../sql-policy/sql-lexer.ts'
 import { checkStatement } from '../sql-policy/sql-policy.ts'
-import { readHead, type StatementVerb } from '../sql-policy/sql-shape.ts'
+import { SqlStatement, type StatementVerb } from '../sql-policy/sql-statement.ts'
 import { checkTrustedStatement } from '../sql-policy/trusted-sql.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
@@ -71,13 +70,14 @@ export class PreparedStatements {
   }
 
   /** @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; what SQLite says of the text */
-  find(sql: string, policy: SqlPolicy): PreparedStatement {
-    const cached = this.#cache.get(sql)
-    if (cached === undefined) return this.#prepare(sql, policy)
-    if (policy === 'tenant' && !cached.tenantSafe) {
-      checkStatement(sql)
-      cached.tenantSafe = true
-    }
+  find(text: string | SqlStatement, policy: SqlPolicy): PreparedStatement {
+    const cached = this.#cache.get(text instanceof SqlStatement ? text.sql : text)
+    const isAllowed = cached !== undefined && (cached.tenantSafe || policy !== 'tenant')
+    if (isAllowed) return cached
+    const statement = text instanceof SqlStatement ? text : new SqlStatement(text)
+    if (cached === undefined) return this.#prepare(statement, policy)
+    checkStatement(statement.takeTokens(), statement.head)
+    cached.tenantSafe = true
     return cached
   }
 
@@ -116,32 +116,33 @@ export class PreparedStatements {
     this.#inserts.clear()
   }
 
-  #prepare(sql: string, policy: SqlPolicy): PreparedStatement {
+  #prepare(text: SqlStatement, policy: SqlPolicy): PreparedStatement {
+    const { sql } = text
     checkText(sql, this.#limits)
+    const tokens = text.takeTokens()
+    const { head } = text
     const isTenant = policy === 'tenant'
-    if (isTenant) checkStatement(sql)
-    else checkTrustedStatement(sql)
+    if (isTenant) checkStatement(tokens, head)
+    else checkTrustedStatement(tokens, head)
     // What it makes inside a transaction is gone if that is rolled back, and must be made again.
     if (this.#beforePrepare(sql)) this.#schemaTouched ||= this.#connection.inTransaction
     const statement: Statement = this.#connection.prepare(sql).safeIntegers()
     if (statement.reader) statement.raw()
-    const tokens = new SqlTokens(sql)
-    const head = readHead(tokens)
-    const isExplain = head.shape.explain
+    const { explain, verb } = head
     const schemaVersion = this.#schemaVersion.get() as number
     // Another program has changed it.
     if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
     this.#knownVersion = schemaVersion
-    const changesSchema = !isExplain && CHANGES_SCHEMA.has(head.verb)
+    const changesSchema = !explain && CHANGES_SCHEMA.has(verb)
     const prepared: PreparedStatement = {
       statement,
-      changesRows: !isExplain && CHANGES_ROWS.has(head.verb),
+      changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
-      deletes: !isExplain && (head.verb === 'DELETE' || head.verb === 'DROP'),
+      deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
       // A CREATE has none, but can hold what looks like one.
       placeholders: changesSchema ? undefined : Placeholders.of(tokens),
-      isListing: isExplain,
+      isListing: explain,
       changesUnseen: OPTIMIZE.test(sql),
       columns: columnsOf(statement),
       schemaVersion,

@@ -1,5 +1,6 @@
 import type { Limits, ResultLimits } from '../../base/limits.ts'
 import type { SqlPolicy } from '../cell-settings.ts'
+import type { SqlStatement } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
@@ -55,7 +56,7 @@ export class StatementRunner {
     this.#events = events
   }
 
-  run(sql: string, params: SqlParams, options: SqlOptions): AnyResult {
+  run(sql: string | SqlStatement, params: SqlParams, options: SqlOptions): AnyResult {
     const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
     if (prepared.deletes) return this.#events.deletion(() => this.#run(prepared, bound, options))

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
+import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
 
 /** So many are let pass: everybody writes a bad statement once. */
@@ -21,7 +22,7 @@ interface Record {
  */
 export class CellBackoff {
   readonly #clock: Clock
-  readonly #records = new Map<string, Record>()
+  readonly #records = new LruCache<Record>(CELLS_MAX)
 
   constructor(clock: Clock) {
     this.#clock = clock
@@ -33,9 +34,7 @@ export class CellBackoff {
     const strikes = before === undefined || now - before.lastAt > FORGET_MS ? 1 : before.strikes + 1
     const over = strikes - STRIKES_FREE
     const waitMs = over <= 0 ? 0 : Math.min(WAIT_MS_MIN * 2 ** (over - 1), WAIT_MS_MAX)
-    this.#records.delete(cellId)
     this.#records.set(cellId, { strikes, lastAt: now, blockedUntil: now + waitMs })
-    if (this.#records.size > CELLS_MAX) this.#forgetOldest()
   }
 
   /** @throws `rate_limited` while the cell has to wait */
@@ -49,10 +48,5 @@ export class CellBackoff {
       'Statements on this cell have run into their limits of time or memory again and again. Wait, and make them cheaper.',
       { retryAfterMs: Math.ceil(waitMs) },
     )
-  }
-
-  #forgetOldest(): void {
-    const [oldest] = this.#records.keys()
-    if (oldest !== undefined) this.#records.delete(oldest)
   }
 }

@@ -1,5 +1,8 @@
 import fs from 'node:fs/promises'
 import type { ManifestHead } from '../../backup/archive/manifest.ts'
+import { BackupListing } from '../../backup/backup-listing.ts'
+import { objectStoreNotConfigured } from '../../backup/backup-manager.ts'
+import { restoreInProgress } from '../../backup/restore/restores-in-progress.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -8,9 +11,8 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
+import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
 import type { Log } from '../../base/log.ts'
-import { StorePaths } from '../../base/store-paths.ts'
-import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -22,8 +24,8 @@ import type {
 } from '../../service/cell-service.ts'
 import type { CellOperation, OperationResults } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
-import type { CellStore } from '../../store/cell-store.ts'
-import type { RemoteCells } from '../../store/remote-cells.ts'
+import type { StoreCore } from '../../store/store-core.ts'
+import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import type { WorkerLimits } from './kill-reason.ts'
@@ -33,8 +35,7 @@ import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
-  dataDir: string
-  /** Where workers send backups; a worker opens it itself. */
+  /** Where workers send backups, as a URL: a worker opens it itself. */
   objectStore: string | undefined
   /** Processes that share the cells among them. */
   workers: number
@@ -59,29 +60,36 @@ export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
 const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 256 * MIB }
 
 /**
- * Runs operations on cells in child processes, and is where the store's own work on cells is done for it. No statement
- * holds up another cell for long, whatever it is, and none can bring the node down.
+ * Runs operations on cells in child processes. No statement holds up another cell for long, whatever it is, and none can
+ * bring the node down.
  */
-export class WorkerService implements CellService, RemoteCells {
+export class WorkerService implements CellService {
+  readonly #core: StoreCore
   readonly #options: WorkerServiceOptions
-  #parts: { store: CellStore; workers: WorkerPool; backoff: CellBackoff } | undefined
+  readonly #workers: WorkerPool
+  readonly #upkeep: Upkeep
+  readonly #backoff: CellBackoff
+  readonly #listing: BackupListing | undefined
   /** Cells that are being restored on request, and what was installed once it was. */
   readonly #restoring = new Map<string, ManifestHead | undefined>()
   #stopped = false
+  #closing: Promise<void> | undefined
 
-  constructor(options: WorkerServiceOptions) {
+  /** @param core its cells are open in the workers, and nowhere else (invariant 2) */
+  constructor(core: StoreCore, options: WorkerServiceOptions) {
+    const { clock, random: _, log, ...settings } = core.settings
+    const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
+    const { paths, destination } = core
+    this.#core = core
     this.#options = options
-  }
-
-  /** To be called with the store that was opened over this service. Resolves once operations can be run. */
-  async start(store: CellStore): Promise<void> {
-    const { clock, random, log, ...settings } = store.settings
-    const { dataDir, objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = this.#options
-    const backoff = new CellBackoff(clock)
-    const limits = { ...DEFAULT_WORKER_LIMITS, ...this.#options.limits }
-    const paths = new StorePaths(dataDir)
-    prepareWorkers(paths)
-    const workers = new WorkerPool({
+    this.#upkeep = new Upkeep(core)
+    this.#backoff = new CellBackoff(clock)
+    if (destination !== undefined) {
+      const ownership = new CellOwnership(destination.index, (id) => core.findCell(id))
+      this.#listing = new BackupListing(destination, ownership)
+    }
+    const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
+    this.#workers = new WorkerPool({
       count,
       clock,
       log,
@@ -89,23 +97,31 @@ export class WorkerService implements CellService, RemoteCells {
       bounds: BOUNDS,
       settings: {
         nodePid: process.pid,
-        dataDir,
+        dataDir: paths.root,
         objectStore,
-        storeId: store.id,
-        storeCreatedAt: store.createdAt,
+        storeId: core.id,
+        storeCreatedAt: core.createdAt,
         settings,
         sqlPolicy,
         answerBytesMax,
       },
-      record: (cellId) => store.findCell(cellId),
-      publish: (identities) => store.publishWorkers(identities),
+      record: (cellId) => core.findCell(cellId),
+      publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
       onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
-      onStrike: (cellId) => backoff.strike(cellId),
+      onStrike: (cellId) => this.#backoff.strike(cellId),
     })
-    this.#parts = { store, workers, backoff }
-    await workers.start()
+  }
+
+  /** Resolves once operations can be run. @throws `internal` if no worker can be started */
+  async start(): Promise<void> {
+    prepareWorkers(this.#core.paths)
+    await this.#workers.start()
+    this.#upkeep.start({
+      backup: (cellId, kind, options) => this.backup(cellId, kind, options),
+      collect: (cellId, signal) => this.#workers.runTask({ task: 'collect', cellId }, { signal }),
+    })
   }
 
   async execute<O extends CellOperation>(
@@ -113,50 +129,55 @@ export class WorkerService implements CellService, RemoteCells {
     operation: O,
     options: ExecuteOptions = {},
   ): Promise<OperationResults[O['op']]> {
-    const { store, backoff } = this.#running
-    backoff.check(cellId)
+    this.#assertRunning()
+    this.#backoff.check(cellId)
     try {
       return await this.#run(cellId, operation, options)
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
-    await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
+    await this.#untilLocal(cellId)
     return await this.#run(cellId, operation, options)
   }
 
   async describe(cellId: string): Promise<CellDescription> {
-    const { store, workers } = this.#running
-    if (store.cellSizeBytes(cellId) === 0) {
-      await waitForRestore(this.ensureLocal(cellId), store.clock, this.#options.waitMs)
-    }
-    const quarantine = await workers.runTask({ task: 'quarantine', cellId })
-    return { sizeBytes: store.cellSizeBytes(cellId), quarantine }
+    this.#assertRunning()
+    const { files } = this.#core
+    if (!files.exists(cellId)) await this.#untilLocal(cellId)
+    const quarantine = await this.#workers.runTask({ task: 'quarantine', cellId })
+    return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
 
   async ensureLocal(cellId: string): Promise<void> {
-    const { workers } = this.#running
-    await workers.runTask({ task: 'ensure-local', cellId })
+    this.#assertRunning()
+    await this.#workers.runTask({ task: 'ensure-local', cellId })
   }
 
   async deleteCell(cellId: string): Promise<void> {
-    await this.#running.store.deleteCellInWorker(cellId)
+    this.#assertRunning()
+    const deletedAt = this.#core.markDeleted(cellId)
+    this.#workers.forget(cellId)
+    await this.#workers.runTask({ task: 'release', cellId })
+    // If it was restored meanwhile, its files are new ones.
+    if (this.#core.findCell(cellId)?.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
   async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
-    const { store, workers } = this.#running
-    const { backups } = store
-    const result = await workers.runTask({ task: 'backup', cellId, kind }, options)
-    await backups.ensureCatalogStored(options.signal)
+    this.#assertRunning()
+    const { catalogBackup } = this.#core
+    if (catalogBackup === undefined) throw objectStoreNotConfigured()
+    const result = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
+    await catalogBackup.ensureStored(options.signal)
     return result
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    const { store, workers } = this.#running
+    this.#assertRunning()
+    const { clock, files, destination } = this.#core
     const { version, accountId } = options
-    // Without an object store, this says so.
-    void store.backups
+    if (destination === undefined) throw objectStoreNotConfigured()
     if (this.#restoring.has(cellId)) throw restoreInProgress()
-    const started = store.clock.monotonic()
+    const started = clock.monotonic()
     this.#restoring.set(cellId, undefined)
     // A second time would undo what was written to the restored cell meanwhile.
     const installed = (): RestoreResult | undefined => {
@@ -165,40 +186,48 @@ export class WorkerService implements CellService, RemoteCells {
       return {
         version: manifest.version,
         kind: manifest.kind,
-        sizeBytes: store.cellSizeBytes(cellId),
-        durationMs: store.clock.monotonic() - started,
+        sizeBytes: files.sizeBytes(cellId),
+        durationMs: clock.monotonic() - started,
       }
     }
     try {
-      return await workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
+      return await this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
     } finally {
       this.#restoring.delete(cellId)
     }
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
-    return await this.#running.store.backups.list(cellId, { ...page, signal })
+    this.#assertRunning()
+    if (this.#listing === undefined) throw objectStoreNotConfigured()
+    return await this.#listing.list(cellId, { ...page, signal })
   }
 
-  async collect(cellId: string, signal: AbortSignal): Promise<void> {
-    await this.#running.workers.runTask({ task: 'collect', cellId }, { signal })
+  /**
+   * Ends what is under way, has every cell closed, and ends the workers. The core can be closed afterwards.
+   *
+   * A repeat is the same call.
+   *
+   * @param deadlineMs workers that take longer are killed
+   */
+  close(deadlineMs: number): Promise<void> {
+    this.#closing ??= this.#close(deadlineMs)
+    return this.#closing
   }
 
-  async release({ id }: CellRecord): Promise<void> {
-    const { workers } = this.#running
-    workers.forget(id)
-    await workers.runTask({ task: 'release', cellId: id })
-  }
-
-  async stop(deadlineMs: number): Promise<void> {
+  async #close(deadlineMs: number): Promise<void> {
+    await this.#upkeep.stop()
     this.#stopped = true
-    await this.#parts?.workers.stop(deadlineMs)
+    await this.#workers.stop(deadlineMs)
   }
 
-  get #running() {
-    if (this.#parts === undefined) throw new CellError('shutting_down', 'The node is starting. Try again.')
-    if (this.#stopped) throw new CellError('store_closed', 'The store was closed.')
-    return this.#parts
+  /** @throws `store_closed` */
+  #assertRunning(): void {
+    if (this.#stopped) throw new CellError('store_closed', 'The store is closed.')
+  }
+
+  #untilLocal(cellId: string): Promise<void> {
+    return waitForRestore(this.ensureLocal(cellId), this.#core.clock, this.#options.waitMs)
   }
 
   #run<O extends CellOperation>(
@@ -206,7 +235,7 @@ export class WorkerService implements CellService, RemoteCells {
     operation: O,
     { signal, deadlineMs }: ExecuteOptions,
   ): Promise<OperationResults[O['op']]> {
-    const { store, workers } = this.#running
+    this.#assertRunning()
     signal?.throwIfAborted()
     const { statementMs, waitMs } = this.#options
     return new Promise((resolve, reject) => {
@@ -215,7 +244,7 @@ export class WorkerService implements CellService, RemoteCells {
         operation,
         bytes: operationBytes(operation),
         statementMs: Math.min(deadlineMs ?? statementMs, statementMs),
-        notAfter: store.clock.monotonic() + waitMs,
+        notAfter: this.#core.clock.monotonic() + waitMs,
         signal,
         crashes: 0,
         isSettled: false,
@@ -226,43 +255,41 @@ export class WorkerService implements CellService, RemoteCells {
           else reject(outcome.error)
         },
       }
-      workers.add(queued)
+      this.#workers.add(queued)
       const abandon = () => queued.settle({ ok: false, error: signal?.reason })
       signal?.addEventListener('abort', abandon, { once: true })
     })
   }
 
   #take(message: WorkerMessage, worker: WorkerHandle): void {
-    if (this.#parts === undefined) return
-    const { store } = this.#parts
     switch (message.type) {
       case 'changed':
-        store.workerEvents.changed(message.cellId)
+        this.#upkeep.cellChanged(message.cellId)
         break
       case 'expiry':
-        store.workerEvents.expiryChanged()
+        this.#upkeep.expiryChanged()
         break
       case 'restored':
-        this.#record(message, worker)
+        this.#recordRestored(message, worker)
         break
       case 'log': {
         const { level, fields, err, message: text } = message
         const cause = err === undefined ? {} : { err: fromWireError(err) }
-        store.settings.log[level]({ ...fields, ...cause, worker: worker.identity.pid }, text)
+        this.#core.settings.log[level]({ ...fields, ...cause, worker: worker.identity.pid }, text)
       }
     }
   }
 
-  #record(
-    { id, cellId, manifest }: Extract<WorkerMessage, { type: 'restored' }>,
-    worker: WorkerHandle,
-  ): void {
+  #recordRestored(message: Extract<WorkerMessage, { type: 'restored' }>, worker: WorkerHandle): void {
+    const { id, cellId, manifest } = message
     try {
-      const { store, workers } = this.#running
-      store.workerEvents.restored(cellId, manifest)
+      this.#core.recordRestored(cellId, manifest)
+      this.#upkeep.cellRestored(cellId)
+      // What the local state says from here on is the worker's to change.
+      this.#core.hints.forget(cellId)
       if (this.#restoring.has(cellId)) this.#restoring.set(cellId, manifest)
-      workers.forget(cellId)
-      worker.recorded(id, store.findCell(cellId))
+      this.#workers.forget(cellId)
+      worker.recorded(id, this.#core.findCell(cellId))
     } catch (error) {
       worker.recorded(id, undefined, error)
     }
@@ -276,8 +303,4 @@ async function removeSpool(directory: string, log: Log): Promise<void> {
   } catch (err) {
     log.warn({ err }, 'what a worker has left of a backup could not be removed')
   }
-}
-
-function restoreInProgress(): CellError {
-  return new CellError('restore_in_progress', 'The cell is being restored already. Wait for that to end.')
 }

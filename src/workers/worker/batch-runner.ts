@@ -2,7 +2,13 @@ import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/group-commit.ts'
 import { rowsBytes } from '../../service/answer-size.ts'
-import { type ApplyContext, applyOperation, mayChange } from '../../service/apply-operation.ts'
+import {
+  type ApplyContext,
+  applyOperation,
+  mayChange,
+  type ParsedOperation,
+  parseOperation,
+} from '../../service/apply-operation.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
@@ -47,10 +53,14 @@ export class BatchRunner {
   /** Resolves once all of it is answered. No other batch may begin before. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     // One cell's COMMIT makes its own fsync. Those of several go side by side.
-    const syncsLater = cells.filter(({ operations }) => operations.some(mayChange)).length > 1
+    const parsed = cells.map(({ cellId, operations }) => ({
+      cellId,
+      operations: operations.map(parseOperation),
+    }))
+    const syncsLater = parsed.filter(({ operations }) => operations.some(mayChange)).length > 1
     const unsynced: Promise<void>[] = []
     let first = 0
-    for (const { cellId, operations } of cells) {
+    for (const { cellId, operations } of parsed) {
       const answers = new Answers(this.#out)
       const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
       if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
@@ -75,13 +85,13 @@ export class BatchRunner {
 
   /** @returns the cell's database, if it could be opened */
   #runCell({ name, cellId, operations, first, answers, syncsLater }: CellRun): CellDatabase | undefined {
-    const changes: [index: number, operation: CellOperation][] = []
+    const changes: [index: number, operation: ParsedOperation][] = []
     let database: CellDatabase | undefined
     try {
       if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep' })
-      database = this.#cells.pool.open(cellId)
+      database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
-      const lookups: [index: number, operation: CellOperation][] = []
+      const lookups: [index: number, operation: ParsedOperation][] = []
       for (const [i, operation] of operations.entries()) {
         if (mayChange(operation)) changes.push([first + i, operation])
         else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
@@ -102,7 +112,7 @@ export class BatchRunner {
   #lookUp(
     cell: Cell,
     database: CellDatabase,
-    lookups: readonly [index: number, operation: CellOperation][],
+    lookups: readonly [index: number, operation: ParsedOperation][],
     answers: Answers,
   ): void {
     let done = 0
@@ -118,7 +128,7 @@ export class BatchRunner {
     while (done < lookups.length) database.read(lookUp)
   }
 
-  #read(cell: Cell, operation: CellOperation, index: number, answers: Answers): void {
+  #read(cell: Cell, operation: ParsedOperation, index: number, answers: Answers): void {
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()
     answers.add(
@@ -156,7 +166,7 @@ export class BatchRunner {
     else database.commitGroup(works, events)
   }
 
-  #apply(cell: Cell, operation: CellOperation, index: number): unknown {
+  #apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
     // Only these can take long. All others are bounded by what they touch, and their time is not a statement's.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
     if (isStatement) this.#out.send({ type: 'started', index })
@@ -179,7 +189,7 @@ interface CellRun {
   /** Of the batch. */
   name: string
   cellId: string
-  operations: readonly CellOperation[]
+  operations: readonly ParsedOperation[]
   /** The first one's number in the batch. */
   first: number
   answers: Answers
@@ -190,7 +200,7 @@ interface CellRun {
 interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
   cell: Cell
   database: CellDatabase
-  changes: readonly [index: number, operation: CellOperation][]
+  changes: readonly [index: number, operation: ParsedOperation][]
 }
 
 /** A change on its way through a group. */
@@ -200,7 +210,7 @@ class Change implements GroupWork {
   readonly run: () => unknown
   readonly #answers: Answers
 
-  constructor(index: number, { op }: CellOperation, run: () => unknown, answers: Answers) {
+  constructor(index: number, { op }: ParsedOperation, run: () => unknown, answers: Answers) {
     this.index = index
     // What the KV part does is one statement, or sees to itself.
     this.isAtomic = op.startsWith('kv.')

@@ -1,5 +1,6 @@
 import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import { BackupManager } from '../../backup/backup-manager.ts'
+import { BackupDestination } from '../../backup/backup-destination.ts'
+import type { BackupManager } from '../../backup/backup-manager.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { systemClock } from '../../base/clock.ts'
@@ -7,6 +8,7 @@ import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
+import { ExpiryHints } from '../../kv/expiry-hints.ts'
 import { LocalCells } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { WorkerSettings } from '../protocol/protocol.ts'
@@ -26,53 +28,34 @@ export interface WorkerCellsEvents {
 export class WorkerCells {
   readonly local: LocalCells
   readonly settings: StoreSettings
-  readonly #backups: BackupManager | undefined
   readonly #state: LocalState
+  readonly #hints: ExpiryHints
+  readonly #destination: BackupDestination | undefined
   readonly #records = new Map<string, CellRecord>()
   readonly #abort = new AbortController()
 
   constructor(worker: WorkerSettings, log: Log, events: WorkerCellsEvents) {
-    const { clock, random } = { clock: systemClock, random: systemClock.random }
-    const settings = { ...worker.settings, clock, random, log }
+    const settings = { ...worker.settings, clock: systemClock, random: systemClock.random, log }
     const paths = new StorePaths(worker.dataDir)
     this.settings = settings
     this.#state = LocalState.join(paths.localState)
+    this.#hints = new ExpiryHints(this.#state)
+    this.#destination = this.#openDestination(worker, paths)
+    this.#destination?.trackers.changed.listen((id) => events.changed(id))
     this.local = new LocalCells({
       paths,
       settings,
-      state: this.#state,
+      hints: this.#hints,
+      destination: this.#destination,
+      catalogBackup: undefined,
       record: (id) => this.#records.get(id),
-      backups: () => this.#backups,
-      // A worker's memory is bounded; the disk that SQLite's temporary files are on is everybody's.
+      // A worker's memory is bounded; the disk with SQLite's temporary files is shared by all.
       temporary: 'memory',
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
-    })
-    if (worker.objectStore === undefined) return
-    const { pool, files } = this.local
-    this.#backups = new BackupManager({
-      objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
-      storeId: worker.storeId,
-      storeCreatedAt: worker.storeCreatedAt,
-      cells: {
-        record: (id) => this.#records.get(id),
-        paths: (id) => paths.cell(id),
-        pin: (id) => pool.pin(id),
-        isOpen: (id) => pool.peek(id) !== undefined,
-        isLocal: (id) => pool.peek(id) !== undefined || files.exists(id),
-        replace: (id, install) => pool.replace(id, install),
-        restored: async (id, manifest) => {
-          this.learn(id, await events.restored(id, manifest))
-          this.#noteExpiry(id, clock.now(), events)
-        },
+      restored: async (id, manifest) => {
+        this.learn(id, await events.restored(id, manifest))
+        this.#noteExpiry(id, settings.clock.now(), events)
       },
-      progress: new BackupProgressTable(this.#state),
-      clock,
-      log,
-      spoolDirectory: paths.spoolOf(process.pid),
-      keep: settings.backups.keep,
-      onChange: (id) => events.changed(id),
-      onNewTarget: () => {},
-      onCatalogLost: () => {},
     })
   }
 
@@ -91,8 +74,8 @@ export class WorkerCells {
 
   /** @throws `no_backup` where there is no object store: the node has refused the call already */
   get backups(): BackupManager {
-    if (this.#backups === undefined) throw cellNotFound()
-    return this.#backups
+    if (this.local.backups === undefined) throw cellNotFound()
+    return this.local.backups
   }
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {
@@ -102,15 +85,40 @@ export class WorkerCells {
   /** Ends what is under way, and closes every cell. */
   async close(): Promise<void> {
     this.#abort.abort()
-    await this.#backups?.stop(this.#abort.signal)
-    this.local.pool.closeAll()
+    await this.local.close(this.#abort.signal)
+    await this.#destination?.close()
     this.#state.close()
+  }
+
+  /** Ends all use of a deleted cell, and forgets what the local state knows of it. */
+  release(cellId: string): void {
+    this.local.release(cellId)
+    try {
+      this.#destination?.forget(cellId)
+      this.#hints.remove(cellId)
+    } catch (err) {
+      this.settings.log.warn({ cellId, err }, 'the local state of a deleted cell could not be removed')
+    }
+  }
+
+  #openDestination(worker: WorkerSettings, paths: StorePaths): BackupDestination | undefined {
+    if (worker.objectStore === undefined) return undefined
+    const { clock, log } = this.settings
+    return new BackupDestination({
+      objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
+      storeId: worker.storeId,
+      paths: (id) => paths.cell(id),
+      progress: new BackupProgressTable(this.#state),
+      spoolDirectory: paths.spoolOf(process.pid),
+      clock,
+      log,
+    })
   }
 
   /** Never throws: the entry is put, whatever becomes of the hint. */
   #noteExpiry(cellId: string, expiresAt: number, events: WorkerCellsEvents): void {
     try {
-      if (this.local.hints.note(cellId, expiresAt)) events.expiry()
+      if (this.#hints.note(cellId, expiresAt)) events.expiry()
     } catch (err) {
       this.settings.log.warn({ cellId, err }, 'when an entry expires could not be noted')
     }

@@ -71,11 +71,11 @@ export class WorkerTasks {
       case 'collect':
         return this.#cells.collect(cellId, signal)
       case 'release':
-        return local.release(cellId)
+        return this.#cells.release(cellId)
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
       case 'last-transaction':
-        return local.files.exists(cellId) ? provenCommitMarker(local.pool.open(cellId)) : undefined
+        return local.files.exists(cellId) ? provenCommitMarker(local.open(cellId)) : undefined
     }
   }
 }

@@ -88,7 +88,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
   test('the catalog is recovered too, and tells a cell’s id by its name', async () => {
     const store = await place.create()
     const cell = store.createCell({ name: 'acme' })
-    await store.catalogStored()
+    await store.core.catalogStored()
     const { store_id } = JSON.parse(fs.readFileSync(path.join(place.objects, 'store.json'), 'utf8'))
     const newest = fs
       .readdirSync(path.join(place.objects, 'snapshots', store_id))
@@ -190,7 +190,7 @@ describe('The golden store of format 1', () => {
     expect(backups.map(({ version }) => version)).toEqual(
       expected.versions.map(({ version }) => version).reverse(),
     )
-    await store.ensureLocal(expected.cellId)
+    await store.openCell(expected.cellId).ensureLocal()
     const cell = store.openCell(expected.cellId)
     expectState(cell, expected.versions.at(-1))
     for (const state of expected.versions) {

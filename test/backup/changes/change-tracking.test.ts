@@ -5,6 +5,7 @@ import { Segments } from '../../../src/backup/changes/segments.ts'
 import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { changeOf } from '../../support/backup/changes.ts'
 import { ForeignProgram } from '../../support/backup/foreign-program.ts'
 import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -232,7 +233,7 @@ describe('A cell counts as changed', () => {
     await child.order({ do: 'backup until put', cellId })
     await child.kill()
     const store = await place.open()
-    expect(store.backups.changeOf(cellId)).toMatchObject({ dirty: true })
+    expect(changeOf(store, cellId)).toMatchObject({ dirty: true })
     const { version, baseVersion } = await store.backups.incremental(cellId)
     expect(baseVersion).not.toBeNull()
     expect(await restoredNotes(store, store.openCell(cellId), version)).toEqual(['one'])
@@ -245,9 +246,9 @@ describe('A cell counts as changed', () => {
     await child.sql(cellId, "INSERT INTO ledger (note) VALUES ('one')")
     await child.kill()
     const store = await place.open()
-    expect(store.backups.changeOf(cellId)).toBeUndefined()
+    expect(changeOf(store, cellId)).toBeUndefined()
     expect(notes(store.openCell(cellId))).toEqual(['one'])
-    expect(store.backups.changeOf(cellId)).toMatchObject({ dirty: true })
+    expect(changeOf(store, cellId)).toMatchObject({ dirty: true })
   })
 
   test('after a backup that failed', async () => {
@@ -258,23 +259,23 @@ describe('A cell counts as changed', () => {
     addRow(cell, 'one')
     failing.failFromHere(1, (call, key) => call === 'put' && key.includes(cell.id))
     expect((await rejectedBy(store.backups.incremental(cell.id))).code).toBe('object_store_unavailable')
-    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: true })
+    expect(changeOf(store, cell.id)).toMatchObject({ dirty: true })
     const { version, baseVersion } = await store.backups.incremental(cell.id)
     expect(baseVersion).not.toBeNull()
-    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: false, dirtySinceSnapshot: true })
+    expect(changeOf(store, cell.id)).toMatchObject({ dirty: false, dirtySinceSnapshot: true })
     expect(await restoredNotes(store, cell, version)).toEqual(['one'])
   })
 
   test('not after a backup that holds everything', async () => {
     const store = await place.create()
     const cell = createLedger(store)
-    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
+    expect(changeOf(store, cell.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
     await store.backups.snapshot(cell.id)
-    expect(store.backups.changeOf(cell.id)).toBeUndefined()
+    expect(changeOf(store, cell.id)).toBeUndefined()
     await store.close()
     const again = await place.open()
     notes(again.openCell(cell.id))
-    expect(again.backups.changeOf(cell.id)).toBeUndefined()
+    expect(changeOf(again, cell.id)).toBeUndefined()
   })
 })
 

@@ -109,7 +109,7 @@ describe('A kept log', () => {
     expect(recovered(base, [grown?.path as string])).toEqual(['one', 'two'])
   })
 
-  test('does not grow by a log that was written anew under the same salts, as after a power loss', () => {
+  test('does not grow by a log that was overwritten under the same salts, as after a power loss', () => {
     segments.keep(wal(), add('one'), 0, 0)
     const path1 = segments.list()[0]?.path as string
     // The first frame's checksum is another one now.
@@ -117,7 +117,7 @@ describe('A kept log', () => {
     fs.writeSync(fd, Buffer.from([1, 2, 3, 4]), 0, 4, 32 + 16)
     fs.closeSync(fd)
     const count = add('two')
-    expect(() => segments.keep(wal(), count, 1, 0)).toThrow(/written anew/)
+    expect(() => segments.keep(wal(), count, 1, 0)).toThrow(/overwritten/)
   })
 
   test('is refused where the log ends within a transaction, is of another generation, or too short', () => {

@@ -72,7 +72,7 @@ describe('A backup that fails leaves nothing behind, and the next one is right:'
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 4; i++) addRow(cell, `row ${i}`, 1_000_000)
-    await store.catalogStored()
+    await store.core.catalogStored()
     await failNextWrite('ENOSPC')
     expect((await rejectedBy(store.backups.snapshot(cell.id))).code).toBe('disk_full')
     expect(filesBelow(place.data).filter((file) => file.startsWith('spool'))).toEqual([])

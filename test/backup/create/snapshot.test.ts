@@ -6,6 +6,7 @@ import { DatabaseSource } from '../../../src/backup/create/database-source.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { changedCells, changeOf } from '../../support/backup/changes.ts'
 import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { seededRandom } from '../../support/seed.ts'
@@ -190,7 +191,7 @@ describe('A snapshot is given up', () => {
     const error = await rejectedBy(store.backups.snapshot(cell.id, { signal: abort.signal }))
     expect(error.code).toBe('busy')
     expect(filesBelow(place.objects).filter((file) => file.includes(cell.id))).toEqual([])
-    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: true })
+    expect(changeOf(store, cell.id)).toMatchObject({ dirty: true })
   })
 
   test('with its caller’s own error, where it cancels with a CellError', async () => {
@@ -204,7 +205,7 @@ describe('A snapshot is given up', () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const cell = createCounter(store, 1)
-    await store.catalogStored()
+    await store.core.catalogStored()
     gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
     const snapshot = rejectedBy(store.backups.snapshot(cell.id))
     await gated.arrival()
@@ -269,7 +270,7 @@ describe('While a snapshot is under way', () => {
     store.deleteCell(cell.id)
     gated.open()
     await backup
-    expect(store.backups.changed()).toEqual([])
+    expect(changedCells(store).all()).toEqual([])
     await store.backups.restore(cell.id)
     expect(consistentValue(store.openCell(cell.id))).toBe(8)
   })

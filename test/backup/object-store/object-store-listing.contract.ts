@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { entriesOf, expectBytes, expectCode, keysOf } from '../../support/s3/object-store-checks.ts'
 import type { StoreUnderTest } from './object-store-under-test.ts'
@@ -23,12 +23,12 @@ export function listingContract(current: {
       await Promise.all(Array.from({ length: 16 }, work))
     }
 
-    it('an empty store gives nothing', async () => {
+    test('an empty store gives nothing', async () => {
       expect(await keysOf(current.store, '')).toEqual([])
       expect(await keysOf(current.store, 'snapshots/')).toEqual([])
     })
 
-    it('gives keys in the order of their UTF-8 bytes, across folders, with their sizes', async () => {
+    test('gives keys in the order of their UTF-8 bytes, across folders, with their sizes', async () => {
       // U+FF61 comes before U+1F600 in UTF-8, and after it in UTF-16.
       const ordered = [
         'a!',
@@ -51,7 +51,7 @@ export function listingContract(current: {
       )
     })
 
-    it('tells a prefix that names a folder from one that begins a name', async () => {
+    test('tells a prefix that names a folder from one that begins a name', async () => {
       await fill(['a/b', 'a/bc', 'a/b.d/e', 'ab', 'a/c', 'b/a'])
       expect(await keysOf(current.store, 'a/b')).toEqual(['a/b', 'a/b.d/e', 'a/bc'])
       expect(await keysOf(current.store, 'a/b.d/')).toEqual(['a/b.d/e'])
@@ -61,7 +61,7 @@ export function listingContract(current: {
       expect(await keysOf(current.store, 'c')).toEqual([])
     })
 
-    it('begins after a given key, whether that is there or not', async () => {
+    test('begins after a given key, whether that is there or not', async () => {
       await fill(['a/1', 'a/2', 'a/3', 'b/1', 'c'])
       expect(await keysOf(current.store, '', 'a/2')).toEqual(['a/3', 'b/1', 'c'])
       expect(await keysOf(current.store, '', 'a/25')).toEqual(['a/3', 'b/1', 'c'])
@@ -72,7 +72,7 @@ export function listingContract(current: {
       expect(await keysOf(current.store, 'a/', 'b')).toEqual([])
     })
 
-    it('gives every key of many pages once, and stops when the reader stops', async () => {
+    test('gives every key of many pages once, and stops when the reader stops', async () => {
       const keys = Array.from(
         { length: 1100 },
         (_, n) => `snapshots/cell/backup-${String(n).padStart(5, '0')}`,
@@ -86,13 +86,13 @@ export function listingContract(current: {
       }
     }, 120_000)
 
-    it.each(['/a', '../', 'a/../b', 'a//', '.cellstore/'])('refuses the prefix %j', async (prefix) => {
+    test.each(['/a', '../', 'a/../b', 'a//', '.cellstore/'])('refuses the prefix %j', async (prefix) => {
       await expectCode(keysOf(current.store, prefix), 'object_store_error')
     })
   })
 
   describe('deleting', () => {
-    it('removes that object alone, and is no error for an absent one', async () => {
+    test('removes that object alone, and is no error for an absent one', async () => {
       for (const key of ['a/b', 'a/bc', 'a/c/d']) await current.store.put(key, bufferBody(small))
       await current.store.delete('a/b')
       await current.store.delete('a/b')
@@ -103,7 +103,7 @@ export function listingContract(current: {
       expect(await current.store.get('a/b')).toBeUndefined()
     })
 
-    it('frees the key', async () => {
+    test('frees the key', async () => {
       await current.store.put('a/b', bufferBody(small))
       await current.store.delete('a/b')
       await current.store.put('a/b', bufferBody(Buffer.from('anew')))
@@ -112,7 +112,7 @@ export function listingContract(current: {
   })
 
   describe('sweeping uploads', () => {
-    it('ends those under the prefix that are older, and no object', async (test) => {
+    test('ends those under the prefix that are older, and no object', async (test) => {
       test.skip(!current.subject.endsUploads, 'the endpoint can not list unfinished uploads')
       await current.store.put('a/done', bufferBody(small))
       for (const key of ['a/one', 'a/two', 'ab', 'b/one']) await current.subject.strandUpload(key)
@@ -125,12 +125,12 @@ export function listingContract(current: {
       await expectBytes(current.store, 'a/done', small)
     })
 
-    it('says so where uploads can not be listed', async (test) => {
+    test('says so where uploads can not be listed', async (test) => {
       test.skip(current.subject.endsUploads, 'the store can end uploads')
       await expectCode(current.store.sweepUploads('', FAR_FUTURE_MS), 'object_store_error')
     })
 
-    it('does not keep a stranded upload from being done again', async () => {
+    test('does not keep a stranded upload from being done again', async () => {
       await current.subject.strandUpload('a/one')
       await current.store.put('a/one', bufferBody(randomBytes(LARGE)))
       expect(await current.store.head('a/one')).toEqual({ size: LARGE })

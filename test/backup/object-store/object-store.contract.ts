@@ -1,6 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import type { Patience } from '../../../src/backup/object-store/call-deadline.ts'
 import {
   bufferBody,
@@ -57,13 +57,13 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
     }
 
     describe('storing and reading', () => {
-      it('gives back exactly the bytes that were stored, and their number', async () => {
+      test('gives back exactly the bytes that were stored, and their number', async () => {
         await store.put('snapshots/a/backup-1', bufferBody(small))
         await expectBytes(store, 'snapshots/a/backup-1', small)
         expect(await store.head('snapshots/a/backup-1')).toEqual({ size: small.length })
       })
 
-      it('stores an empty object, which is not the same as none', async () => {
+      test('stores an empty object, which is not the same as none', async () => {
         await store.put('empty', bufferBody(Buffer.alloc(0)))
         expect(await store.head('empty')).toEqual({ size: 0 })
         expect(await store.get('empty')).toMatchObject({ size: 0 })
@@ -71,7 +71,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         expect(await entriesOf(store, '')).toEqual([{ key: 'empty', size: 0 }])
       })
 
-      it('stores a large object of several parts, and reports the bytes stored so far', async () => {
+      test('stores a large object of several parts, and reports the bytes stored so far', async () => {
         const bytes = randomBytes(LARGE)
         const progress: number[] = []
         await store.put('large', bufferBody(bytes), { onProgress: (count) => progress.push(count) })
@@ -82,7 +82,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         expect(progress.at(-1)).toBe(LARGE)
       })
 
-      it('stores objects side by side, large and small', async () => {
+      test('stores objects side by side, large and small', async () => {
         const bodies = new Map([1, 2, 3].map((n) => [`many/${n}`, randomBytes(n === 2 ? LARGE : n * 1000)]))
         await Promise.all([...bodies].map(([key, bytes]) => store.put(key, bufferBody(bytes))))
         for (const [key, bytes] of bodies) {
@@ -90,7 +90,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         }
       })
 
-      it.each([
+      test.each([
         'with space',
         'plus+and%41percent',
         'snow ☃/and 𝒳.tar',
@@ -105,7 +105,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         expect(await store.head(key)).toBeUndefined()
       })
 
-      it.each([
+      test.each([
         '',
         '/absolute',
         'folder/',
@@ -127,7 +127,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectCode(store.delete(key), 'object_store_error')
       })
 
-      it('answers an absent object with undefined', async () => {
+      test('answers an absent object with undefined', async () => {
         await store.put('there/is', bufferBody(small))
         for (const key of ['absent', 'there/is-not', 'there', 'there/is/more']) {
           expect(await store.head(key)).toBeUndefined()
@@ -138,7 +138,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         }
       })
 
-      it('goes on after a reader that stopped in the middle', async () => {
+      test('goes on after a reader that stopped in the middle', async () => {
         const bytes = randomBytes(4 * MIB)
         await store.put('half', bufferBody(bytes))
         for (let round = 0; round < 3; round++) {
@@ -151,7 +151,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectBytes(store, 'half', bytes)
       })
 
-      it('gives a reader that lets go of each chunk the same bytes, whatever memory they come in', async () => {
+      test('gives a reader that lets go of each chunk the same bytes, whatever memory they come in', async () => {
         const bytes = randomBytes(4 * MIB + 1)
         await store.put('reused', bufferBody(bytes))
         const content = await store.get('reused', { reusesMemory: true })
@@ -167,7 +167,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
     describe('reading a range', () => {
       const bytes = Buffer.from(Array.from({ length: 1000 }, (_, index) => index % 251))
 
-      it.each([
+      test.each([
         { range: { offset: 0, length: 1 }, from: 0, to: 1 },
         { range: { offset: 10, length: 20 }, from: 10, to: 30 },
         { range: { offset: 990, length: 10 }, from: 990, to: 1000 },
@@ -187,7 +187,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         expect(await collect(content?.body ?? [])).toEqual(bytes.subarray(from, to))
       })
 
-      it('of an empty object is empty', async () => {
+      test('of an empty object is empty', async () => {
         await store.put('empty', bufferBody(Buffer.alloc(0)))
         for (const range of [{ offset: 0, length: 5 }, { offset: 3, length: 5 }, { last: 5 }]) {
           const content = await store.get('empty', { range })
@@ -196,7 +196,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         }
       })
 
-      it.each([
+      test.each([
         { offset: -1, length: 5 },
         { offset: 0, length: -5 },
         { offset: 0.5, length: 5 },
@@ -209,7 +209,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
     })
 
     describe('an object is never overwritten (invariant 9)', () => {
-      it.each([
+      test.each([
         ['small', small],
         ['large', randomBytes(LARGE)],
       ])('a second put of a %s object is refused and changes nothing', async (_, second) => {
@@ -220,14 +220,14 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         if (subject.endsUploads) expect(await store.sweepUploads('', FAR_FUTURE_MS)).toBe(0)
       })
 
-      it('of puts of one key at the same time exactly one wins', async () => {
+      test('of puts of one key at the same time exactly one wins', async () => {
         await expectOneWinner(
           [1, 2, 3, 4].map((n) => [store, Buffer.alloc(1000, n)] as const),
           'contested',
         )
       })
 
-      it('of large puts of one key at the same time exactly one wins', async () => {
+      test('of large puts of one key at the same time exactly one wins', async () => {
         await expectOneWinner(
           [1, 2].map((n) => [store, Buffer.alloc(LARGE, n)] as const),
           'contested',
@@ -235,7 +235,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         if (subject.endsUploads) expect(await store.sweepUploads('', FAR_FUTURE_MS)).toBe(0)
       })
 
-      it('of puts of one key by several stores exactly one wins, where that can be promised', async (test) => {
+      test('of puts of one key by several stores exactly one wins, where that can be promised', async (test) => {
         test.skip(!subject.excludesOtherStores.small, 'the endpoint does not honour conditional writes')
         await expectOneWinner(
           [1, 2, 3, 4].map((n) => [open(), Buffer.alloc(1000, n)] as const),
@@ -243,7 +243,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         )
       })
 
-      it('of large puts of one key by several stores exactly one wins, where that can be promised', async (test) => {
+      test('of large puts of one key by several stores exactly one wins, where that can be promised', async (test) => {
         test.skip(
           !subject.excludesOtherStores.large,
           'the endpoint does not check conditions at the end of an upload',
@@ -276,7 +276,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
     })
 
     describe('a put that fails leaves nothing', () => {
-      it.each([
+      test.each([
         ['small', 1000],
         ['large', LARGE],
       ])('when the bytes of a %s object end early', async (_, size) => {
@@ -286,7 +286,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectNothingAt('short')
       })
 
-      it.each([
+      test.each([
         ['small', 1000],
         ['large', LARGE],
       ])('when the bytes of a %s object can not be read', async (_, size) => {
@@ -298,7 +298,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectNothingAt('unreadable')
       })
 
-      it.each([
+      test.each([
         ['small', 1000],
         ['large', LARGE],
       ])('when its signal fires before a %s object is begun', async (_, size) => {
@@ -307,7 +307,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectNothingAt('late')
       })
 
-      it.each([
+      test.each([
         ['small', 1000],
         ['large', LARGE],
       ])('when its signal fires while a %s object is being stored', async (_, size) => {
@@ -322,7 +322,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectNothingAt('cut')
       })
 
-      it('when its signal fires after the first part of a large object is stored', async () => {
+      test('when its signal fires after the first part of a large object is stored', async () => {
         const controller = new AbortController()
         const put = store.put('cut', bufferBody(randomBytes(LARGE)), {
           signal: controller.signal,
@@ -332,7 +332,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectNothingAt('cut')
       })
 
-      it('and the same key can be stored afterwards', async () => {
+      test('and the same key can be stored afterwards', async () => {
         const broken: ObjectBody = { size: LARGE, read: async () => Buffer.alloc(0) }
         await expectCode(store.put('again', broken), 'object_store_error')
         await store.put('again', bufferBody(small))
@@ -341,7 +341,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
     })
 
     describe('nothing waits for ever (invariant 13)', () => {
-      it.each([
+      test.each([
         ['small', 1000],
         ['large', LARGE],
       ])('a put of a %s object ends at its deadline, and leaves nothing', async (_, size) => {
@@ -352,7 +352,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectNothingAt('stuck')
       })
 
-      it('every call honours a signal that has fired', async () => {
+      test('every call honours a signal that has fired', async () => {
         await store.put('there', bufferBody(small))
         const signal = AbortSignal.abort(new CellError('shutting_down', 'The node is shutting down.'))
         await expectCode(store.get('there', { signal }), 'shutting_down')
@@ -363,7 +363,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectBytes(store, 'there', small)
       })
 
-      it('a body that is being read ends when the signal fires', async () => {
+      test('a body that is being read ends when the signal fires', async () => {
         await store.put('long', bufferBody(randomBytes(4 * MIB)))
         const controller = new AbortController()
         const content = await store.get('long', { signal: controller.signal })
@@ -373,7 +373,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
         await expectCode(reading, 'object_store_unavailable')
       })
 
-      it('a closed store says so', async () => {
+      test('a closed store says so', async () => {
         await store.put('there', bufferBody(small))
         const closing = open()
         await closing.close()
@@ -398,7 +398,7 @@ export function objectStoreContract(name: string, make: () => Promise<StoreUnder
       },
     })
 
-    it('names itself and fails without a path or a credential in any message', async () => {
+    test('names itself and fails without a path or a credential in any message', async () => {
       for (const secret of subject.secrets.filter((each) => !each.startsWith('/'))) {
         expect(store.url).not.toContain(secret)
       }

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { openObjectStore } from '../../../src/backup/object-store/open-object-store.ts'
@@ -28,7 +28,7 @@ function refusal(url: string, dataDir?: string): string {
 }
 
 describe('A folder as the object store', () => {
-  it('is named by an absolute file URL', async () => {
+  test('is named by an absolute file URL', async () => {
     const store = openObjectStore(`file://${folder}/objects`, { clock })
     expect(store).toBeInstanceOf(FileObjectStore)
     expect(store.url).toBe(`file://${folder}/objects`)
@@ -36,7 +36,7 @@ describe('A folder as the object store', () => {
     expect(fs.readFileSync(path.join(folder, 'objects/a/b'), 'utf8')).toBe('x')
   })
 
-  it.each([
+  test.each([
     ['file://./objects', 'objects'],
     ['file://../objects', '../objects'],
     ['file://.', '.'],
@@ -47,7 +47,7 @@ describe('A folder as the object store', () => {
     )
   })
 
-  it.each([
+  test.each([
     ['./objects', 'file://./objects'],
     ['objects', 'file://./objects'],
     ['../objects', 'file://../objects'],
@@ -56,7 +56,7 @@ describe('A folder as the object store', () => {
     expect(refusal(plain)).toContain(form)
   })
 
-  it.each([
+  test.each([
     'file:objects',
     'file:/objects',
     'file://host/objects',
@@ -69,12 +69,12 @@ describe('A folder as the object store', () => {
     expect(refusal(url).length).toBeGreaterThan(20)
   })
 
-  it.each(['http://example.test/', 'gs://bucket', 'S4://bucket', ''])('%j is no object store', (url) => {
+  test.each(['http://example.test/', 'gs://bucket', 'S4://bucket', ''])('%j is no object store', (url) => {
     expect(refusal(url)).toMatch(/file:\/\//)
   })
 
   describe('and the data directory', () => {
-    it.each([
+    test.each([
       ['the same', 'data', 'data'],
       ['inside it', 'data/objects', 'data'],
       ['deep inside it', 'data/a/b/objects', 'data'],
@@ -88,7 +88,7 @@ describe('A folder as the object store', () => {
       expect(refusal(`file://${root}`, path.join(folder, data))).toMatch(/data directory/)
     })
 
-    it.each([
+    test.each([
       ['beside it', 'objects', 'data'],
       ['beside it, with a name that goes on', 'data-objects', 'data'],
       ['beside it, with a name of dots', '..objects', 'data'],
@@ -100,7 +100,7 @@ describe('A folder as the object store', () => {
       expect(store).toBeInstanceOf(FileObjectStore)
     })
 
-    it('are compared by where links lead', () => {
+    test('are compared by where links lead', () => {
       fs.mkdirSync(path.join(folder, 'data/inner'), { recursive: true })
       fs.symlinkSync(path.join(folder, 'data'), path.join(folder, 'link'))
       fs.symlinkSync(path.join(folder, 'data/inner'), path.join(folder, 'looks-beside'))
@@ -115,7 +115,7 @@ describe('A folder as the object store', () => {
 })
 
 describe('S3 as the object store', () => {
-  it.each([
+  test.each([
     ['s3://bucket', 's3://bucket'],
     ['s3://bucket/', 's3://bucket'],
     ['s3://bucket/a/b/', 's3://bucket/a/b'],
@@ -136,7 +136,7 @@ describe('S3 as the object store', () => {
     expect(openObjectStore(name, { clock }).url).toBe(name)
   })
 
-  it.each([
+  test.each([
     ['s3://bucket?endpoit=http://x', /"endpoit"/],
     ['s3://bucket?access_key=AKIAEXAMPLE', /"access_key"/],
     ['s3://bucket?region=a&region=b', /"region" more than once/],
@@ -159,7 +159,7 @@ describe('S3 as the object store', () => {
     expect(refusal(url)).toMatch(reason)
   })
 
-  it.each([
+  test.each([
     's3://AKIAEXAMPLE:s3cr3t@bucket/p',
     's3://AKIAEXAMPLE@bucket/p',
     's3://bucket?endpoint=http://AKIAEXAMPLE:s3cr3t@127.0.0.1:7480',
@@ -171,9 +171,9 @@ describe('S3 as the object store', () => {
     expect(message).not.toContain('AKIAEXAMPLE')
   })
 
-  it('checks the sizes that only the library can set', () => {
+  test('checks the sizes that only the library can set', () => {
     for (const options of [{ partSizeBytes: 1024 }, { partSizeBytes: 1e9 + 0.5 }, { concurrency: 0 }]) {
-      expect(() => new S3ObjectStore({ bucket: 'bucket', ...options })).toThrow(/has to be a whole number/)
+      expect(() => new S3ObjectStore({ bucket: 'bucket', ...options })).toThrow(/must be a whole number/)
     }
   })
 })

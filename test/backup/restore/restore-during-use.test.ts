@@ -60,9 +60,12 @@ test('a cell whose data is gone comes back once, however often it is asked for m
     }
   }
   let back = false
-  const recovery = store.ensureLocal(id).finally(() => {
-    back = true
-  })
+  const recovery = store
+    .openCell(id)
+    .ensureLocal()
+    .finally(() => {
+      back = true
+    })
   while (!back) {
     ask()
     await turnOfTheLoop()

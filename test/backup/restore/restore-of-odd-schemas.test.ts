@@ -34,6 +34,6 @@ test.each(Object.entries(SCHEMAS))('A cell with %s is restored from its backup',
   await store.close()
   place.loseData()
   const again = await place.open()
-  await again.ensureLocal(cell.id)
+  await again.openCell(cell.id).ensureLocal()
   expect(again.openCell(cell.id).kv.get('kept')).toBe('yes')
 })

@@ -5,6 +5,7 @@ import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { changeOf } from '../../support/backup/changes.ts'
 import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
@@ -81,7 +82,7 @@ describe('A restore', () => {
     const again = await place.open()
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
     // It was set back: the newest version is not what it holds.
-    expect(again.backups.changeOf(cell.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
+    expect(changeOf(again, cell.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
     const { baseVersion } = await again.backups.incremental(cell.id)
     expect(baseVersion).toBeNull()
     await again.backups.restore(cell.id)
@@ -93,9 +94,9 @@ describe('A restore', () => {
     const { cell } = await createChain(store)
     await store.backups.restore(cell.id)
     notes(cell)
-    expect(store.backups.changeOf(cell.id)).toBeUndefined()
+    expect(changeOf(store, cell.id)).toBeUndefined()
     addRow(cell, 'new history')
-    expect(store.backups.changeOf(cell.id)).toMatchObject({ dirty: true })
+    expect(changeOf(store, cell.id)).toMatchObject({ dirty: true })
     const { version, baseVersion } = await store.backups.incremental(cell.id)
     expect(baseVersion).toBeNull()
     await store.backups.restore(cell.id, { version })

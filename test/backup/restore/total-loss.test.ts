@@ -81,7 +81,7 @@ describe('From the object store alone (invariant 14)', () => {
     const same = again.openCell(cell.id)
     expect(codeOf(() => notes(same))).toBe('cell_restoring')
     expect(codeOf(() => same.kv.put('k', 'v'))).toBe('cell_restoring')
-    await again.ensureLocal(cell.id)
+    await again.openCell(cell.id).ensureLocal()
     expect(notes(same)).toEqual(['one', 'two'])
     addRow(same, 'three')
     const { baseVersion } = await again.backups.incremental(cell.id)
@@ -96,7 +96,11 @@ describe('From the object store alone (invariant 14)', () => {
     const again = await afterTotalLoss(store, recording)
     recording.forget()
     const same = again.openCell(cell.id)
-    const uses = [again.ensureLocal(cell.id), again.ensureLocal(cell.id), again.backups.ensureLocal(cell.id)]
+    const uses = [
+      again.openCell(cell.id).ensureLocal(),
+      again.openCell(cell.id).ensureLocal(),
+      again.backups.ensureLocal(cell.id),
+    ]
     expect(codeOf(() => notes(same))).toBe('cell_restoring')
     uses.push(again.backups.snapshot(cell.id).then(() => {}))
     await Promise.all(uses)
@@ -107,9 +111,9 @@ describe('From the object store alone (invariant 14)', () => {
   test('a cell that was never backed up is no_backup, and is not made anew', async () => {
     const store = await place.create()
     const cell = createLedger(store)
-    await store.catalogStored()
+    await store.core.catalogStored()
     const again = await afterTotalLoss(store)
-    expect((await rejectedBy(again.ensureLocal(cell.id))).code).toBe('no_backup')
+    expect((await rejectedBy(again.openCell(cell.id).ensureLocal())).code).toBe('no_backup')
     expect((await rejectedBy(again.backups.snapshot(cell.id))).code).toBe('no_backup')
     expect(codeOf(() => notes(again.openCell(cell.id)))).toBe('cell_restoring')
     await turnsUntil(() => !fs.existsSync(place.paths.cell(cell.id).database), 'there is no file')
@@ -125,20 +129,20 @@ describe('From the object store alone (invariant 14)', () => {
     await store.backups.snapshot(cell.id)
     const again = await afterSuddenLoss(store, failing)
     expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })
-    await again.ensureLocal(cell.id)
+    await again.openCell(cell.id).ensureLocal()
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
   })
 
   test('changes of the catalog are there a second later, without a backup of any cell', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
-    await store.catalogStored()
+    await store.core.catalogStored()
     const account = store.accounts.create()
     const key = store.apiKeys.create(account.id, {})
     const before = catalogVersions(store.id)
     place.clock.advance(1_000)
     await turnsUntil(() => catalogVersions(store.id).length > before.length, 'the catalog is backed up')
-    await store.catalogStored()
+    await store.core.catalogStored()
     const again = await afterSuddenLoss(store, failing)
     expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })
   })
@@ -147,7 +151,7 @@ describe('From the object store alone (invariant 14)', () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const account = store.accounts.create()
-    await store.catalogStored()
+    await store.core.catalogStored()
     const lateKey = store.apiKeys.create(account.id, {})
     const again = await afterSuddenLoss(store, failing)
     expect(codeOf(() => again.apiKeys.verify(lateKey.key))).toBe('unauthorized')
@@ -167,7 +171,7 @@ describe('From the object store alone (invariant 14)', () => {
     // Its changes from here on are stored, though the local state knew of more of them.
     again.accounts.create()
     recording.forget()
-    await again.catalogStored()
+    await again.core.catalogStored()
     expect(recording.calls.some(({ call, key }) => call === 'put' && key.includes(again.id))).toBe(true)
   })
 })
@@ -175,9 +179,9 @@ describe('From the object store alone (invariant 14)', () => {
 describe('A catalog that comes back', () => {
   test('is backed up after its next change, also where the local state remembers as many changes of the lost one', async () => {
     const store = await place.create()
-    await store.catalogStored()
+    await store.core.catalogStored()
     store.accounts.create()
-    await store.catalogStored()
+    await store.core.catalogStored()
     await store.close()
     // The newest is gone from the bucket: the catalog comes back as it was a change ago.
     fs.rmSync(path.join(place.objects, catalogVersions(store.id).at(-1) as string))
@@ -185,7 +189,7 @@ describe('A catalog that comes back', () => {
     const again = await place.open()
     expect(again.accounts.list()).toHaveLength(0)
     const account = again.accounts.create()
-    await again.catalogStored()
+    await again.core.catalogStored()
     const last = await afterTotalLoss(again)
     expect(last.accounts.list()).toMatchObject([{ id: account.id }])
   })
@@ -195,7 +199,7 @@ describe('A catalog that comes back', () => {
     const bases = new Set<string>()
     for (let i = 0; i < 9; i++) {
       store.accounts.create()
-      await store.catalogStored()
+      await store.core.catalogStored()
       for (const version of catalogVersions(store.id)) {
         const bytes = await readObject(place.folder(), version)
         if ((await readManifest(bytes, true))?.base_version === null) bases.add(version)
@@ -211,9 +215,9 @@ describe('A start without a catalog is refused', () => {
     const store = await place.create()
     const account = store.accounts.create()
     const key = store.apiKeys.create(account.id, {})
-    await store.catalogStored()
+    await store.core.catalogStored()
     store.apiKeys.revoke(account.id, key.id)
-    await store.catalogStored()
+    await store.core.catalogStored()
     await store.close()
     place.loseData()
     const newest = catalogVersions(store.id).at(-1) as string
@@ -358,7 +362,7 @@ describe('One prefix belongs to one store (invariant 14):', () => {
   test('a folder with other people’s files in it is no store, and is left as it is', async () => {
     await place.folder().put('photos/holiday', bufferBody(Buffer.from('jpeg')))
     const store = await place.create()
-    await store.catalogStored()
+    await store.core.catalogStored()
     expect(fs.readFileSync(path.join(place.objects, 'photos/holiday'), 'utf8')).toBe('jpeg')
   })
 })
@@ -367,14 +371,14 @@ describe('The catalog’s own backup', () => {
   test('holds changes that come together in one version, and is not made for what is no change', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
-    await store.catalogStored()
+    await store.core.catalogStored()
     recording.forget()
     const account = store.accounts.create()
     const { key } = store.apiKeys.create(account.id, {})
     for (let i = 0; i < 20; i++) store.createCell()
     place.clock.advance(1_000)
     await turnsUntil(() => recording.count('put') > 0, 'the catalog is backed up')
-    await store.catalogStored()
+    await store.core.catalogStored()
     expect(recording.count('put')).toBe(1)
     recording.forget()
     for (let i = 0; i < 100; i++) {
@@ -382,7 +386,7 @@ describe('The catalog’s own backup', () => {
       place.clock.advance(60_000)
       await setImmediate()
     }
-    await store.catalogStored()
+    await store.core.catalogStored()
     expect(recording.calls).toEqual([])
   })
 
@@ -391,7 +395,7 @@ describe('The catalog’s own backup', () => {
     const store = await place.create({ objectStore: recording })
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
-    await store.catalogStored()
+    await store.core.catalogStored()
     recording.forget()
     place.clock.advance(10_000)
     for (let turn = 0; turn < 100; turn++) await setImmediate()
@@ -401,7 +405,7 @@ describe('The catalog’s own backup', () => {
   test('is tried again until it works, whoever asked for it first', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
-    await store.catalogStored()
+    await store.core.catalogStored()
     failing.failFromHere(1, (call) => call === 'put')
     failing.forGood = true
     const cell = createLedger(store)
@@ -419,7 +423,7 @@ describe('The catalog’s own backup', () => {
     const store = await place.create()
     for (let i = 0; i < 40; i++) {
       store.accounts.create()
-      await store.catalogStored()
+      await store.core.catalogStored()
     }
     const kept = catalogVersions(store.id)
     expect(kept.length).toBeLessThanOrEqual(12)
@@ -431,23 +435,23 @@ describe('The catalog’s own backup', () => {
   test('is made at the start for what was not stored at the end', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
-    await store.catalogStored()
+    await store.core.catalogStored()
     failing.failFromHere(1)
     failing.forGood = true
     const account = store.accounts.create()
     await store.close()
     const again = await place.open()
     place.clock.advance(1_000)
-    await again.catalogStored()
+    await again.core.catalogStored()
     const last = await afterTotalLoss(again)
     expect(last.accounts.find(account.id)).toMatchObject({ id: account.id })
   })
 
   test('is no cell to anybody: its id and its versions answer as if they were not there', async () => {
     const store = await place.create()
-    await store.catalogStored()
+    await store.core.catalogStored()
     expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
-    expect((await rejectedBy(store.ensureLocal(store.id))).code).toBe('cell_not_found')
+    expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')
     const [version] = catalogVersions(store.id)
     expect((await rejectedBy(store.backups.restore(store.id, { version }))).code).toBe('cell_not_found')
     const cell = createLedger(store)

@@ -9,6 +9,7 @@ import {
   parseVersion,
   versionOf,
 } from '../../../src/backup/versions/object-keys.ts'
+import { changeOf } from '../../support/backup/changes.ts'
 import { FailingStore, PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { codeOf, rejectedBy } from '../../support/thrown.ts'
@@ -211,7 +212,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     addRow(one, 'after the loss')
     const { baseVersion } = await store.backups.incremental(one.id)
     expect(baseVersion).toBeNull()
-    expect(store.backups.changeOf(two.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
+    expect(changeOf(store, two.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
     expect((await store.backups.incremental(two.id)).baseVersion).toBeNull()
     await store.close()
     place.loseData()
@@ -220,7 +221,7 @@ describe('What a chain rests on must be where the next link goes', () => {
       [one, ['since', 'after the loss']],
       [two, ['since']],
     ] as const) {
-      await again.ensureLocal(cell.id)
+      await again.openCell(cell.id).ensureLocal()
       expect(notes(again.openCell(cell.id))).toEqual(expected)
     }
   })
@@ -240,7 +241,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     await moved.close()
     place.loseData()
     const again = await place.open({ objectStore: elsewhere.folder() })
-    await again.ensureLocal(cell.id)
+    await again.openCell(cell.id).ensureLocal()
     expect(notes(again.openCell(cell.id))).toEqual(['since'])
   })
 })

@@ -1,44 +1,7 @@
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
-import { LruCache } from '../../../src/base/lru-cache.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
-import { seededRandom } from '../../support/seed.ts'
 import { codeOf } from '../../support/thrown.ts'
-
-describe('the cache', () => {
-  test('never holds more than its bound', () => {
-    const cache = new LruCache<number>(10)
-    for (let i = 0; i < 1_000; i++) {
-      cache.set(`s${i}`, i)
-      expect(cache.size).toBeLessThanOrEqual(10)
-    }
-  })
-
-  test('keeps what is used, whatever comes and goes beside it', () => {
-    const cache = new LruCache<string>(10)
-    cache.set('hot', 'hot')
-    for (let i = 0; i < 1_000; i++) {
-      cache.set(`s${i}`, 'cold')
-      expect(cache.get('hot')).toBe('hot')
-    }
-  })
-
-  test('gives out what was put in last, or nothing', () => {
-    const random = seededRandom()
-    const cache = new LruCache<number>(8)
-    const last = new Map<string, number>()
-    for (let i = 0; i < 20_000; i++) {
-      const sql = `s${random.below(20)}`
-      if (random.chance(0.3)) {
-        cache.set(sql, i)
-        last.set(sql, i)
-      } else if (random.chance(0.01)) {
-        cache.clear()
-        last.clear()
-      } else expect([undefined, last.get(sql)]).toContain(cache.get(sql))
-    }
-  })
-})
 
 describe('cached statements follow the schema', () => {
   function prepared() {

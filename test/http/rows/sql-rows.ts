@@ -52,6 +52,7 @@ const BOUND: [param: string, type: string, text: string | null][] = [
 const REFUSED_PARAMS: [what: string, param: string][] = [
   ['an integer above 64 bits', '9223372036854775808'],
   ['an integer below 64 bits', '-9223372036854775809'],
+  ['a whole number with an exponent that may have been rounded', '1e17'],
   ['an integer of a thousand digits', '9'.repeat(1_000)],
   ['a typed integer above 64 bits', '{"type":"integer","value":"9223372036854775808"}'],
   ['a typed integer of a number', '{"type":"integer","value":5}'],

@@ -116,7 +116,7 @@ async function checkRecovered(store: CellStore, acknowledged: Acknowledgements):
     const allowed = acknowledged.allowed(cell)
     if (backup === undefined || allowed.includes(undefined)) continue
     const id = backup.version.split('/')[1] as string
-    await store.ensureLocal(id)
+    await store.openCell(id).ensureLocal()
     if (readLedger(store.openCell(id)) === undefined && backup.entries !== undefined) {
       throw new Error(`${cell} ${id} came back without its ledger`)
     }

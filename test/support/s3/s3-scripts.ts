@@ -22,6 +22,8 @@ export class FaultyPlace {
   }
 
   static async start(): Promise<FaultyPlace> {
+    // A store loads the SDK with its first request. The short deadlines of these tests are only for the endpoint.
+    await Promise.all([import('@aws-sdk/client-s3'), import('@aws-sdk/lib-storage')])
     return new FaultyPlace(await ScriptedS3.start())
   }
 

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { onTestFinished } from 'vitest'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
+import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
 import { resolveSettings } from '../../../src/store/settings.ts'
 import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
@@ -30,10 +31,12 @@ export class BatchWorker {
     this.cells = new LocalCells({
       paths,
       settings,
-      state: this.#state,
+      hints: new ExpiryHints(this.#state),
+      destination: undefined,
+      catalogBackup: undefined,
       record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
-      backups: () => undefined,
       expiryNoted: () => {},
+      restored: () => {},
     })
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
     const out = new Outbox((bytes) => {

@@ -101,6 +101,6 @@ test('signals to the whole process group do not end a worker: its node does (SIG
   const used = node.lostWorkers.filter(({ message }) => message.includes('another takes over'))
   expect(used).toEqual([])
   const { workers } = node
-  await node.store.close()
+  await node.close()
   expect(workers.filter(isAlive)).toEqual([])
 })

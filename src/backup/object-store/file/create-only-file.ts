@@ -4,32 +4,32 @@ import { dirname, join } from 'node:path'
 import { FILE_MODE } from '../../../base/durable-files.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
-import type { ObjectBody, TransferOptions } from '../object-store.ts'
+import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
 import { readPieces } from '../read-body.ts'
 import { errnoOf, folderFailure } from './folder-failure.ts'
 import { isAbsence, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
 
 /** Bytes copied at a time. */
 const COPY_BYTES = 1024 * 1024
-/** How often a folder that another call pruned just now is made again. */
+/** How often a call makes a folder again that another call has just pruned. */
 const LINK_TRIES = 5
-/** What file systems without hard links, and those that refuse this one, answer to link(2). */
+/** Errors of link(2) from file systems without hard links, or that refuse this one. */
 const NO_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK', 'EACCES'])
 
 export interface NewFile {
-  /** The folder that the target is in, however deep; it is never pruned. */
+  /** The folder that holds the target at some depth. It is never pruned. */
   root: string
   target: string
-  /** A folder for this key alone, below `scratchRoot` and on the same file system as the target. */
+  /** A folder for this key only, below `scratchRoot` and on the target's file system. */
   scratch: string
   scratchRoot: string
 }
 
 /**
- * Makes a file that appears whole or not at all, never in another's place, and is on disk when this resolves. After a
- * rejection nothing of it is left.
+ * Makes a file that appears whole or not at all, and never replaces another file. When this resolves, the file is on disk.
+ * After a rejection nothing of it is left.
  *
- * @throws `object_exists` if the target is there already.
+ * @throws `object_exists` if the target already exists.
  */
 export async function createFile(
   file: NewFile,
@@ -51,7 +51,7 @@ export async function createFile(
   onProgress?.(body.size)
 }
 
-/** Links a finished file into place. False where that can't be done, and the bytes have to be copied. */
+/** Links a finished file into place. False if it cannot be linked, so that its bytes must be copied. */
 async function linkFinished(source: string, size: number, file: NewFile): Promise<boolean> {
   const found = await lstat(source).catch(() => undefined)
   if (found?.isFile() !== true || found.size !== size) return false
@@ -70,7 +70,7 @@ async function copyAndInstall(
     call.signal.throwIfAborted()
     if (!(await linkInto(temporary, file))) await renameInto(temporary, file)
   } finally {
-    // What can't be removed now does not change the outcome; sweepUploads finds it.
+    // A file that cannot be removed now does not change the outcome. sweepUploads finds it.
     await rm(temporary, { force: true }).catch(() => {})
     await pruneFolders(file.scratch, file.scratchRoot).catch(() => {})
   }
@@ -96,7 +96,7 @@ async function copyInto(
   }
 }
 
-/** Links `source` to the target, whose folders are made. False where the file system has no link for it. */
+/** Links `source` to the target and makes the target's folders. False if the file system cannot make the link. */
 async function linkInto(source: string, { root, target }: NewFile): Promise<boolean> {
   try {
     await inFolder(target, () => link(source, target))
@@ -111,9 +111,9 @@ async function linkInto(source: string, { root, target }: NewFile): Promise<bool
 }
 
 /**
- * Renames the temporary file to the target where there are no hard links. A rename would replace an object, so a claim
- * file keeps every other writer of the key out while this one looks and renames. A claim that a crash left behind makes
- * the key unavailable until `sweepUploads`: taking it over could let two writers in.
+ * Renames the temporary file to the target, on file systems without hard links. A rename would replace an object. So a
+ * claim file keeps all other writers of the key out while this one looks and renames. A claim that a crash left behind
+ * makes the key unavailable until `sweepUploads`: if a writer could take it over, two writers could have it.
  */
 async function renameInto(temporary: string, { root, target, scratch }: NewFile): Promise<void> {
   const claim = join(scratch, 'claim')
@@ -121,7 +121,7 @@ async function renameInto(temporary: string, { root, target, scratch }: NewFile)
     await (await open(claim, 'wx', FILE_MODE)).close()
   } catch (error) {
     if (errnoOf(error) !== 'EEXIST') throw error
-    throw new CellError('object_store_unavailable', 'The same object is being stored by somebody else.')
+    throw new CellError('object_store_unavailable', 'Another writer is storing the same object.')
   }
   try {
     await refuseExisting(target)
@@ -138,7 +138,7 @@ async function createInFolder(file: string): Promise<FileHandle> {
   return inFolder(file, () => open(file, 'wx', FILE_MODE))
 }
 
-/** Runs `use` with the file's folder in place, also while other calls prune folders that have become empty. */
+/** Runs `use` after it has made the file's folder, also while other calls prune empty folders. */
 async function inFolder<T>(file: string, use: () => Promise<T>): Promise<T> {
   for (let tries = LINK_TRIES; ; tries--) {
     await makeFolder(dirname(file))
@@ -160,8 +160,7 @@ async function refuseExisting(target: string): Promise<void> {
 
 async function existsFailure(target: string): Promise<CellError> {
   const found = await lstat(target).catch(() => undefined)
-  if (found?.isDirectory() !== true)
-    return new CellError('object_exists', 'There is an object of this key already.')
-  const message = 'A folder can not hold an object whose key others continue with "/".'
+  if (found?.isDirectory() !== true) return objectExists()
+  const message = 'A folder cannot hold this key: another key continues it with "/".'
   return new CellError('object_store_error', message)
 }

@@ -21,24 +21,26 @@ import { createFile } from './create-only-file.ts'
 import { errnoOf, folderFailure } from './folder-failure.ts'
 import { filesInKeyOrder, isAbsence, pruneFolders } from './folder-tree.ts'
 
+/** Settings of a {@link FileObjectStore}. */
 export interface FileObjectStoreOptions {
-  /** The folder; made, with those above it, by the first put. */
+  /** The folder, absolute or relative to the current directory. The first put makes it and its parents. */
   root: string
+  /** Default: the system's clock. Tests inject another one. */
   clock?: Clock | undefined
-  /** Default 60 s for a call, and 1 MiB/s for bytes. */
+  /** How long calls may take. Default `deadlineMs` 60,000 ms, `slowestBytesPerSecond` 1,048,576 (1 MiB/s). */
   patience?: Partial<Patience> | undefined
 }
 
 const PATIENCE: Patience = { deadlineMs: 60_000, slowestBytesPerSecond: 1024 * 1024 }
-/** How much longer a put may take to remove what it began, after its deadline or its caller ended it. */
+/** How much longer a put may take to clean up, after its deadline or its caller ended it. */
 const CLEAN_UP_MS = 10_000
 const READ_BYTES = 1024 * 1024
-/** Entries that a listing looks up before it hands them out. */
+/** Entries that a listing looks up before it delivers them. */
 const PAGE_ENTRIES = 500
 
 /**
- * An object store in a folder: an object's key is its path. Objects are hard links to finished files where possible, so
- * that storing a spooled backup costs no second copy. Where S3 can hold both `a` and `a/b`, a folder can't.
+ * An object store in a folder: an object's key is its path. If possible, an object is a hard link to a finished file, so
+ * that a spooled backup is not copied. S3 can hold both `a` and `a/b`; a folder cannot.
  */
 export class FileObjectStore implements ObjectStore {
   readonly url: string
@@ -58,7 +60,7 @@ export class FileObjectStore implements ObjectStore {
 
   async put(key: string, body: ObjectBody, { signal, onProgress }: TransferOptions = {}): Promise<void> {
     checkObjectKey(key)
-    // Ended by its own deadline or by its caller, a put still removes what it began; only a hung file system ends that.
+    // A put that its deadline or its caller ended still cleans up. This later limit is for a file system that hangs.
     const deadlineMs = this.#patience.deadlineMs + CLEAN_UP_MS
     using limit = new CallDeadline(this.#clock, { ...this.#patience, deadlineMs })
     using call = this.#call(signal)
@@ -91,7 +93,7 @@ export class FileObjectStore implements ObjectStore {
       const { size } = await call.race(handle.stat())
       const part = resolveRange(range, size)
       call.allow(part.length)
-      // A body that nobody reads keeps its file open until the deadline, no longer.
+      // A body that nobody reads keeps its file open only until the deadline.
       call.signal.addEventListener('abort', () => void handle.close().catch(() => {}))
       return { size: part.length, body: readPart(handle, part, call, reusesMemory) }
     } catch (error) {
@@ -139,7 +141,7 @@ export class FileObjectStore implements ObjectStore {
       let ended = 0
       for await (const file of filesInKeyOrder(this.#uploads, prefix)) {
         call.signal.throwIfAborted()
-        // A file being written lies in a folder named for its key.
+        // The folder of an unfinished file is named for its key.
         if (!dirname(file.key).startsWith(prefix) || file.modifiedMs >= olderThanMs) continue
         const path = join(this.#uploads, file.key)
         await this.#ifThere(unlink(path))
@@ -158,7 +160,7 @@ export class FileObjectStore implements ObjectStore {
     return new CallDeadline(this.#clock, this.#patience, signal, this.#closed.signal)
   }
 
-  /** Runs `work` to its end or the deadline's, whichever comes first. */
+  /** Runs `work` until it ends or the deadline comes. */
   async #within<T>(signal: AbortSignal | undefined, work: (call: CallDeadline) => Promise<T>): Promise<T> {
     using call = this.#call(signal)
     try {
@@ -169,7 +171,7 @@ export class FileObjectStore implements ObjectStore {
     }
   }
 
-  /** The object's file, or undefined if there is none. Never follows a link, never waits for a pipe's writer. */
+  /** The object's file, or undefined if there is none. It never follows a link and never waits for a pipe's writer. */
   async #open(key: string): Promise<FileHandle | undefined> {
     const flags = constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK
     const opening = open(join(this.#root, key), flags).catch((error: unknown) => {
@@ -182,7 +184,7 @@ export class FileObjectStore implements ObjectStore {
     return undefined
   }
 
-  /** What `work` finds, or undefined if a path of it names nothing. A root that is no folder is another matter. */
+  /** The result of `work`, or undefined if its path names nothing. A root that is not a folder is an error instead. */
   async #ifThere<T>(work: Promise<T>): Promise<T | undefined> {
     try {
       return await work
@@ -193,14 +195,14 @@ export class FileObjectStore implements ObjectStore {
     }
   }
 
-  /** @throws where the root, or what is above it, is a file or can't be looked at. A missing root is an empty one. */
+  /** @throws if the root or one of its parents is a file or cannot be read. A missing root is an empty store. */
   async #checkRoot(): Promise<void> {
     await stat(`${this.#root}/`).catch((error: unknown) => {
       if (errnoOf(error) !== 'ENOENT') throw error
     })
   }
 
-  /** Tells a root that is no folder from a key that goes on where another one ended. */
+  /** Tells a root that is not a folder from a key that continues another key. */
   async #putFailure(error: unknown): Promise<CellError> {
     if (errnoOf(error) !== 'ENOTDIR') return folderFailure(error)
     try {
@@ -208,7 +210,7 @@ export class FileObjectStore implements ObjectStore {
     } catch (rootError) {
       return folderFailure(rootError)
     }
-    const message = 'A folder can not hold an object whose key continues that of another.'
+    const message = 'A folder cannot hold this key: it continues the key of another object.'
     return new CellError('object_store_error', message, { cause: error })
   }
 }
@@ -225,8 +227,8 @@ async function nextEntries(files: AsyncGenerator<{ key: string; size: number }>)
 }
 
 /**
- * A part of a file, checked against its length; the next bytes are read while these are worked on. Closes the file at its
- * end, and when the call's time is over.
+ * Reads part of a file and checks its length. It reads the next bytes while the caller uses the current ones. It closes
+ * the file at the end, and when the call's time is over.
  */
 async function* readPart(
   handle: FileHandle,
@@ -234,12 +236,12 @@ async function* readPart(
   call: CallDeadline,
   reusesMemory: boolean,
 ) {
-  /** What was handed out before the last: whoever asked for more no longer has it. */
+  /** The chunk before the current one: the reader asked for more, so its memory is free. */
   let spare: Buffer | undefined
   const readAt = (position: number) => {
     const bytes = Math.min(READ_BYTES, length - position)
     const reading = handle.read(spare ?? Buffer.allocUnsafe(bytes), 0, bytes, offset + position)
-    // Whoever stops reading does not wait for it.
+    // A reader that stops early does not wait for it.
     reading.catch(() => {})
     return reading
   }
@@ -247,7 +249,8 @@ async function* readPart(
     let reading = readAt(0)
     for (let position = 0; position < length; ) {
       const { bytesRead, buffer } = await call.race(reading)
-      if (bytesRead === 0) throw new CellError('object_store_error', 'The object ended before its length.')
+      if (bytesRead === 0)
+        throw new CellError('object_store_error', 'The file of the object became shorter while it was read.')
       position += bytesRead
       if (position < length) reading = readAt(position)
       yield buffer.subarray(0, bytesRead)

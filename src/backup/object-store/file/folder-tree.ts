@@ -4,7 +4,7 @@ import { DIRECTORY_MODE } from '../../../base/durable-files.ts'
 import { compareKeys } from '../object-key-rules.ts'
 import { errnoOf } from './folder-failure.ts'
 
-/** A file below a folder; its key is the path from there. */
+/** A file below a folder. Its key is its path relative to that folder. */
 export interface FoundFile {
   key: string
   size: number
@@ -13,20 +13,20 @@ export interface FoundFile {
 }
 
 /**
- * The regular files below `root` whose key starts with `prefix` and comes after `after`, in key order. Reads only the
- * folders that can hold such a key, one at a time. Links and other special files are left out.
+ * Lists the regular files below `root` whose keys start with `prefix` and come after `after`, in key order. It reads only
+ * folders that can hold such a key, one at a time. It leaves out links and special files.
  */
 export function filesInKeyOrder(root: string, prefix: string, after = ''): AsyncGenerator<FoundFile> {
   return walk(root, prefix.slice(0, prefix.lastIndexOf('/') + 1), prefix, after)
 }
 
-/** Makes a folder and those above it that are missing, each durable in its parent. */
+/** Makes a folder and its missing parents. Each is durable in its parent. */
 export async function makeFolder(folder: string, triesLeft = 3): Promise<void> {
   try {
     await mkdir(folder, { mode: DIRECTORY_MODE })
   } catch (error) {
     if (errnoOf(error) === 'EEXIST') return
-    // A parent is missing, or was pruned just now; a dangling link in its place would make this go on for ever.
+    // A parent is missing, or another call has just pruned it. With a dangling link in its place this would never end.
     if (errnoOf(error) !== 'ENOENT' || triesLeft === 0) throw error
     await makeFolder(dirname(folder))
     return makeFolder(folder, triesLeft - 1)
@@ -34,14 +34,14 @@ export async function makeFolder(folder: string, triesLeft = 3): Promise<void> {
   await syncFolder(dirname(folder))
 }
 
-/** Removes a folder that has become empty, and those above it, but never `root`; makes it durable. */
+/** Removes a folder and its parents as far as they are empty, but never `root`. The removal is durable. */
 export async function pruneFolders(folder: string, root: string): Promise<void> {
   let current = folder
   while (current !== root && current.startsWith(root)) {
     try {
       await rmdir(current)
     } catch (error) {
-      // Somebody else's file is in it, or somebody else was quicker.
+      // The folder holds a file. With ENOENT, another call has already removed the folder.
       if (errnoOf(error) !== 'ENOENT') break
     }
     current = dirname(current)
@@ -51,7 +51,7 @@ export async function pruneFolders(folder: string, root: string): Promise<void> 
   })
 }
 
-/** Makes what was linked, renamed or removed in a folder survive a power loss. */
+/** Makes the links, renames and removals in a folder survive a power loss. */
 export async function syncFolder(folder: string): Promise<void> {
   const handle = await open(folder, 'r')
   try {
@@ -74,7 +74,7 @@ async function* walk(root: string, folder: string, prefix: string, after: string
   }
 }
 
-/** A folder's files and folders; folders end in `/`, which also puts `a-b` before what is in `a`, as key order has it. */
+/** A folder's files and folders. Folders end in `/`: then `a-b` sorts before the files in `a`, as key order demands. */
 async function namesInKeyOrder(folder: string): Promise<string[]> {
   try {
     const entries = await readdir(folder, { withFileTypes: true })
@@ -99,7 +99,7 @@ async function lstatIfThere(file: string) {
   }
 }
 
-/** True where a path names nothing: it is not there, or what should be a folder on the way is a file. */
+/** True if a path names nothing: it does not exist, or one of its parents is a file. */
 export function isAbsence(error: unknown): boolean {
   const errno = errnoOf(error)
   return errno === 'ENOENT' || errno === 'ENOTDIR'

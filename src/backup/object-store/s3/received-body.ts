@@ -3,30 +3,30 @@ import type { Clock, Timer } from '../../../base/clock.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 
-/** A body that comes over a network, and how to ask for the rest of it. */
+/** A body that arrives over a network, and how to ask for the rest of it. */
 export interface Reception {
-  /** Bytes to deliver; what comes beyond them is left. */
+  /** The number of bytes to deliver. Further bytes are ignored. */
   length: number
   first: Readable
-  /** Asks for the body again, from that many bytes on. */
+  /** Asks for the rest of the body, after `delivered` bytes. */
   resume(delivered: number): Promise<Readable>
-  /** How often the rest is asked for without a byte in between. */
+  /** How often the receiver asks for the rest without a byte in between. */
   resumesMax: number
-  /** Longest wait for the next bytes, in milliseconds. */
+  /** The longest wait for the next bytes, in milliseconds. */
   idleMs: number
   clock: Clock
   call: CallDeadline
 }
 
 /**
- * Delivers exactly `length` bytes, or ends in an error: a body that breaks off or stalls is asked for again from where
- * it stopped, and a short one never ends like a whole one. Ends `call` when it is done. A body that nobody reads holds
- * its connection until the call's deadline, no longer.
+ * Delivers exactly `length` bytes, or ends in an error. If a body breaks off or stalls, it asks for the rest. A short body
+ * never ends like a whole one. It ends `call` when it is done. A body that nobody reads holds its connection only until
+ * the call's deadline.
  *
- * @throws `object_store_unavailable` when the rest does not come.
+ * @throws `object_store_unavailable` if the rest does not come.
  */
 export function receiveBody(reception: Reception): AsyncGenerator<Uint8Array> {
-  // Before anybody reads, not with the first read: that may come late, or never.
+  // Guard the stream now and not with the first read, which may come late or never.
   return deliver(guarded(reception.first, reception.call), reception)
 }
 
@@ -56,13 +56,13 @@ async function* deliver(first: Readable, reception: Reception): AsyncGenerator<U
   }
 }
 
-/** A stream whose failure between two reads does not end the process, and which ends with its call. */
+/** Keeps a stream's failure between two reads from ending the process, and ends the stream with its call. */
 function guarded(stream: Readable, call: CallDeadline): Readable {
   call.signal.addEventListener('abort', () => stream.destroy())
   return stream.on('error', () => {})
 }
 
-/** The next bytes, or why there are none. */
+/** The next bytes, or the reason why none come. */
 async function nextChunk(
   chunks: AsyncIterator<unknown>,
   { call, clock, idleMs }: Reception,
@@ -73,7 +73,7 @@ async function nextChunk(
   })
   try {
     const { done, value } = await call.race(Promise.race([chunks.next(), idle]))
-    if (done === true || !(value instanceof Uint8Array)) return unavailable('ended a body before its length')
+    if (done === true || !(value instanceof Uint8Array)) return unavailable('ended a body too early')
     return value
   } catch (error) {
     return error instanceof CellError ? error : unavailable('broke off in the middle of a body', error)

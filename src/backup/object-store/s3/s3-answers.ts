@@ -1,9 +1,37 @@
 import { Readable } from 'node:stream'
 import { CellError } from '../../../errors.ts'
-import type { Page, Received, RemoteObject, RemoteUpload } from './remote-object-store.ts'
+import type { ObjectEntry } from '../object-store.ts'
 
-/** The part of an answer to a GET that its body is checked by. */
-export interface BodyAnswer {
+/** The body of a GET, checked against its headers. */
+export interface Received {
+  /** The number of bytes that `stream` should hold. */
+  length: number
+  stream: Readable
+  /** Changes when the object does. */
+  etag: string | undefined
+}
+
+export interface ListedObject extends ObjectEntry {
+  /** Milliseconds since the epoch, by the endpoint's clock. */
+  modifiedMs: number
+}
+
+/** An unfinished upload. */
+export interface ListedUpload {
+  key: string
+  id: string
+  /** Milliseconds since the epoch, by the endpoint's clock. */
+  begunMs: number
+}
+
+export interface Page<T> {
+  items: T[]
+  /** The marker that asks for the next page; undefined on the last page. */
+  next: string | undefined
+}
+
+/** The headers of an answer to a GET that describe its body. */
+interface BodyAnswer {
   Body?: unknown
   ContentLength?: number | undefined
   ContentRange?: string | undefined
@@ -11,9 +39,9 @@ export interface BodyAnswer {
 }
 
 /**
- * Checks an answer against what was asked for: a body of unknown length could end early and look whole.
+ * Checks an answer against its request: a body of unknown length could end early and look whole.
  *
- * @returns `beyond` where the object has no byte at `offset`, though the endpoint sent a range of it.
+ * @returns `beyond` if the object has no byte at `offset`, although the endpoint sent a range of it.
  */
 export function received(answer: BodyAnswer, offset: number): Received | 'beyond' {
   const { Body, ContentLength, ContentRange, ETag } = answer
@@ -25,11 +53,11 @@ export function received(answer: BodyAnswer, offset: number): Received | 'beyond
   Body.on('error', () => {}).destroy()
   if (total <= offset) return 'beyond'
   throw wrongAnswer(
-    start === offset ? 'does not say how long a body is' : 'sent another range than was asked for',
+    start === offset ? 'did not say how long a body is' : 'sent another range than the request asked for',
   )
 }
 
-/** First byte of a body and size of its object; an answer without a range is about the whole of it. */
+/** The first byte of a body and the size of its object. An answer without a range covers the whole object. */
 function rangeOf(contentRange: string | undefined): [number, number] {
   if (contentRange === undefined) return [0, Number.POSITIVE_INFINITY]
   const [, start, total] = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(contentRange) ?? []
@@ -47,8 +75,8 @@ interface ObjectsAnswer {
   NextContinuationToken?: string | undefined
 }
 
-/** A page of a bucket's objects; their keys are what follows `prefix`. */
-export function objectPage(answer: ObjectsAnswer, prefix: string): Page<RemoteObject> {
+/** A page of a bucket's objects. Their keys are relative to `prefix`. */
+export function objectPage(answer: ObjectsAnswer, prefix: string): Page<ListedObject> {
   const items = (answer.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
     key: Key.slice(prefix.length),
     size: Size,
@@ -66,8 +94,8 @@ interface UploadsAnswer {
   NextUploadIdMarker?: string | undefined
 }
 
-/** A page of a bucket's unfinished uploads; their keys are what follows `prefix`. */
-export function uploadPage(answer: UploadsAnswer, prefix: string): Page<RemoteUpload> {
+/** A page of a bucket's unfinished uploads. Their keys are relative to `prefix`. */
+export function uploadPage(answer: UploadsAnswer, prefix: string): Page<ListedUpload> {
   const items = (answer.Uploads ?? []).map(({ Key = '', UploadId = '', Initiated }) => ({
     key: Key.slice(prefix.length),
     id: UploadId,
@@ -78,18 +106,19 @@ export function uploadPage(answer: UploadsAnswer, prefix: string): Page<RemoteUp
   return { items, next: nextPage(answer.IsTruncated, marker) }
 }
 
-/** The two markers that a page of uploads begins after. A key holds no line feed, so one divides them. */
+/** The two markers of a page of uploads. A key holds no line feed, so a line feed separates them. */
 export function uploadMarkers(next: string | undefined): string[] {
   return next?.split('\n') ?? []
 }
 
-/** Where a list goes on, undefined at its end. An endless one would be worse than a failed one. */
+/** The marker of the next page; undefined on the last. A list without end would be worse than a failed one. */
 function nextPage(isTruncated: boolean | undefined, next: string | undefined): string | undefined {
   if (isTruncated !== true) return undefined
-  if (next === undefined || next === '') throw wrongAnswer('does not say where a list goes on')
+  if (next === undefined || next === '') throw wrongAnswer('did not say where a list continues')
   return next
 }
 
+/** The error for an answer that breaks the protocol. */
 export function wrongAnswer(what: string): CellError {
   return new CellError('object_store_error', `The object store ${what}.`)
 }

@@ -1,29 +1,31 @@
 import { CellError, type CellErrorCode } from '../../../errors.ts'
+import { objectExists } from '../object-store.ts'
 
-/** The HTTP status behind a failed request, or undefined if there was no answer. Takes what {@link s3Failure} made, too. */
+/** The HTTP status of a failed request, or undefined without an answer. It also takes an error of {@link s3Failure}. */
 export function s3Status(error: unknown): number | undefined {
   const metadata = member(error instanceof CellError ? error.cause : error, '$metadata')
   const status = member(metadata, 'httpStatusCode')
   return typeof status === 'number' ? status : undefined
 }
 
-/** S3's name of the failure, such as `NoSuchKey`; or Node's, such as `TimeoutError`. Takes a failure that was explained, too. */
+/** S3's name of the failure, such as `NoSuchKey`, or Node's, such as `TimeoutError`. It also takes an error of {@link s3Failure}. */
 export function s3ErrorName(error: unknown): string {
   const name = member(error instanceof CellError ? error.cause : error, 'name')
   return typeof name === 'string' && /^[A-Za-z0-9]{1,60}$/.test(name) ? name : ''
 }
 
 /**
- * What a failed S3 request means to users of the store: `object_store_unavailable` where trying again may help,
- * `object_store_error` where somebody has to look, with what to look at; `object_exists` for a condition that failed.
- * The message holds nothing of the request, and so no credential.
+ * Explains a failed S3 request to users of the store: `object_store_unavailable` if a later try may help,
+ * `object_store_error` if a person must act, and `object_exists` for a failed condition. The message says what to check.
+ * It holds nothing of the request, and so no credential.
  */
 export function s3Failure(error: unknown): CellError {
   if (error instanceof CellError) return error
-  const [code, message] =
-    explainName(s3ErrorName(error)) ??
-    explainStatus(s3Status(error), s3ErrorName(error)) ??
-    explainNoAnswer(error)
+  const name = s3ErrorName(error)
+  const status = s3Status(error)
+  // Old versions of MinIO answer a failed `If-None-Match: *` with 304.
+  if (name === 'PreconditionFailed' || status === 412 || status === 304) return objectExists(error)
+  const [code, message] = explainName(name) ?? explainStatus(status, name) ?? explainNoAnswer(error)
   return new CellError(code, message, { cause: error })
 }
 
@@ -35,7 +37,7 @@ function explainName(name: string): Explanation | undefined {
     case 'InvalidBucketName':
       return [
         'object_store_error',
-        'The bucket does not exist: check its name, the endpoint and the region, or create it.',
+        'The bucket does not exist. Check its name, the endpoint and the region, or create it.',
       ]
     case 'InvalidAccessKeyId':
     case 'SignatureDoesNotMatch':
@@ -43,29 +45,27 @@ function explainName(name: string): Explanation | undefined {
     case 'ExpiredToken':
       return [
         'object_store_error',
-        'The object store does not accept the credentials: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.',
+        'The object store does not accept the credentials. Check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN.',
       ]
     case 'CredentialsProviderError':
       return [
         'object_store_error',
-        'No credentials for the object store were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.',
+        'cellstore found no credentials for the object store. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE.',
       ]
     case 'RequestTimeTooSkewed':
       return [
         'object_store_error',
-        "This machine's clock differs too much from the object store's: set it right.",
+        "This machine's clock differs too much from the object store's. Correct it.",
       ]
     case 'PermanentRedirect':
     case 'TemporaryRedirect':
     case 'AuthorizationHeaderMalformed':
-      return ['object_store_error', 'The bucket is in another region: check the region and the endpoint.']
-    case 'PreconditionFailed':
-      return ['object_exists', 'There is an object of this key already.']
+      return ['object_store_error', 'The bucket is in another region. Check the region and the endpoint.']
     case 'ConditionalRequestConflict':
     case 'OperationAborted':
-      return ['object_store_unavailable', 'The same object is being stored by somebody else.']
+      return ['object_store_unavailable', 'Another writer is storing the same object.']
     case 'SlowDown':
-      return ['object_store_unavailable', 'The object store asks for fewer requests (SlowDown).']
+      return ['object_store_unavailable', 'The object store gets too many requests (SlowDown).']
     case 'TimeoutError':
     case 'RequestTimeout':
       return ['object_store_unavailable', 'The object store did not answer in time.']
@@ -77,22 +77,20 @@ function explainName(name: string): Explanation | undefined {
 function explainStatus(status: number | undefined, name: string): Explanation | undefined {
   if (status === undefined) return undefined
   const answer = `${status}${name === '' ? '' : ` ${name}`}`
-  // MinIO of old answers a failed `If-None-Match: *` with 304.
-  if (status === 412 || status === 304) return ['object_exists', 'There is an object of this key already.']
   if (status === 403 || status === 401) {
     return [
       'object_store_error',
-      `The object store refused access (${answer}): check that the credentials may list the bucket, and read, write and delete under the prefix.`,
+      `The object store refused access (${answer}). Check that the credentials may list the bucket, and read, write and delete under the prefix.`,
     ]
   }
   if (status === 501 || status === 405) {
     return ['object_store_error', `The object store does not implement this request (${answer}).`]
   }
   if (status === 301 || status === 307) {
-    return ['object_store_error', 'The bucket is in another region: check the region and the endpoint.']
+    return ['object_store_error', 'The bucket is in another region. Check the region and the endpoint.']
   }
   if (status >= 500 || status === 429 || status === 408) {
-    return ['object_store_unavailable', `The object store can not serve the request now (${answer}).`]
+    return ['object_store_unavailable', `The object store cannot serve the request now (${answer}).`]
   }
   return ['object_store_error', `The object store answered with an error (${answer}).`]
 }
@@ -101,15 +99,18 @@ function explainNoAnswer(error: unknown): Explanation {
   const code = member(error, 'code')
   if (typeof code !== 'string') {
     return member(error, 'message') === 'Region is missing'
-      ? ['object_store_error', 'The region of the bucket is not known: set it in the URL or as AWS_REGION.']
-      : ['object_store_error', "The object store's answer could not be understood."]
+      ? ['object_store_error', 'The region of the bucket is not set. Set it in the URL or as AWS_REGION.']
+      : ['object_store_error', 'cellstore does not understand the answer of the object store.']
   }
   if (/CERT|TLS|SSL|SELF_SIGNED|UNABLE_TO/.test(code)) {
-    return ['object_store_error', `The certificate of the object store is not trusted (${code}).`]
+    return [
+      'object_store_error',
+      `This machine does not trust the certificate of the object store (${code}).`,
+    ]
   }
   if (code.startsWith('HPE_'))
     return ['object_store_error', `The object store does not speak HTTP (${code}).`]
-  return ['object_store_unavailable', `The object store could not be reached (${code}).`]
+  return ['object_store_unavailable', `cellstore cannot reach the object store (${code}).`]
 }
 
 function member(value: unknown, name: string): unknown {

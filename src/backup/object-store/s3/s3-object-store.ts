@@ -1,277 +1,202 @@
-import { Readable } from 'node:stream'
-import {
-  AbortMultipartUploadCommand,
-  CompleteMultipartUploadCommand,
-  CreateMultipartUploadCommand,
-  DeleteObjectCommand,
-  GetObjectCommand,
-  HeadBucketCommand,
-  HeadObjectCommand,
-  ListMultipartUploadsCommand,
-  ListObjectsV2Command,
-  PutObjectCommand,
-  S3Client,
-  UploadPartCommand,
-} from '@aws-sdk/client-s3'
-import { Upload } from '@aws-sdk/lib-storage'
 import { CellError } from '../../../errors.ts'
-import type { CallDeadline } from '../call-deadline.ts'
-import type { ObjectBody } from '../object-store.ts'
-import { readBody, readPieces } from '../read-body.ts'
-import { alreadyThere, type PutAttempt, type StoredObject } from './create-only-puts.ts'
-import { MultipartUpload } from './multipart-upload.ts'
-import {
-  type Page,
-  type Received,
-  type RemoteObject,
-  RemoteObjectStore,
-  type RemoteRequests,
-  type RemoteUpload,
-} from './remote-object-store.ts'
-import { objectPage, received, uploadMarkers, uploadPage, wrongAnswer } from './s3-answers.ts'
-import { s3ErrorName, s3Failure, s3Status } from './s3-failure.ts'
-import {
-  clientSettings,
-  type S3ObjectStoreOptions,
-  type S3Settings,
-  s3Settings,
-  s3Url,
-} from './s3-settings.ts'
+import { checkRange, resolveRange } from '../byte-range.ts'
+import { CallDeadline } from '../call-deadline.ts'
+import { checkKeyPrefix, checkObjectKey, compareKeys, isObjectKey } from '../object-key-rules.ts'
+import type {
+  CallOptions,
+  GetOptions,
+  ListOptions,
+  ObjectBody,
+  ObjectContent,
+  ObjectEntry,
+  ObjectStore,
+  TransferOptions,
+} from '../object-store.ts'
+import { CreateOnlyPuts, PROBE_FOLDER } from './create-only-puts.ts'
+import { receiveBody } from './received-body.ts'
+import { type ListedObject, type Page, type Received, wrongAnswer } from './s3-answers.ts'
+import { S3Requests } from './s3-requests.ts'
+import { type S3ObjectStoreOptions, type S3Settings, s3Settings, s3Url } from './s3-settings.ts'
 
-/** User metadata that says which attempt stored an object. */
-const PUT_ID = 'cellstore-put'
-/** Bytes handed to lib-storage at a time: it copies what it holds to cut a part, and small pieces copy little twice. */
-const PIECE_BYTES = 1024 * 1024
-const PARTS_MAX = 10_000
-/** S3 may still take in parts that were on their way, so an upload is ended until it is said to be gone. */
-const END_TRIES = 3
+/** The longest time to clean up after a failed put, in milliseconds: a shutdown may be waiting for it. */
+const CLEAN_UP_MS = 10_000
 
-/** An object store in a bucket of S3, or of what speaks like it. This file alone knows Amazon's client. */
-export class S3ObjectStore extends RemoteObjectStore {
+/**
+ * An object store in a bucket of S3, or of another service that speaks S3. It keeps the contract with requests that may
+ * fail, be repeated or be answered wrongly. The first request loads AWS's SDK.
+ */
+export class S3ObjectStore implements ObjectStore {
+  readonly url: string
+  readonly #settings: S3Settings
+  readonly #requests: S3Requests
+  readonly #puts: CreateOnlyPuts
+  readonly #closed = new AbortController()
+
   /** @throws `invalid_setting` */
   constructor(options: S3ObjectStoreOptions) {
     const settings = s3Settings(options)
-    super(s3Url(settings), new S3Requests(settings), settings.patience, settings.clock)
-  }
-}
-
-class S3Requests implements RemoteRequests {
-  readonly #settings: S3Settings
-  readonly #client: S3Client
-  /** True once the bucket has answered: from then on an absent object is no absent bucket. */
-  #bucketAnswers = false
-
-  constructor(settings: S3Settings) {
+    const { clock, patience } = settings
+    const cleanUp = { ...patience, deadlineMs: Math.min(patience.deadlineMs, CLEAN_UP_MS) }
+    this.url = s3Url(settings)
     this.#settings = settings
-    this.#client = new S3Client(clientSettings(settings))
+    this.#requests = new S3Requests(settings)
+    this.#puts = new CreateOnlyPuts(this.#requests, (purpose) =>
+      // Neither the caller nor `close` ends the clean-up.
+      purpose === 'clean-up' ? new CallDeadline(clock, cleanUp) : this.#call(),
+    )
   }
 
-  async find(key: string, call: CallDeadline): Promise<StoredObject | undefined> {
-    try {
-      const command = new HeadObjectCommand(this.#at(key))
-      const answer = await this.#ask(call, (options) => this.#client.send(command, options))
-      if (answer.ContentLength === undefined) throw wrongAnswer('does not say how long an object is')
-      return { size: answer.ContentLength, putId: answer.Metadata?.[PUT_ID] }
-    } catch (error) {
-      if (s3Status(error) !== 404) throw error
-      await this.#requireBucket(call)
-      return undefined
-    }
+  /** Whether the endpoint honours conditional writes; undefined until the first put has tested it. */
+  get conditionalWrites(): boolean | undefined {
+    return this.#puts.conditionalWrites
   }
 
-  async remove(key: string, call: CallDeadline): Promise<void> {
-    try {
-      const command = new DeleteObjectCommand(this.#at(key))
-      await this.#ask(call, (options) => this.#client.send(command, options))
-    } catch (error) {
-      if (s3ErrorName(error) !== 'NoSuchKey') throw error
-    }
+  async put(key: string, body: ObjectBody, options: TransferOptions = {}): Promise<void> {
+    checkObjectKey(key)
+    using call = this.#call(options.signal)
+    call.allow(body.size)
+    await this.#puts.put(key, body, options, call)
   }
 
-  async read(
-    key: string,
-    offset: number,
-    length: number | undefined,
-    call: CallDeadline,
-  ): Promise<Received | 'absent' | 'beyond'> {
-    const end = length === undefined ? '' : Math.min(offset + length - 1, Number.MAX_SAFE_INTEGER)
-    const range = offset === 0 && length === undefined ? {} : { Range: `bytes=${offset}-${end}` }
+  async get(key: string, { range, signal }: GetOptions = {}): Promise<ObjectContent | undefined> {
+    checkObjectKey(key)
+    checkRange(range)
+    const call = this.#call(signal)
     try {
-      const command = new GetObjectCommand({ ...this.#at(key), ...range })
-      return received(await this.#ask(call, (options) => this.#client.send(command, options)), offset)
+      const content = await this.#open(key, range, call)
+      if (content === undefined || content.size === 0) call[Symbol.dispose]()
+      return content
     } catch (error) {
-      if (s3ErrorName(error) === 'NoSuchKey') return 'absent'
-      if (s3Status(error) === 416) return 'beyond'
+      call[Symbol.dispose]()
       throw error
     }
   }
 
-  async objects(
+  async head(key: string, { signal }: CallOptions = {}): Promise<{ size: number } | undefined> {
+    checkObjectKey(key)
+    using call = this.#call(signal)
+    const found = await this.#requests.find(key, call)
+    return found === undefined ? undefined : { size: found.size }
+  }
+
+  async *list(prefix: string, { after = '', signal }: ListOptions = {}): AsyncGenerator<ObjectEntry> {
+    checkKeyPrefix(prefix)
+    let last = after
+    for await (const page of this.#objectPages(prefix, after, signal)) {
+      // Some endpoints begin too early, or do not sort a page by bytes.
+      const entries = page.filter(({ key }) => isObjectKey(key) && compareKeys(key, after) > 0)
+      for (const { key, size } of entries.sort((a, b) => compareKeys(a.key, b.key))) {
+        if (compareKeys(key, last) <= 0) throw wrongAnswer('listed keys out of order')
+        last = key
+        yield { key, size }
+      }
+    }
+  }
+
+  async delete(key: string, { signal }: CallOptions = {}): Promise<void> {
+    checkObjectKey(key)
+    using call = this.#call(signal)
+    await this.#requests.remove(key, call)
+  }
+
+  async sweepUploads(prefix: string, olderThanMs: number, { signal }: CallOptions = {}): Promise<number> {
+    checkKeyPrefix(prefix)
+    let ended = 0
+    const uploadPages = this.#pages((next, call) => this.#requests.uploads(prefix, next, call), signal)
+    for await (const page of uploadPages) {
+      for (const { key, id } of page.filter(({ begunMs }) => begunMs < olderThanMs)) {
+        using call = this.#call(signal)
+        if (await this.#requests.endUpload(key, id, call)) ended++
+      }
+    }
+    // Probes of a process that ended before it removed them.
+    for await (const page of this.#objectPages(PROBE_FOLDER, '', signal)) {
+      for (const { key } of page.filter(({ modifiedMs }) => modifiedMs < olderThanMs)) {
+        using call = this.#call(signal)
+        await this.#requests.remove(key, call)
+      }
+    }
+    return ended
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort(new CellError('store_closed', 'The object store is closed.'))
+    // The puts that this has ended still clean up.
+    await this.#puts.idle()
+    this.#requests.close()
+  }
+
+  #call(signal?: AbortSignal): CallDeadline {
+    return new CallDeadline(this.#settings.clock, this.#settings.patience, signal, this.#closed.signal)
+  }
+
+  async #open(
+    key: string,
+    range: GetOptions['range'],
+    call: CallDeadline,
+  ): Promise<ObjectContent | undefined> {
+    const nothing = { size: 0, body: noBytes() }
+    let part = range
+    // No request can ask for zero bytes. And `last` becomes an offset, since s3rver answers it with the object's beginning.
+    if (part !== undefined && ('last' in part || part.length === 0)) {
+      const found = await this.#requests.find(key, call)
+      if (found === undefined) return undefined
+      part = resolveRange(part, found.size)
+      if (part.length === 0) return nothing
+    }
+    const { offset, length } = part ?? { offset: 0 }
+    const first = await this.#requests.read(key, offset, length, call)
+    if (first === 'absent') return undefined
+    if (first === 'beyond') return nothing
+    const size = Math.min(length ?? first.length, first.length)
+    call.allow(size)
+    return { size, body: this.#receive(key, offset, size, first, call) }
+  }
+
+  #receive(
+    key: string,
+    offset: number,
+    length: number,
+    first: Received,
+    call: CallDeadline,
+  ): AsyncIterable<Uint8Array> {
+    const resume = async (delivered: number) => {
+      const rest = await this.#requests.read(key, offset + delivered, length - delivered, call)
+      if (typeof rest === 'string') throw wrongAnswer('lost an object during a read')
+      if (rest.etag === first.etag) return rest.stream
+      rest.stream.on('error', () => {}).destroy()
+      throw wrongAnswer('changed an object during a read')
+    }
+    const { clock, patience } = this.#settings
+    const { idleMs, attempts } = patience
+    return receiveBody({ length, first: first.stream, resume, resumesMax: attempts - 1, idleMs, clock, call })
+  }
+
+  #objectPages(
     prefix: string,
     after: string,
-    next: string | undefined,
-    call: CallDeadline,
-  ): Promise<Page<RemoteObject>> {
-    const command = new ListObjectsV2Command({
-      Bucket: this.#settings.bucket,
-      Prefix: this.#settings.prefix + prefix,
-      ContinuationToken: next,
-      StartAfter: next === undefined && after !== '' ? this.#settings.prefix + after : undefined,
-    })
-    const answer = await this.#ask(call, (options) => this.#client.send(command, options))
-    return objectPage(answer, this.#settings.prefix)
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<ListedObject[]> {
+    return this.#pages((next, call) => this.#requests.objects(prefix, after, next, call), signal)
   }
 
-  async uploads(prefix: string, next: string | undefined, call: CallDeadline): Promise<Page<RemoteUpload>> {
-    const [KeyMarker, UploadIdMarker] = uploadMarkers(next)
-    const command = new ListMultipartUploadsCommand({
-      Bucket: this.#settings.bucket,
-      Prefix: this.#settings.prefix + prefix,
-      KeyMarker,
-      UploadIdMarker,
-    })
-    const answer = await this.#ask(call, (options) => this.#client.send(command, options))
-    return uploadPage(answer, this.#settings.prefix)
-  }
-
-  async endUpload(key: string, id: string, call: CallDeadline): Promise<boolean> {
-    for (let tries = 0; tries < END_TRIES; tries++) {
-      try {
-        const command = new AbortMultipartUploadCommand({ ...this.#at(key), UploadId: id })
-        await this.#ask(call, (options) => this.#client.send(command, options))
-      } catch (error) {
-        if (s3Status(error) === 404) return tries > 0
-        throw error
+  /** Asks for page after page. Each has its own deadline, so that the reader of the pages may take any time. */
+  async *#pages<T>(
+    ask: (next: string | undefined, call: CallDeadline) => Promise<Page<T>>,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<T[]> {
+    let next: string | undefined
+    do {
+      using call = this.#call(signal)
+      const page = await ask(next, call)
+      if (page.next !== undefined && page.next === next) {
+        throw wrongAnswer('repeats the same page of a list without end')
       }
-    }
-    return true
-  }
-
-  async send(key: string, body: ObjectBody, attempt: PutAttempt, call: CallDeadline): Promise<void> {
-    const params = {
-      ...this.#at(key),
-      Metadata: { [PUT_ID]: attempt.id },
-      ...(attempt.conditional ? { IfNoneMatch: '*' } : {}),
-    }
-    if (body.size > this.#settings.partSizeBytes) {
-      await this.#sendParts(key, params, body, attempt, call)
-      return
-    }
-    // A buffer, never a stream: it can be sent again, and its length is known.
-    const Body = await readBody(body, 0, body.size, call)
-    attempt.begun = true
-    const command = new PutObjectCommand({ ...params, Body, ContentLength: Body.length })
-    await this.#ask(call, (options) => this.#client.send(command, options), body.size)
-    attempt.onProgress?.(body.size)
-  }
-
-  destroy(): void {
-    this.#client.destroy()
-  }
-
-  async #sendParts(
-    key: string,
-    params: { Bucket: string; Key: string },
-    body: ObjectBody,
-    attempt: PutAttempt,
-    call: CallDeadline,
-  ): Promise<void> {
-    const { partSizeBytes, concurrency } = this.#settings
-    const pieces = Readable.from(readPieces(body, PIECE_BYTES, call), { highWaterMark: 1 }).on(
-      'error',
-      () => {},
-    )
-    const begun = new MultipartUpload()
-    const upload = new Upload({
-      client: this.#uploadingClient(key, attempt, begun, call),
-      params: { ...params, Body: pieces, ContentLength: body.size },
-      partSize: Math.max(partSizeBytes, Math.ceil(body.size / PARTS_MAX)),
-      queueSize: concurrency,
-      // It would end an upload once and hide why; MultipartUpload does it thoroughly.
-      leavePartsOnError: true,
-    })
-    try {
-      await upload.done()
-      begun.completed()
-      await begun.end(key, this, attempt)
-    } catch (error) {
-      await begun.end(key, this, attempt)
-      call.signal.throwIfAborted()
-      throw error instanceof CellError ? error : s3Failure(error)
-    } finally {
-      pieces.destroy()
-    }
-  }
-
-  /**
-   * The client as lib-storage is to see it. It hands no signal to its requests, keeps the upload's id to itself, and
-   * passes the condition on to the last request, where Ceph, for one, does not look at it.
-   */
-  #uploadingClient(key: string, attempt: PutAttempt, begun: MultipartUpload, call: CallDeadline): S3Client {
-    let stored = 0
-    const send = async (command: S3Command) => {
-      if (command instanceof CompleteMultipartUploadCommand) {
-        if ((await this.find(key, call)) !== undefined) throw alreadyThere()
-        attempt.begun = true
-      }
-      if (command instanceof CreateMultipartUploadCommand) begun.asked()
-      const bytes = command instanceof UploadPartCommand ? partBytes(command) : 0
-      // Only the answer says what there is to clear up: given up, such a request may show what it made afterwards.
-      using hearing = bytes > 0 ? undefined : attempt.allowance('clean-up')
-      hearing?.beginAfter(call)
-      const ask = (options: RequestOptions) => this.#client.send(command, options)
-      const answer = await this.#ask(hearing ?? call, ask, bytes)
-      if ('UploadId' in answer) begun.answered(answer.UploadId, answer.$metadata.attempts)
-      stored += bytes
-      if (bytes > 0) attempt.onProgress?.(stored)
-      return answer
-    }
-    return new Proxy(this.#client, {
-      get: (client, property) => (property === 'send' ? send : Reflect.get(client, property)),
-    })
-  }
-
-  /** Sends a request of so many bytes, with the client's own retries, within the call's time. Rejects with a `CellError`. */
-  async #ask<T>(call: CallDeadline, send: (options: RequestOptions) => Promise<T>, bytes = 0): Promise<T> {
-    const { requestMs, slowestBytesPerSecond } = this.#settings.patience
-    // The parts of an object share the line.
-    const bytesMs = Math.ceil((bytes * this.#settings.concurrency * 1000) / slowestBytesPerSecond)
-    try {
-      call.signal.throwIfAborted()
-      const answer = await call.race(send({ abortSignal: call.signal, requestTimeout: requestMs + bytesMs }))
-      this.#bucketAnswers = true
-      return answer
-    } catch (error) {
-      throw call.signal.aborted ? call.signal.reason : s3Failure(error)
-    }
-  }
-
-  /** An answer to HEAD has no body, so one about an absent bucket looks like one about an absent object. */
-  async #requireBucket(call: CallDeadline): Promise<void> {
-    if (this.#bucketAnswers) return
-    try {
-      const command = new HeadBucketCommand({ Bucket: this.#settings.bucket })
-      await this.#ask(call, (options) => this.#client.send(command, options))
-    } catch (error) {
-      if (s3Status(error) === 404) throw s3Failure(Object.assign(new Error(), { name: 'NoSuchBucket' }))
-      // Credentials that may not look at the bucket may still be good for its objects.
-      if (s3Status(error) !== 403) throw error
-    }
-  }
-
-  #at(key: string): { Bucket: string; Key: string } {
-    return { Bucket: this.#settings.bucket, Key: this.#settings.prefix + key }
+      next = page.next
+      call[Symbol.dispose]()
+      yield page.items
+    } while (next !== undefined)
   }
 }
 
-function partBytes({ input }: UploadPartCommand): number {
-  return input.Body instanceof Uint8Array ? input.Body.length : 0
-}
-
-interface RequestOptions {
-  abortSignal: AbortSignal
-  /** Milliseconds. */
-  requestTimeout: number
-}
-
-type S3Command = Parameters<S3Client['send']>[0]
+async function* noBytes(): AsyncGenerator<Uint8Array> {}

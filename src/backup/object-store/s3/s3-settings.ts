@@ -1,48 +1,63 @@
 import { type Clock, systemClock } from '../../../base/clock.ts'
 import { CellError } from '../../../errors.ts'
 import type { Patience } from '../call-deadline.ts'
-import { isObjectKey } from '../object-key-rules.ts'
+import { objectKeyFault } from '../object-key-rules.ts'
 
+/** Settings of an {@link S3ObjectStore}. */
 export interface S3ObjectStoreOptions {
+  /** The bucket's name. The bucket must exist. */
   bucket: string
-  /** What every object's name begins with, before a `/`. Default none. */
+  /** Every object's name starts with it and a `/`. Default: no prefix. */
   prefix?: string | undefined
-  /** Address of an S3 that is not Amazon's, such as `http://127.0.0.1:7480`. */
+  /** The address of an S3 that is not Amazon's, such as `http://127.0.0.1:7480`. Default: Amazon's for the region. */
   endpoint?: string | undefined
-  /** Default from the environment (AWS_REGION, profile); with an endpoint of your own, `us-east-1`. */
+  /** Default: `us-east-1` with an `endpoint`, otherwise from the environment (AWS_REGION or the profile). */
   region?: string | undefined
-  /** Bucket in the path instead of in the worker name. Default true with an endpoint of your own. */
+  /** Whether URLs name the bucket in the path instead of in the host name. Default: true with an `endpoint`. */
   pathStyle?: boolean | undefined
-  /** Default: where AWS's tools look: environment, profile, instance. */
+  /** Default: from the places that AWS's tools use: environment, profile, instance. */
   credentials?: S3Credentials | undefined
-  /** Objects up to this size are sent at once, larger ones in parts of it. Default 8 MiB, at least 5 MiB. */
+  /**
+   * Bytes. One request sends an object up to this size; larger objects are sent in parts of this size. Default 8,388,608
+   * (8 MiB), at least 5,242,880 (5 MiB).
+   */
   partSizeBytes?: number | undefined
-  /** Parts of one object that are sent at a time; each is held in memory. Default 4. */
+  /** The number of parts of one object that are sent at the same time. Each takes memory. Default 4. */
   concurrency?: number | undefined
+  /** How long calls may take and how often requests are repeated. */
   patience?: Partial<S3Patience> | undefined
+  /** Default: the system's clock. Tests inject another one. */
   clock?: Clock | undefined
 }
 
+/** Fixed credentials for S3. */
 export interface S3Credentials {
   accessKeyId: string
   secretAccessKey: string
   sessionToken?: string
 }
 
+/**
+ * How long a call to S3 and its requests may take. Defaults of the inherited limits: `deadlineMs` 120,000 ms,
+ * `slowestBytesPerSecond` 131,072 (128 KiB/s).
+ */
 export interface S3Patience extends Patience {
-  /** Longest wait for a connection, in milliseconds. Default 5 s. */
+  /** The longest wait for a connection, in milliseconds. Default 5,000 ms. */
   connectMs: number
-  /** Longest wait from a request's beginning to the headers of its answer, beside what its bytes need. Default 60,000 ms. */
+  /**
+   * The longest wait from the start of a request to the headers of its answer, in milliseconds, without the time for its
+   * bytes. Default 60,000 ms.
+   */
   requestMs: number
-  /** Longest wait for the next bytes of a body, in milliseconds. Default 30 s. */
+  /** The longest wait for the next bytes of a body, in milliseconds. Default 30,000 ms. */
   idleMs: number
-  /** How often a request is sent, and a body that breaks off asked for again, before it counts as failed. Default 4. */
+  /** How often a request is sent, or the rest of a broken body is asked for, before the call fails. Default 4. */
   attempts: number
 }
 
 export interface S3Settings {
   readonly bucket: string
-  /** Empty, or ending in `/`. */
+  /** Empty, or with a `/` at the end. */
   readonly prefix: string
   readonly endpoint: string | undefined
   readonly region: string | undefined
@@ -55,7 +70,7 @@ export interface S3Settings {
 }
 
 const MIB = 1024 * 1024
-/** S3's own bound for every part but the last. */
+/** S3's own limit for every part except the last. */
 const PART_SIZE_MIN = 5 * MIB
 const PATIENCE: S3Patience = {
   deadlineMs: 120_000,
@@ -66,18 +81,26 @@ const PATIENCE: S3Patience = {
   attempts: 4,
 }
 
-/** @throws `invalid_setting` */
+/**
+ * Checks the options and adds the defaults.
+ *
+ * @throws `invalid_setting`
+ */
 export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
   const { bucket, endpoint, region, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
   const prefix = (options.prefix ?? '').replace(/^\/+|\/+$/g, '')
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(bucket)) throw invalid('The name of the bucket is not valid.')
-  if (prefix !== '' && !isObjectKey(prefix)) throw invalid('The prefix of the object store is not valid.')
+  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(bucket))
+    throw invalid(
+      'The bucket name is not valid. It has 2 to 63 letters, digits, dots, hyphens or underscores, and starts with a letter or digit.',
+    )
+  const prefixFault = prefix === '' ? undefined : objectKeyFault(prefix)
+  if (prefixFault !== undefined) throw invalid(`The prefix of the object store is not valid: ${prefixFault}.`)
   if (endpoint !== undefined) checkEndpoint(endpoint)
   if (!Number.isSafeInteger(partSizeBytes) || partSizeBytes < PART_SIZE_MIN) {
-    throw invalid(`partSizeBytes has to be a whole number, at least ${PART_SIZE_MIN}.`)
+    throw invalid(`partSizeBytes must be a whole number of at least ${PART_SIZE_MIN}.`)
   }
   if (!Number.isSafeInteger(concurrency) || concurrency < 1) {
-    throw invalid('concurrency has to be a whole number, at least 1.')
+    throw invalid('concurrency must be a whole number of at least 1.')
   }
   return {
     bucket,
@@ -93,7 +116,7 @@ export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
   }
 }
 
-/** The URL that makes the same store again, given the same credentials, which are not in it. */
+/** The URL that opens the same store again. It holds no credentials. */
 export function s3Url({ bucket, prefix, endpoint, region, pathStyle }: S3Settings): string {
   const query = new URLSearchParams()
   if (endpoint !== undefined) query.set('endpoint', endpoint)
@@ -103,10 +126,10 @@ export function s3Url({ bucket, prefix, endpoint, region, pathStyle }: S3Setting
   return `s3://${bucket}${path === '' ? '' : `/${path}`}${query.size === 0 ? '' : `?${query}`}`
 }
 
-/** What Amazon's client is told, so that it neither waits for ever nor speaks what only Amazon understands. */
+/** Settings of AWS's client that bound every wait and avoid features that only Amazon's S3 understands. */
 export function clientSettings({ endpoint, region, pathStyle, credentials, patience }: S3Settings) {
   return {
-    // By default the client sends checksums that many endpoints but Amazon's refuse.
+    // By default the client sends checksums that many other endpoints refuse.
     ...(endpoint === undefined
       ? {}
       : {
@@ -119,28 +142,32 @@ export function clientSettings({ endpoint, region, pathStyle, credentials, patie
     forcePathStyle: pathStyle,
     maxAttempts: patience.attempts,
     retryMode: 'standard',
-    // With it every part would get a connection of its own, and wait out requestTimeout where nobody says "continue".
+    // With this header every part would take its own connection, and wait for an endpoint that never says "continue".
     expectContinueHeader: false,
     requestHandler: {
       connectionTimeout: patience.connectMs,
       requestTimeout: patience.requestMs,
-      // Else the timeout is a line in the log, no more.
+      // Without this, the timeout only logs a line.
       throwOnRequestTimeout: true,
       logger: silent,
     },
   }
 }
 
-/** The client's remarks on its own settings; what fails is thrown. */
+/** For the client's remarks on its own settings. Failures are thrown. */
 const silent = { trace() {}, debug() {}, info() {}, warn() {}, error() {} }
 
 function checkEndpoint(endpoint: string): void {
   const url = URL.canParse(endpoint) ? new URL(endpoint) : undefined
   if (url === undefined || !/^https?:$/.test(url.protocol) || url.search !== '' || url.hash !== '') {
-    throw invalid('The endpoint has to be an http:// or https:// address, such as http://127.0.0.1:7480.')
+    throw invalid(
+      'The endpoint must be an http:// or https:// address without parameters, such as http://127.0.0.1:7480.',
+    )
   }
   if (url.username !== '' || url.password !== '') {
-    throw invalid('The endpoint must not hold credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY.')
+    throw invalid(
+      'The endpoint must not hold credentials. Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead.',
+    )
   }
 }
 

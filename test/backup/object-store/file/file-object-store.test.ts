@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FileObjectStore } from '../../../../src/backup/object-store/file/file-object-store.ts'
 import { bufferBody, type ObjectBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { Clock } from '../../../../src/base/clock.ts'
@@ -109,7 +109,7 @@ describe('A folder store', () => {
       .sort()
   }
 
-  it('links a finished file instead of copying it', async () => {
+  test('links a finished file instead of copying it', async () => {
     const body = finishedFile(randomBytes(MIB))
     await store.put('a/b', { ...body, read: () => Promise.reject(new Error('nobody reads it')) })
     expect(fs.statSync(path.join(root, 'a/b')).ino).toBe(fs.statSync(body.path).ino)
@@ -117,7 +117,7 @@ describe('A folder store', () => {
     await expectBytes(store, 'a/b', await body.read(0, MIB))
   })
 
-  it('copies where the file can not be linked: another length, no file, a link, another file system', async () => {
+  test('copies where the file can not be linked: another length, no file, a link, another file system', async () => {
     const bytes = randomBytes(3000)
     const longer = finishedFile(Buffer.concat([bytes, bytes]))
     const symlink = path.join(folder, 'symlink')
@@ -132,7 +132,7 @@ describe('A folder store', () => {
     expect(filesOnDisk()).toEqual(['a', 'b', 'c', 'd'])
   })
 
-  it('makes folders 0700 and files 0600, also for a finished file that was not', async () => {
+  test('makes folders 0700 and files 0600, also for a finished file that was not', async () => {
     await store.put('deep/er/copied', bufferBody(Buffer.from('x')))
     const open = finishedFile(Buffer.from('y'))
     fs.chmodSync(open.path, 0o644)
@@ -143,7 +143,7 @@ describe('A folder store', () => {
     for (const name of ['deep/er/copied', 'deep/er/linked']) expect(mode(name)).toBe(0o600)
   })
 
-  it('makes what it stores survive a power loss: the bytes, their folder, and the folders above that are new', async () => {
+  test('makes what it stores survive a power loss: the bytes, their folder, and the folders above that are new', async () => {
     await store.put('first', bufferBody(Buffer.from('x')))
     seen.synced.length = 0
     await store.put('a/b/linked', finishedFile(Buffer.from('x')))
@@ -162,7 +162,7 @@ describe('A folder store', () => {
   describe('on a file system without hard links', () => {
     const noLinks = (errno: string) => Array.from({ length: 20 }, () => errno)
 
-    it.each(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])(
+    test.each(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EMLINK'])(
       'stores all the same (%s)',
       async (errno) => {
         faults.link = noLinks(errno)
@@ -175,7 +175,7 @@ describe('A folder store', () => {
       },
     )
 
-    it('never overwrites an object (invariant 9)', async () => {
+    test('never overwrites an object (invariant 9)', async () => {
       faults.link = noLinks('EPERM')
       const bodies = [1, 2, 3, 4].map((n) => Buffer.alloc(1000, n))
       const stores = bodies.map(() => new FileObjectStore({ root }))
@@ -189,7 +189,7 @@ describe('A folder store', () => {
       expect(filesOnDisk()).toEqual(['contested'])
     })
 
-    it('leaves a claim of a writer that crashed to the sweep', async () => {
+    test('leaves a claim of a writer that crashed to the sweep', async () => {
       const scratch = path.join(root, '.cellstore/uploads/a/b')
       fs.mkdirSync(scratch, { recursive: true })
       fs.writeFileSync(path.join(scratch, 'claim'), '')
@@ -200,7 +200,7 @@ describe('A folder store', () => {
       expect(filesOnDisk()).toEqual(['a/b'])
     })
 
-    it('leaves nothing when the rename fails', async () => {
+    test('leaves nothing when the rename fails', async () => {
       faults.link = noLinks('EPERM')
       faults.rename = ['EIO']
       await expectCode(store.put('a/b', bufferBody(Buffer.from('x'))), 'object_store_unavailable')
@@ -208,7 +208,7 @@ describe('A folder store', () => {
     })
   })
 
-  it.each([
+  test.each([
     ['ENOSPC', 'object_store_error'],
     ['EDQUOT', 'object_store_error'],
     ['EIO', 'object_store_unavailable'],
@@ -224,7 +224,7 @@ describe('A folder store', () => {
     expect(String(failure)).not.toContain(folder)
   })
 
-  it('takes a missing root as an empty store and does not make it by looking', async () => {
+  test('takes a missing root as an empty store and does not make it by looking', async () => {
     expect(await store.head('a')).toBeUndefined()
     expect(await store.get('a')).toBeUndefined()
     expect(await keysOf(store, '')).toEqual([])
@@ -233,7 +233,7 @@ describe('A folder store', () => {
     expect(fs.existsSync(root)).toBe(false)
   })
 
-  it('is unavailable where its root, or what is above it, is a file', async () => {
+  test('is unavailable where its root, or what is above it, is a file', async () => {
     fs.writeFileSync(root, '')
     for (const broken of [store, new FileObjectStore({ root: path.join(root, 'below') })]) {
       await expectCode(broken.head('a/b'), 'object_store_unavailable')
@@ -245,14 +245,14 @@ describe('A folder store', () => {
     }
   })
 
-  it('tells a key that goes on where another one ended from a store that is down', async () => {
+  test('tells a key that goes on where another one ended from a store that is down', async () => {
     await store.put('a/b', bufferBody(Buffer.from('x')))
     await expectCode(store.put('a/b/c', bufferBody(Buffer.from('x'))), 'object_store_error')
     await expectCode(store.put('a', bufferBody(Buffer.from('x'))), 'object_store_error')
     expect(filesOnDisk()).toEqual(['a/b'])
   })
 
-  it('does not take links, pipes and folders for objects', async () => {
+  test('does not take links, pipes and folders for objects', async () => {
     await store.put('a/file', bufferBody(Buffer.from('x')))
     const outside = path.join(folder, 'outside')
     fs.writeFileSync(outside, 'secret')
@@ -265,7 +265,7 @@ describe('A folder store', () => {
     expect(await keysOf(store, '')).toEqual(['a/file'])
   })
 
-  it('lists a prefix that names a folder without looking into others', async () => {
+  test('lists a prefix that names a folder without looking into others', async () => {
     for (const key of ['cells/a/1', 'cells/b/1', 'other/1'])
       await store.put(key, bufferBody(Buffer.from('x')))
     seen.listed.length = 0
@@ -273,7 +273,7 @@ describe('A folder store', () => {
     expect(seen.listed).toEqual([path.join(root, 'cells/a/')])
   })
 
-  it('ends a read of a file that shrank with an error, never with a normal end', async () => {
+  test('ends a read of a file that shrank with an error, never with a normal end', async () => {
     // More than is read ahead.
     const bytes = randomBytes(8 * MIB)
     await store.put('shrinks', bufferBody(bytes))
@@ -284,7 +284,7 @@ describe('A folder store', () => {
     await expectCode(reading, 'object_store_error')
   })
 
-  it('removes folders that deleting has emptied, and none that another put is about to use', async () => {
+  test('removes folders that deleting has emptied, and none that another put is about to use', async () => {
     await store.put('a/b/c', bufferBody(Buffer.from('x')))
     await store.delete('a/b/c')
     expect(fs.readdirSync(root).filter((name) => name !== '.cellstore')).toEqual([])
@@ -299,13 +299,13 @@ describe('A folder store', () => {
     expect(filesOnDisk()).toEqual([])
   })
 
-  it('makes a folder again that another call has pruned between its making and its use', async () => {
+  test('makes a folder again that another call has pruned between its making and its use', async () => {
     faults.link = ['ENOENT', 'ENOENT']
     await store.put('a/b', bufferBody(Buffer.from('x')))
     expect(filesOnDisk()).toEqual(['a/b'])
   })
 
-  it('sweeps only what was begun before the given time', async () => {
+  test('sweeps only what was begun before the given time', async () => {
     for (const name of ['old', 'new']) {
       fs.mkdirSync(path.join(root, '.cellstore/uploads/key'), { recursive: true })
       fs.writeFileSync(path.join(root, '.cellstore/uploads/key', name), 'x')
@@ -315,7 +315,7 @@ describe('A folder store', () => {
     expect(filesOnDisk()).toEqual(['.cellstore/uploads/key/new'])
   })
 
-  it('gives up at its deadline, whatever the file system does (invariant 13)', async () => {
+  test('gives up at its deadline, whatever the file system does (invariant 13)', async () => {
     const timers = new EventEmitter()
     const clock: Clock = {
       now: () => 0,
@@ -332,7 +332,7 @@ describe('A folder store', () => {
     await slow.close()
   })
 
-  it('closes the file of a body that nobody reads', async () => {
+  test('closes the file of a body that nobody reads', async () => {
     await store.put('a', bufferBody(Buffer.from('x')))
     const controller = new AbortController()
     const content = await store.get('a', { signal: controller.signal })

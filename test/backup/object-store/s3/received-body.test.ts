@@ -1,6 +1,6 @@
 import { PassThrough } from 'node:stream'
 import { setImmediate } from 'node:timers/promises'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { CallDeadline } from '../../../../src/backup/object-store/call-deadline.ts'
 import { receiveBody } from '../../../../src/backup/object-store/s3/received-body.ts'
 import { systemClock } from '../../../../src/base/clock.ts'
@@ -14,7 +14,7 @@ describe('A body that is wrapped in another stream', () => {
     return receiveBody({ length: 5, first, resume, resumesMax: 1, idleMs: 10_000, clock: systemClock, call })
   }
 
-  it('and fails before anybody reads it does the process no harm, and is asked for again', async () => {
+  test('and fails before anybody reads it does the process no harm, and is asked for again', async () => {
     const stream = new PassThrough()
     const body = receive(stream)
     stream.destroy(new Error('the checksum does not match'))
@@ -22,7 +22,7 @@ describe('A body that is wrapped in another stream', () => {
     expect(Buffer.concat(await collectAll(body)).toString()).toBe('whole')
   })
 
-  it('and is never read is let go of when its call ends', async () => {
+  test('and is never read is let go of when its call ends', async () => {
     const stream = new PassThrough()
     const controller = new AbortController()
     receive(stream, controller.signal)

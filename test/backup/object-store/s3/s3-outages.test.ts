@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { CellErrorCode } from '../../../../src/errors.ts'
@@ -33,7 +33,7 @@ beforeEach(async () => {
 afterEach(() => place.stop())
 
 describe('An endpoint that fails for a while', () => {
-  it.each([
+  test.each([
     ['503s', answer(503, 'ServiceUnavailable')],
     ['500s', answer(500, 'InternalError')],
     ['dropped connections', drop],
@@ -57,7 +57,7 @@ describe('An endpoint that fails for a while', () => {
     expect([...s3.uploads]).toEqual([])
   })
 
-  it.each([
+  test.each([
     ['503s', answer(503, 'ServiceUnavailable')],
     ['dropped connections', drop],
     ['silence', neverAnswer],
@@ -82,7 +82,7 @@ describe('An endpoint that fails for a while', () => {
     },
   )
 
-  it('asks for fewer requests, and is unavailable', async () => {
+  test('asks for fewer requests, and is unavailable', async () => {
     store = place.open({ attempts: 1 })
     s3.interfere(all, answer(503, 'SlowDown'))
     await expectCode(store.head('a'), 'object_store_unavailable')
@@ -90,7 +90,7 @@ describe('An endpoint that fails for a while', () => {
     await expectCode(store.get('a'), 'object_store_unavailable')
   })
 
-  it('refuses connections, and is unavailable', async () => {
+  test('refuses connections, and is unavailable', async () => {
     await s3.stop()
     await expectCode(store.head('a'), 'object_store_unavailable')
     await expectCode(store.put('a', bufferBody(small)), 'object_store_unavailable')
@@ -99,7 +99,7 @@ describe('An endpoint that fails for a while', () => {
 })
 
 describe('An endpoint that refuses', () => {
-  it.each([
+  test.each([
     [403, 'AccessDenied', 'object_store_error', /refused access.*credentials may/],
     [403, 'SignatureDoesNotMatch', 'object_store_error', /AWS_SECRET_ACCESS_KEY/],
     [403, 'InvalidAccessKeyId', 'object_store_error', /AWS_ACCESS_KEY_ID/],
@@ -126,7 +126,7 @@ describe('An endpoint that refuses', () => {
     },
   )
 
-  it('a bucket that is not there is no empty one', async () => {
+  test('a bucket that is not there is no empty one', async () => {
     const { endpoint, credentials } = s3
     const lost = new S3ObjectStore({ bucket: 'absent', endpoint, credentials, patience: THREE_TRIES })
     await expectCode(lost.head('a'), 'object_store_error')
@@ -136,13 +136,13 @@ describe('An endpoint that refuses', () => {
     await lost.close()
   })
 
-  it('to show the bucket, and not its objects, is worked with', async () => {
+  test('to show the bucket, and not its objects, is worked with', async () => {
     s3.interfere(({ key }) => key === '', answer(403, 'AccessDenied'))
     expect(await store.head('absent')).toBeUndefined()
     await store.put('a', bufferBody(small))
   })
 
-  it('speaks no HTTP, or no S3', async () => {
+  test('speaks no HTTP, or no S3', async () => {
     s3.interfere(all, (_, { response }) => response.socket?.end('hello\r\n'))
     await expectCode(store.get('a'), 'object_store_error')
     s3.interfere(all, (_, { send }) => send({ status: 404, body: Buffer.from('<html>not here</html>') }))
@@ -154,7 +154,7 @@ describe('An endpoint that refuses', () => {
 })
 
 describe('Requests', () => {
-  it('carry no checksum that only Amazon understands, and expect no "100 continue"', async () => {
+  test('carry no checksum that only Amazon understands, and expect no "100 continue"', async () => {
     await store.put('small', bufferBody(small))
     await store.put('large', bufferBody(Buffer.alloc(LARGE)))
     await store.get('small')
@@ -168,26 +168,30 @@ describe('Requests', () => {
     }
   })
 
-  it('of a large object are its parts, each of a known length', async () => {
+  test('of a large object are its parts, each of a known length', async () => {
     await store.put('large', bufferBody(Buffer.alloc(LARGE)))
     const parts = s3.requestsOf(isPart).map(({ headers }) => Number(headers['content-length']))
     expect(parts.sort((a, b) => b - a)).toEqual([5 * MIB, 5 * MIB, 2 * MIB])
     expect(s3.requestsOf(isPut)).toEqual([])
   })
 
-  it('that carry bytes get the time that those may need', async () => {
+  test('that carry bytes get the time that those may need', async () => {
     store = place.open({ requestMs: 300, slowestBytesPerSecond: 10, attempts: 1 })
     s3.interfere(isPut, (_, { carryOut, send }) => void setTimeout(() => send(carryOut()), 600))
     await store.put('a', bufferBody(small))
     expect(s3.requestsOf(isPut).length).toBe(1)
   })
 
-  it('end with the process that asked for them: a client that is closed lets go of its connections', async () => {
+  test('end with the process that asked for them: a client that is closed lets go of its connections', async () => {
     await store.head('a')
     const { promise, resolve } = Promise.withResolvers<void>()
-    s3.interfere(all, (_, { response }) => void once(response, 'close').then(() => resolve()))
+    const controller = new AbortController()
+    s3.interfere(all, (_, { response }) => {
+      once(response, 'close').then(() => resolve())
+      controller.abort()
+    })
     const waiting = expectCode(
-      place.open({ requestMs: 60_000 }).head('a', { signal: AbortSignal.timeout(50) }),
+      place.open({ requestMs: 60_000 }).head('a', { signal: controller.signal }),
       'object_store_unavailable',
     )
     await Promise.all([waiting, promise])

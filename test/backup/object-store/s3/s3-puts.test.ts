@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { CellError } from '../../../../src/errors.ts'
@@ -30,7 +30,7 @@ beforeEach(async () => {
 afterEach(() => place.stop())
 
 describe('A put whose answer is lost', () => {
-  it.each([
+  test.each([
     ['a 500', carryOutAndAnswer(500, 'InternalError'), 1],
     ['a 500, again and again', carryOutAndAnswer(500, 'InternalError'), 100],
     ['a dropped connection', carryOutAndDrop, 1],
@@ -51,7 +51,7 @@ describe('A put whose answer is lost', () => {
     },
   )
 
-  it('and whose key somebody else has taken in between is refused, and their object stays', async () => {
+  test('and whose key somebody else has taken in between is refused, and their object stays', async () => {
     const theirs = {
       bytes: Buffer.from('theirs'),
       metadata: { 'x-amz-meta-cellstore-put': 'another' },
@@ -68,14 +68,14 @@ describe('A put whose answer is lost', () => {
     }
   })
 
-  it('and whose key is free afterwards can be tried again', async () => {
+  test('and whose key is free afterwards can be tried again', async () => {
     s3.interfere(isPut, answer(412, 'PreconditionFailed'))
     await expectCode(store.put('a', bufferBody(small)), 'object_store_unavailable')
     s3.interfere(isPut, answer(409, 'ConditionalRequestConflict'))
     await expectCode(store.put('a', bufferBody(small)), 'object_store_unavailable')
   })
 
-  it('and that its caller gave up is removed', async () => {
+  test('and that its caller gave up is removed', async () => {
     const controller = new AbortController()
     s3.interfere(isPut, (_, { carryOut }) => {
       carryOut()
@@ -85,7 +85,7 @@ describe('A put whose answer is lost', () => {
     expect([...s3.objects.keys()]).toEqual([])
   })
 
-  it('and that can not be looked up either fails as the put did', async () => {
+  test('and that can not be looked up either fails as the put did', async () => {
     let isStored = false
     s3.intercept = (request, exchange) => {
       if (isProbe(request)) return proceed(request, exchange)
@@ -98,12 +98,12 @@ describe('A put whose answer is lost', () => {
 })
 
 describe('A put that is confirmed', () => {
-  it('and is not there is an error', async () => {
+  test('and is not there is an error', async () => {
     s3.interfere(isPut, (_, { send }) => send({ status: 200, headers: { etag: '"x"' } }))
     await expectCode(store.put('a', bufferBody(small)), 'object_store_error')
   })
 
-  it('and is there a moment later is a success', async () => {
+  test('and is there a moment later is a success', async () => {
     let looks = 0
     s3.interfere(isHead, (request, exchange) => {
       const isLate = s3.objects.has(request.key) && looks++ < 4
@@ -114,7 +114,7 @@ describe('A put that is confirmed', () => {
     expect(looks).toBe(5)
   })
 
-  it('and is shorter than what was sent is an error, and is removed', async () => {
+  test('and is shorter than what was sent is an error, and is removed', async () => {
     s3.interfere(isPut, (request, exchange) => {
       exchange.send(exchange.carryOut())
       const object = s3.objects.get(request.key)
@@ -124,7 +124,7 @@ describe('A put that is confirmed', () => {
     expect([...s3.objects.keys()]).toEqual([])
   })
 
-  it('where somebody else wrote over it, since the endpoint can not prevent that, is object_exists', async () => {
+  test('where somebody else wrote over it, since the endpoint can not prevent that, is object_exists', async () => {
     s3.conditions = 'ignored'
     s3.interfere(isPut, (request, exchange) => {
       exchange.send(exchange.carryOut())
@@ -135,7 +135,7 @@ describe('A put that is confirmed', () => {
     expect(s3.objects.get('a')?.bytes.toString()).toBe('a small OBJECT')
   })
 
-  it('is one also where the endpoint drops user metadata', async () => {
+  test('is one also where the endpoint drops user metadata', async () => {
     s3.interfere(isHead, (_, { carryOut, send }) => {
       const { 'content-length': length = 0, ...rest } = carryOut().headers ?? {}
       const status = 'etag' in rest ? 200 : 404
@@ -146,7 +146,7 @@ describe('A put that is confirmed', () => {
 })
 
 describe('Conditional writes', () => {
-  it.each([
+  test.each([
     ['honoured', true],
     ['ignored', false],
     ['refused', false],
@@ -165,7 +165,7 @@ describe('Conditional writes', () => {
     expect([...s3.objects.keys()].sort()).toEqual(['a', 'b', 'c'])
   })
 
-  it('are asked about again after the question could not be answered', async () => {
+  test('are asked about again after the question could not be answered', async () => {
     s3.intercept = (request, exchange) => (isProbe(request) ? exchange.drop() : proceed(request, exchange))
     await expectCode(store.put('a', bufferBody(small)), 'object_store_unavailable')
     expect(store.conditionalWrites).toBeUndefined()
@@ -174,7 +174,7 @@ describe('Conditional writes', () => {
     expect(store.conditionalWrites).toBe(true)
   })
 
-  it('are known to be honoured also when the answer to the first probe was lost', async () => {
+  test('are known to be honoured also when the answer to the first probe was lost', async () => {
     let lost = false
     s3.intercept = (request, exchange) => {
       const use = isProbe(request) && isPut(request) && !lost ? carryOutAndDrop : proceed
@@ -185,7 +185,7 @@ describe('Conditional writes', () => {
     expect(store.conditionalWrites).toBe(true)
   })
 
-  it('leave a probe behind only until the sweep, and out of every list', async () => {
+  test('leave a probe behind only until the sweep, and out of every list', async () => {
     s3.intercept = (request, exchange) =>
       isProbe(request) && request.method === 'DELETE' ? exchange.drop() : proceed(request, exchange)
     await store.put('a', bufferBody(small))

@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { collectAll, expectBytes, expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
@@ -35,7 +35,7 @@ describe('A body that is being read', () => {
     }
   }
 
-  it('and breaks off is asked for again from there, and arrives whole', async () => {
+  test('and breaks off is asked for again from there, and arrives whole', async () => {
     s3.interfere(
       isGet,
       afterBytes(300_000, ({ drop }) => drop()),
@@ -48,7 +48,7 @@ describe('A body that is being read', () => {
     for (const range of ranges.slice(1)) expect(range).toMatch(/^bytes=[1-9]\d*-2097151$/)
   })
 
-  it('and breaks off in a range is asked for again within it', async () => {
+  test('and breaks off in a range is asked for again within it', async () => {
     s3.interfere(
       isGet,
       afterBytes(100_000, ({ drop }) => drop()),
@@ -59,7 +59,7 @@ describe('A body that is being read', () => {
     expect(Buffer.concat(chunks).equals(bytes.subarray(1000, 501_000))).toBe(true)
   })
 
-  it('of which an endpoint sends less than was asked for is asked for again', async () => {
+  test('of which an endpoint sends less than was asked for is asked for again', async () => {
     let gets = 0
     s3.interfere(isGet, (request, exchange) => {
       if (gets++ === 0) return afterBytes(300_000, ({ drop }) => drop())(request, exchange)
@@ -78,7 +78,7 @@ describe('A body that is being read', () => {
     expect(gets).toBe(3)
   })
 
-  it('and breaks off before anybody reads it does the process no harm', async () => {
+  test('and breaks off before anybody reads it does the process no harm', async () => {
     const { promise: isCut, resolve } = Promise.withResolvers<void>()
     s3.interfere(
       isGet,
@@ -95,7 +95,7 @@ describe('A body that is being read', () => {
     expect(Buffer.concat(await collectAll(content?.body ?? nobody())).equals(bytes)).toBe(true)
   })
 
-  it('and stalls is asked for again', async () => {
+  test('and stalls is asked for again', async () => {
     store = place.open(HASTY)
     s3.interfere(
       isGet,
@@ -105,7 +105,7 @@ describe('A body that is being read', () => {
     await expectBytes(store, 'object', bytes)
   })
 
-  it.each([
+  test.each([
     ['breaks off', ({ drop }: Exchange) => drop()],
     ['stalls', () => {}],
   ])('and always %s before its first byte ends in an error, not in an end', async (_, then) => {
@@ -120,7 +120,7 @@ describe('A body that is being read', () => {
     expect(s3.requestsOf(isGet).length).toBe(3)
   })
 
-  it('and trickles ends at the deadline of the call', async () => {
+  test('and trickles ends at the deadline of the call', async () => {
     store = place.open({ ...THREE_TRIES, deadlineMs: 400, slowestBytesPerSecond: 1e9 })
     s3.interfere(isGet, (_, { carryOut, response }) => {
       const { headers, body = Buffer.alloc(0) } = carryOut()
@@ -136,7 +136,7 @@ describe('A body that is being read', () => {
     expect(s3.requestsOf(isGet).length).toBe(1)
   })
 
-  it('and has no length is refused: its early end would look like its end', async () => {
+  test('and has no length is refused: its early end would look like its end', async () => {
     s3.interfere(isGet, (_, { carryOut, response }) => {
       const { body, headers: { etag = '' } = {} } = carryOut()
       response.socket?.end(
@@ -146,7 +146,7 @@ describe('A body that is being read', () => {
     await expectCode(store.get('object'), 'object_store_error')
   })
 
-  it('and is of another object when it is asked for again is refused', async () => {
+  test('and is of another object when it is asked for again is refused', async () => {
     s3.interfere(
       isGet,
       afterBytes(300_000, ({ drop }) => {
@@ -159,7 +159,7 @@ describe('A body that is being read', () => {
     await expectCode(collectAll(content?.body ?? nobody()), 'object_store_error')
   })
 
-  it('and is gone when it is asked for again is refused', async () => {
+  test('and is gone when it is asked for again is refused', async () => {
     s3.interfere(
       isGet,
       afterBytes(300_000, ({ drop }) => {
@@ -172,7 +172,7 @@ describe('A body that is being read', () => {
     await expectCode(collectAll(content?.body ?? nobody()), 'object_store_error')
   })
 
-  it('from an endpoint that ignores ranges is refused', async () => {
+  test('from an endpoint that ignores ranges is refused', async () => {
     s3.interfere(isGet, (_, { send }) => send({ status: 200, headers: { etag: '"x"' }, body: bytes }))
     await expectCode(store.get('object', { range: { offset: 10, length: 10 } }), 'object_store_error')
     // From the beginning the answer holds what was asked for, and more.
@@ -184,7 +184,7 @@ describe('A body that is being read', () => {
 })
 
 describe('A list', () => {
-  it('goes over as many pages as there are', async () => {
+  test('goes over as many pages as there are', async () => {
     s3.pageSize = 3
     const keys = Array.from({ length: 10 }, (_, n) => `k/${n}`)
     for (const key of keys) s3.objects.set(key, { bytes: small, metadata: {}, etag: '"x"' })
@@ -196,14 +196,14 @@ describe('A list', () => {
     expect(await store.sweepUploads('k/', 1)).toBe(10)
   })
 
-  it('leaves out what is no object of ours', async () => {
+  test('leaves out what is no object of ours', async () => {
     for (const key of ['a', 'folder/', 'a//b', '.cellstore/x']) {
       s3.objects.set(key, { bytes: small, metadata: {}, etag: '"x"' })
     }
     expect(await keysOf(store, '')).toEqual(['a'])
   })
 
-  it.each([
+  test.each([
     [
       'gives the same page for ever',
       '<IsTruncated>true</IsTruncated><NextContinuationToken>t</NextContinuationToken>',
@@ -216,7 +216,7 @@ describe('A list', () => {
     await expectCode(keysOf(store, ''), 'object_store_error')
   })
 
-  it('that goes back is an error, since keys could be missing', async () => {
+  test('that goes back is an error, since keys could be missing', async () => {
     let page = 0
     s3.interfere(all, (_, { send }) => {
       const key = ['b', 'a'][page++]

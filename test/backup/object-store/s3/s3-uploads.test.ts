@@ -1,5 +1,5 @@
 import { setTimeout } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { CellError } from '../../../../src/errors.ts'
@@ -34,7 +34,7 @@ afterEach(() => place.stop())
 describe('An upload in parts', () => {
   const body = bufferBody(Buffer.alloc(LARGE, 3))
 
-  it.each([
+  test.each([
     ['its beginning', isBegin],
     ['a part', isPart],
     ['its end', isComplete],
@@ -48,7 +48,7 @@ describe('An upload in parts', () => {
     }
   })
 
-  it('says why it failed, not why it could not be ended', async () => {
+  test('says why it failed, not why it could not be ended', async () => {
     s3.interfere(
       (request) => isPart(request) || request.method === 'DELETE',
       (request, exchange) =>
@@ -57,7 +57,7 @@ describe('An upload in parts', () => {
     await expectCode(store.put('large', body), 'object_store_error')
   })
 
-  it.each([
+  test.each([
     ['its beginning', isBegin],
     ['a part', isPart],
     ['its end', isComplete],
@@ -73,7 +73,7 @@ describe('An upload in parts', () => {
     expect([...s3.objects.keys()]).toEqual([])
   })
 
-  it('is ended when its caller gives up before its beginning shows', async () => {
+  test('is ended when its caller gives up before its beginning shows', async () => {
     const controller = new AbortController()
     s3.interfere(isBegin, async (_, { carryOut, send }) => {
       controller.abort()
@@ -86,7 +86,7 @@ describe('An upload in parts', () => {
     expect([...s3.uploads]).toEqual([])
   })
 
-  it('leaves no object when its caller gives up before its end shows', async () => {
+  test('leaves no object when its caller gives up before its end shows', async () => {
     const controller = new AbortController()
     s3.interfere(isComplete, async (_, { carryOut, send }) => {
       const answered = carryOut()
@@ -103,7 +103,7 @@ describe('An upload in parts', () => {
     expect([...s3.uploads]).toEqual([])
   })
 
-  it('is ended when the store is closed', async () => {
+  test('is ended when the store is closed', async () => {
     const { promise: isSending, resolve } = Promise.withResolvers<void>()
     s3.interfere(isPart, () => resolve())
     const put = expectCode(store.put('large', body), 'store_closed')
@@ -113,14 +113,14 @@ describe('An upload in parts', () => {
     expect([...s3.uploads]).toEqual([])
   })
 
-  it('leaves no second upload when the answer to its beginning was lost', async () => {
+  test('leaves no second upload when the answer to its beginning was lost', async () => {
     s3.interfere(isBegin, carryOutAndDrop, 1)
     await store.put('large', body)
     expect(s3.objects.get('large')?.bytes.length).toBe(LARGE)
     expect([...s3.uploads]).toEqual([])
   })
 
-  it('does not end the uploads of other keys', async () => {
+  test('does not end the uploads of other keys', async () => {
     const metadata = {}
     s3.uploads.set('other', { key: 'large-not', metadata, parts: new Map(), begun: new Date() })
     s3.interfere(isBegin, carryOutAndDrop, 1)
@@ -128,7 +128,7 @@ describe('An upload in parts', () => {
     expect([...s3.uploads.keys()]).toEqual(['other'])
   })
 
-  it('sees an object that came while it sent, also where the endpoint checks no condition at its end', async () => {
+  test('sees an object that came while it sent, also where the endpoint checks no condition at its end', async () => {
     s3.conditions = 'ignored'
     s3.interfere(isPart, (request, exchange) => {
       s3.objects.set('large', { bytes: Buffer.from('theirs'), metadata: {}, etag: '"t"' })
@@ -139,7 +139,7 @@ describe('An upload in parts', () => {
     expect([...s3.uploads]).toEqual([])
   })
 
-  it('whose end is answered with 200 and an error in the body has failed', async () => {
+  test('whose end is answered with 200 and an error in the body has failed', async () => {
     s3.interfere(isComplete, (_, { send }) => send({ ...failure(200, 'AccessDenied'), status: 200 }))
     await expect(store.put('large', body)).rejects.toBeInstanceOf(CellError)
     expect([...s3.uploads]).toEqual([])

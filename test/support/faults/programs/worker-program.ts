@@ -4,7 +4,7 @@
  */
 import { pathToFileURL } from 'node:url'
 import type { BatchableOperation } from '../../../../src/service/operations.ts'
-import { CellStore } from '../../../../src/store/cell-store.ts'
+import { StoreCore } from '../../../../src/store/store-core.ts'
 import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
 import { Random } from '../../random.ts'
 import { say } from '../acknowledgements.ts'
@@ -20,24 +20,28 @@ const cells = new Map<string, { id: string; versions: string[] }>()
 let made = 0
 let next = 0
 
-async function open(): Promise<{ store: CellStore; service: WorkerService }> {
+async function open(): Promise<{ store: StoreCore; service: WorkerService }> {
   const dataDir = `${root}/data`
-  const service = new WorkerService({
-    dataDir,
+  // Small, so that checkpoints and the pool have much to do.
+  const options = { objectStore, checkpointBytes: 65_536, openCellsMax: 4 }
+  const store = await StoreCore.openOrCreate(dataDir, options)
+  const service = new WorkerService(store, {
     objectStore,
     workers: 2,
     waitMs: 30_000,
     answerBytesMax: 1_048_576,
     statementMs: 60_000,
-    // Traced and beside other tests, everything takes long; none of it is an offence.
+    // Traced and next to other tests, everything takes long; no statement is to be ended for that.
     limits: { holdMs: 60_000, silentMs: 120_000 },
     sqlPolicy: 'trusted',
   })
-  // Small, so that checkpoints and the pool have much to do.
-  const options = { objectStore, checkpointBytes: 65_536, openCellsMax: 4 }
-  const store = await CellStore.openWithWorkers(dataDir, options, service)
-  await service.start(store)
+  await service.start()
   return { store, service }
+}
+
+async function close({ store, service }: typeof opened): Promise<void> {
+  await service.close(60_000)
+  await store.close(AbortSignal.timeout(60_000))
 }
 
 async function create(): Promise<void> {
@@ -107,7 +111,7 @@ async function step(): Promise<void> {
   if (dice < 92) return await restore(cell)
   if (dice < 94 && names.length > 2) return await remove(cell)
   if (dice < 97) {
-    await opened.store.close()
+    await close(opened)
     say({ closed: true })
     opened = await open()
   }
@@ -120,5 +124,5 @@ function idOf(cell: string): string {
 await toldToGo()
 let opened = await open()
 for (let i = 0; i < Number(steps); i++) await step()
-await opened.store.close()
+await close(opened)
 say({ closed: true })

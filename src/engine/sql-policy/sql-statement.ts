@@ -29,24 +29,53 @@ const FIRST_WORDS = [
 ] as const
 
 /**
- * What a statement does. `WITH` only where what follows the common table expressions is no statement, `UNKNOWN` where the
- * text starts with something else than a statement's word: SQLite refuses both. `BLANK` is a text without a statement.
+ * What a statement does. It is `WITH` only where no statement follows the common table expressions, and `UNKNOWN` where
+ * the text starts with another word: SQLite refuses both. `BLANK` is a text without a statement.
  */
 export type StatementVerb = (typeof FIRST_WORDS)[number] | 'UNKNOWN' | 'BLANK'
 
-export interface StatementShape {
-  /** For WITH the verb of the statement behind it, for EXPLAIN always `EXPLAIN`. */
-  verb: StatementVerb
+/** How a text's first statement begins, judged by its words alone: nothing is refused and nothing validated. */
+export interface StatementHead {
+  /** EXPLAIN stands in front: SQLite lists the steps of the statement and runs none of them. */
   explain: boolean
+  /** Behind EXPLAIN and behind the common table expressions of WITH. */
+  verb: StatementVerb
+  /** Index of the token that {@link verb} was read from. */
+  verbIndex: number
 }
 
-/** Where in a text its first statement's verb stands. */
-export interface StatementHead {
-  shape: StatementShape
-  /** The verb of what EXPLAIN explains; the shape's own verb everywhere else. */
-  verb: StatementVerb
-  /** Index of the word that {@link verb} was read from. */
-  verbIndex: number
+/** Tokens that are kept from the head for preparing. Those of a long WITH would take fifty times the text's memory. */
+const TOKENS_KEPT_MAX = 32
+
+/**
+ * An SQL text on its way from routing through the policy to `prepare`, which all need the head of its first statement:
+ * it is read once, when the first of them asks.
+ */
+export class SqlStatement {
+  readonly sql: string
+  #head: StatementHead | undefined
+  #tokens: SqlTokens | undefined
+
+  constructor(sql: string) {
+    this.sql = sql
+  }
+
+  get head(): StatementHead {
+    if (this.#head === undefined) {
+      const tokens = new SqlTokens(this.sql)
+      this.#head = readHead(tokens)
+      if (tokens.count <= TOKENS_KEPT_MAX) this.#tokens = tokens
+    }
+    return this.#head
+  }
+
+  /** Hands its tokens over and keeps none: the statement can live much longer than the caller needs them. */
+  takeTokens(): SqlTokens {
+    const tokens = this.#tokens ?? new SqlTokens(this.sql)
+    this.#tokens = undefined
+    this.#head ??= readHead(tokens)
+    return tokens
+  }
 }
 
 const VERBS: ReadonlyMap<string, StatementVerb> = new Map(FIRST_WORDS.map((word) => [word, word]))
@@ -59,17 +88,7 @@ const AFTER_WITH: ReadonlySet<StatementVerb> = new Set([
   'DELETE',
 ])
 
-/** What a text's first statement is, judged by its words alone: nothing is refused and nothing validated. */
-export function statementVerb(sql: string): StatementShape {
-  return readHead(new SqlTokens(sql)).shape
-}
-
-/** True for a text of nothing but blanks, comments and semicolons. */
-export function isBlank(shape: StatementShape): boolean {
-  return shape.verb === 'BLANK'
-}
-
-export function readHead(tokens: SqlTokens): StatementHead {
+function readHead(tokens: SqlTokens): StatementHead {
   let first = 0
   while (tokens.is(first, ';')) first++
   const explain = tokens.is(first, 'EXPLAIN')
@@ -77,12 +96,8 @@ export function readHead(tokens: SqlTokens): StatementHead {
   const isWith = tokens.is(start, 'WITH')
   const behindWith = isWith ? skipWith(tokens, start) : start
   const verb = verbAt(tokens, behindWith)
-  if (isWith && !AFTER_WITH.has(verb)) return head('WITH', explain, start)
-  return head(verb, explain, behindWith)
-}
-
-function head(verb: StatementVerb, explain: boolean, verbIndex: number): StatementHead {
-  return { shape: { verb: explain ? 'EXPLAIN' : verb, explain }, verb, verbIndex }
+  if (isWith && !AFTER_WITH.has(verb)) return { explain, verb: 'WITH', verbIndex: start }
+  return { explain, verb, verbIndex: behindWith }
 }
 
 function verbAt(tokens: SqlTokens, index: number): StatementVerb {

@@ -1,0 +1,76 @@
+import type { Clock } from '../base/clock.ts'
+import { Emitter } from '../base/emitter.ts'
+import type { Log } from '../base/log.ts'
+import type { CellPaths } from '../base/store-paths.ts'
+import { ChangeTrackers } from './changes/change-trackers.ts'
+import type { BackupProgressTable } from './changes/progress-table.ts'
+import { BackupRunner } from './create/backup-runner.ts'
+import type { ObjectStore } from './object-store/object-store.ts'
+import { ObjectStoreClaim } from './versions/object-store-claim.ts'
+import { UploadSweep } from './versions/upload-sweep.ts'
+import { VersionIndex } from './versions/version-index.ts'
+
+export interface BackupDestinationParts {
+  objectStore: ObjectStore
+  storeId: string
+  /** Where the files of a cell are; also those of the catalog, whose id is the store's. */
+  paths(cellId: string): CellPaths
+  progress: BackupProgressTable
+  /** For archives on their way to the object store. */
+  spoolDirectory: string
+  clock: Clock
+  log: Log
+}
+
+/** Where the backups of a process go, and what it knows of them. Backups of cells and of the catalog share it. */
+export class BackupDestination {
+  readonly objectStore: ObjectStore
+  readonly storeId: string
+  readonly clock: Clock
+  readonly log: Log
+  readonly progress: BackupProgressTable
+  readonly index: VersionIndex
+  readonly trackers: ChangeTrackers
+  readonly runner: BackupRunner
+  /** Backups go to another place than before, where nothing is stored yet. */
+  readonly moved = new Emitter()
+  readonly #sweep: UploadSweep
+  readonly #abort = new AbortController()
+
+  constructor({ objectStore, storeId, paths, progress, spoolDirectory, clock, log }: BackupDestinationParts) {
+    this.objectStore = objectStore
+    this.storeId = storeId
+    this.clock = clock
+    this.log = log
+    this.progress = progress
+    this.index = new VersionIndex(objectStore, storeId)
+    this.trackers = new ChangeTrackers(paths, progress, clock)
+    this.moved.listen(() => this.trackers.startAnew())
+    const onMoved = () => this.moved.emit()
+    const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
+    this.#sweep = new UploadSweep(objectStore, clock, log)
+    const { index, trackers } = this
+    this.runner = new BackupRunner({
+      objectStore,
+      index,
+      trackers,
+      claim,
+      sweep: this.#sweep,
+      spoolDirectory,
+      clock,
+      log,
+    })
+  }
+
+  /** Removes what this machine knows of a deleted cell's backups. */
+  forget(cellId: string): void {
+    this.trackers.end(cellId)
+    this.progress.remove(cellId)
+  }
+
+  /** Ends what belongs to no single backup. */
+  async close(): Promise<void> {
+    this.#abort.abort()
+    await this.#sweep.stop()
+  }
+}

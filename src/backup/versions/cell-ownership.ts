@@ -1,0 +1,45 @@
+import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
+import type { StoredVersion } from './stored-manifest.ts'
+import { listingOf, type VersionIndex } from './version-index.ts'
+
+/** Checks whose a cell is: by the catalog, or by its backups where the catalog does not know the cell. */
+export class CellOwnership {
+  readonly #index: VersionIndex
+  readonly #record: (cellId: string) => CellRecord | undefined
+
+  constructor(index: VersionIndex, record: (cellId: string) => CellRecord | undefined) {
+    this.#index = index
+    this.#record = record
+  }
+
+  /** @throws `cell_not_found` if the catalog says that the cell belongs to another account */
+  checkRecord(cellId: string, accountId: string | undefined): void {
+    const record = this.#record(cellId)
+    if (record !== undefined && accountId !== undefined && record.accountId !== accountId)
+      throw cellNotFound()
+  }
+
+  /**
+   * For a cell that the catalog does not know.
+   *
+   * @param versions of the cell, newest first
+   * @throws `cell_not_found` if it has no version that can be restored, or belongs to another account
+   */
+  async checkManifests(
+    cellId: string,
+    versions: readonly StoredVersion[],
+    accountId: string | undefined,
+    options: CallOptions = {},
+  ): Promise<void> {
+    if (this.#record(cellId) !== undefined) return
+    const listing = listingOf(versions)
+    for (const { version } of versions) {
+      const manifest = await this.#index.restorable(version, cellId, listing, options)
+      if (manifest === undefined) continue
+      if (accountId === undefined || manifest.account_id === accountId) return
+      break
+    }
+    throw cellNotFound()
+  }
+}

@@ -1,0 +1,52 @@
+import { CellError } from '../errors.ts'
+
+const LIMIT_DEFAULT = 100
+
+/**
+ * How many entries a page may have.
+ *
+ * @param byDefault where the caller does not say; never more than `max`
+ * @throws `invalid_request`
+ */
+export function pageLimit(limit: number | undefined, max: number, byDefault: number = LIMIT_DEFAULT): number {
+  if (limit === undefined) return Math.min(byDefault, max)
+  if (Number.isInteger(limit) && limit >= 1 && limit <= max) return limit
+  throw new CellError('invalid_request', `limit is a whole number from 1 to ${max}.`, {
+    field: 'limit',
+    limit: max,
+  })
+}
+
+/** @param position where the page ended: what its last entry is sorted by. Callers see an opaque text. */
+export function encodeCursor(position: string): string {
+  return Buffer.from(position).toString('base64url')
+}
+
+/**
+ * @param parse returns undefined for a position that this listing can't have
+ * @throws `invalid_request` for a cursor that no listing has returned
+ */
+export function decodeCursor<T>(cursor: string, parse: (position: string) => T | undefined): T {
+  const position = typeof cursor === 'string' ? Buffer.from(cursor, 'base64url').toString() : ''
+  const parsed = encodeCursor(position) === cursor ? parse(position) : undefined
+  if (parsed !== undefined) return parsed
+  throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
+}
+
+/**
+ * Cuts a page from the rows that are left to list.
+ *
+ * @param rows one more than the limit, if there are that many: then another page follows
+ */
+export function cutPage<T>(
+  rows: readonly T[],
+  limit: number,
+  positionOf: (last: T) => string,
+): { page: T[]; nextCursor: string | null } {
+  const page = rows.slice(0, limit)
+  const last = page.at(-1)
+  return {
+    page,
+    nextCursor: last !== undefined && rows.length > limit ? encodeCursor(positionOf(last)) : null,
+  }
+}

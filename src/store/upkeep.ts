@@ -1,0 +1,104 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { ChangedCells } from '../backup/changes/changed-cells.ts'
+import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
+import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
+import type { StoreCore } from './store-core.ts'
+
+/** After the machine went down, every cell is searched for expired entries within this time. */
+const INSPECT_WITHIN_MS = 60 * 60 * 1_000
+/** Cells that are inspected in one turn of the event loop. */
+const INSPECTED_PER_TURN = 64
+
+/** Does the work that {@link Upkeep} plans, wherever the cells are open. */
+export interface UpkeepWork {
+  backup: RunBackup
+  collect: CollectCell
+}
+
+/** What a store does to its cells on its own: scheduled backups, and the collection of expired entries. */
+export class Upkeep {
+  readonly #core: StoreCore
+  readonly #sweeper: ExpirySweeper
+  readonly #schedule: BackupSchedule | undefined
+  #stopped = false
+
+  constructor(core: StoreCore) {
+    this.#core = core
+    const { destination, hints, registry } = core
+    const { clock, random, log, backups } = core.settings
+    this.#sweeper = new ExpirySweeper(hints, clock, log)
+    if (destination === undefined) return
+    const exists = (id: string) => registry.find(id)?.deletedAt === null
+    const changed = new ChangedCells(destination.progress, exists)
+    const schedule = new BackupSchedule(backups, changed, clock, random, log)
+    this.#schedule = schedule
+    destination.trackers.changed.listen((id) => schedule.changed(id))
+    destination.moved.listen(() => schedule.reschedule())
+  }
+
+  start({ backup, collect }: UpkeepWork): void {
+    this.#sweeper.start(collect)
+    this.#schedule?.start(backup)
+    if (!this.#core.state.complete) void this.#inspectAll()
+  }
+
+  /** A time to live was set. Never throws. */
+  expiryNoted(id: string, expiresAt: number): void {
+    this.#sweeper.note(id, expiresAt)
+  }
+
+  /** Another process has noted an expiry in the local state. */
+  expiryChanged(): void {
+    this.#sweeper.reschedule()
+  }
+
+  /** Another process has seen the first change of a cell since its newest backup. */
+  cellChanged(id: string): void {
+    this.#schedule?.changed(id)
+  }
+
+  /** A cell was restored: nothing that was known of its content holds any more. */
+  cellRestored(id: string): void {
+    this.#sweeper.sweepSoon(id)
+  }
+
+  /** Ends what is under way; nothing starts afterwards. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await this.#sweeper.stop()
+    await this.#schedule?.stop()
+  }
+
+  /** After the machine went down, rows of the local state may be missing. The cells' files show what they said. */
+  async #inspectAll(): Promise<void> {
+    const { registry, state, settings } = this.#core
+    try {
+      let cursor: string | undefined
+      do {
+        const page = registry.list({ cursor, limit: Math.min(INSPECTED_PER_TURN, registry.pageMax) })
+        for (const { id } of page.cells) {
+          if (this.#stopped) return
+          this.#inspect(id)
+        }
+        cursor = page.nextCursor ?? undefined
+        await turnOfTheLoop()
+      } while (cursor !== undefined)
+      if (this.#stopped) return
+      state.markComplete()
+      this.#sweeper.reschedule()
+    } catch (err) {
+      settings.log.error({ err }, 'not all cells could be inspected after the machine went down')
+    }
+  }
+
+  #inspect(id: string): void {
+    const { hints, destination, settings } = this.#core
+    hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
+    if (destination === undefined) return
+    const { trackers } = destination
+    trackers.acquire(id)
+    const tracker = trackers.get(id)
+    if (tracker.differsFromFiles()) tracker.foundChanged()
+    trackers.release(id)
+  }
+}

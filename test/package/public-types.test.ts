@@ -1,0 +1,45 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeAll, describe, expect, test } from 'vitest'
+import { unnameableTypes } from '../support/package/declarations.ts'
+import { PROJECT, run } from '../support/package/run.ts'
+
+const BUILD_TIMEOUT_MS = 180_000
+
+beforeAll(async () => {
+  const build = { cwd: PROJECT, timeoutMs: BUILD_TIMEOUT_MS }
+  const { code, stderr } = await run(process.execPath, ['scripts/build-if-needed.mjs'], build)
+  expect({ code, stderr }).toMatchObject({ code: 0 })
+}, BUILD_TIMEOUT_MS)
+
+test('every type that the exports mention can be imported', () => {
+  const types = fs.readFileSync(path.join(PROJECT, 'dist', 'index.d.ts'), 'utf8')
+  expect(unnameableTypes(types)).toEqual([])
+})
+
+describe('a type that can not be imported is found', () => {
+  const HIDDEN = 'interface Hidden { deeper: Deeper }\ntype Deeper = string'
+
+  test.each([
+    ['a parameter', 'declare function f(options: Hidden): void'],
+    ['a result', 'declare class f { get(): Promise<Hidden[]> }'],
+    ['a member', 'interface f { option?: Hidden | undefined }'],
+    ['a base class', 'declare class Hidden { deeper: Deeper }\ndeclare class f extends Hidden {}'],
+    ['a constraint', 'interface f { run<T extends Hidden>(work: T): T }'],
+    ['a constant’s type', 'declare const f: Hidden'],
+    ['the type of a constant', 'declare const Hidden: Deeper\ntype f = keyof typeof Hidden'],
+  ])('in %s', (_, declaration) => {
+    const text =
+      declaration.includes('const Hidden') || declaration.includes('class Hidden')
+        ? 'type Deeper = string'
+        : HIDDEN
+    expect(unnameableTypes(`${text}\n${declaration}\nexport { f }`)).toEqual([
+      'Hidden, by f',
+      'Deeper, by Hidden',
+    ])
+  })
+
+  test('and one that no export mentions is not', () => {
+    expect(unnameableTypes(`${HIDDEN}\ndeclare function f(): Date\nexport { f as g }`)).toEqual([])
+  })
+})
