@@ -6,7 +6,7 @@ export const put = (key: string, body: unknown): Ask => ({ method: 'PUT', path: 
 export const get = (key: string): Ask => ({ method: 'GET', path: `${kv}/${key}` })
 export const op = (name: string, body: unknown): Ask => ({ method: 'POST', path: `${kv}/ops/${name}`, body })
 
-export const TTL_MAX = 3_153_600_000
+const TTL_MAX = 3_153_600_000
 export const IN_A_MINUTE = '2026-11-21T02:03:13.123Z'
 export const persistent = { ttl_seconds: -1, expires_at: null }
 

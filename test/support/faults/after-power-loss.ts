@@ -26,8 +26,13 @@ export async function checkAfterPowerLoss(
 ): Promise<void> {
   const data = new StoreDirectory(path.join(root, 'data'))
   data.mayHaveLogs = true
-  const options = { objectStore: new FileObjectStore({ root: path.join(root, 'objects') }), durability }
-  await data.use(data.openOrCreate(options), async (store) => {
+  // A store closes its object store.
+  const open = () =>
+    data.openOrCreate({
+      objectStore: new FileObjectStore({ root: path.join(root, 'objects') }),
+      durability,
+    })
+  await data.use(open(), async (store) => {
     checkAccounts(store, acknowledged)
     await checkCells(store, acknowledged)
     for (const { version, cell } of acknowledged.backups) {
@@ -38,7 +43,7 @@ export async function checkAfterPowerLoss(
   })
   if (!random.chance(0.1)) return
   fs.rmSync(data.path, { recursive: true })
-  await data.use(data.openOrCreate(options), (store) => checkRecovered(store, acknowledged))
+  await data.use(open(), (store) => checkRecovered(store, acknowledged))
 }
 
 function checkAccounts(store: CellStore, { accounts }: Acknowledgements): void {
