@@ -53,7 +53,7 @@ describe('the first key', () => {
     expect(store.accounts.list()).toHaveLength(1)
   })
 
-  test('is made only where it is due: it would take the keys of whoever is there', async () => {
+  test('is made only when it is due, so that existing keys stay valid', async () => {
     const start = servedStore()
     const store = await start()
     const { key } = store.core.firstKey.issue()

@@ -78,7 +78,7 @@ test('a closed catalog answers nothing from what is kept', () => {
   expect(codeOf(() => get('a'))).toBe('store_closed')
 })
 
-test('whatever is done, the cache says what the catalog says', () => {
+test('after any sequence of changes, the cache says what the catalog says', () => {
   const random = seededRandom()
   const { catalog, look, get, set, remove } = openNumbers(4)
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']

@@ -185,7 +185,7 @@ describe('the settings', () => {
     expect(place.has('data')).toBe(false)
   })
 
-  test('of automatic backups are taken: a changed cell is backed up by itself', async () => {
+  test('of automatic backups are taken: a changed cell is backed up on schedule', async () => {
     const place = new Workplace({ CELLSTORE_BACKUP_INCREMENTAL_EVERY: '1s', CELLSTORE_BACKUP_KEEP: '2' })
     const node = await place.serve()
     const { body } = await node.request('POST', '/v1/databases')

@@ -17,7 +17,7 @@ const RUNS = countOf('CELLSTORE_FOREIGN_RUNS')
 
 vi.setConfig({ testTimeout: 60_000 + RUNS * 30_000 })
 
-test(`other programs that open and close the files beside all that a store does, before it is killed, cost nothing acknowledged (invariant 4; ${RUNS} runs)`, async () => {
+test(`no acknowledged change is lost when other programs open and close the files of a store that works and is then killed (invariant 4; ${RUNS} runs)`, async () => {
   const random = seededRandom()
   for (let run = 0; run < RUNS; run++) {
     const root = tempDirectory('cellstore-foreign')

@@ -29,7 +29,7 @@ const FOUND: Injection[] = [
 test.runIf(noStrace !== undefined)(`faults under writes were not tested: ${noStrace}`, () => {})
 
 test.skipIf(noStrace !== undefined)(
-  `whatever call fails under writes, once or for ever: nothing acknowledged is lost, and nothing is acknowledged whose fsync failed (invariant 1; ${FAULTS} faults)`,
+  `when any system call fails under writes, once or for ever, no acknowledged write is lost, and no write whose fsync failed is acknowledged (invariant 1; ${FAULTS} faults)`,
   async () => {
     const random = seededRandom()
     const root = tempDirectory('cellstore-writes')

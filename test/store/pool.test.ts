@@ -109,7 +109,7 @@ describe('the pool of open cells', () => {
     expect([a.kv.get('n'), b.kv.get('n')]).toEqual(['10', '10'])
   })
 
-  test('a cell that fails to close does not disturb whoever needs its place', async () => {
+  test('a cell that fails to close does not disturb the cell that takes its place', async () => {
     const errors: object[] = []
     const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
     const test = await openTestStore({ openCellsMax: 1, log })

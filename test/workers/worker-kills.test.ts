@@ -43,7 +43,7 @@ test.each([
   ['one cell', 1],
   ['many cells', 12],
 ])(
-  `workers are killed at any instant under writes to %s: every operation is acknowledged all the same, and done exactly once (invariants 1, 8; ${KILLS} kills)`,
+  `workers are killed at any instant under writes to %s: every operation is still acknowledged, and done exactly once (invariants 1, 8; ${KILLS} kills)`,
   async (_what, count) => {
     const random = seededRandom()
     const node = await openWorkerStore({ service: { workers: 2 } })

@@ -15,7 +15,7 @@ test('a paced hash is the SHA-256 of all its bytes, in whatever pieces they come
   expect(paced.digest()).toBe(plain.digest('hex'))
 })
 
-test('it lets the event loop turn meanwhile, and ends beside work that takes all of every turn', async () => {
+test('a paced hash lets the event loop turn, and ends even if other work fills every turn', async () => {
   let turns = 0
   let done = false
   const busy = () => {

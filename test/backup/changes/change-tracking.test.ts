@@ -280,7 +280,7 @@ describe('A cell counts as changed', () => {
 })
 
 describe('When what is known of backups cannot be written down', () => {
-  test('commits are answered all the same, and the next backup is right', async () => {
+  test('commits are still answered, and the next backup is right', async () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -295,7 +295,7 @@ describe('When what is known of backups cannot be written down', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['one', 'two', 'three'])
   })
 
-  test('commits are answered all the same when a log cannot be kept, and the next backup is a base', async () => {
+  test('commits are still answered when a log cannot be kept, and the next backup is a base', async () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)

@@ -27,7 +27,7 @@ async function failNextWrite(code: string): Promise<void> {
   await handle.close()
 }
 
-describe('A failure on this machine is told as what it is, without a path (invariant 12):', () => {
+describe('A failure on this machine has its own code, and no path in its message (invariant 12):', () => {
   test.each([
     ['ENOSPC', 'disk_full'],
     ['EDQUOT', 'disk_full'],
@@ -59,7 +59,7 @@ describe('A failure on this machine is told as what it is, without a path (invar
     expect(toBackupError(own, new AbortController().signal)).toBe(own)
   })
 
-  test('a cancelled call is busy, whatever it was that the cancelling interrupted', () => {
+  test('a cancelled call is busy, with any error that the cancelling caused', () => {
     expect(toBackupError(systemError('EBADF'), AbortSignal.abort())).toMatchObject({ code: 'busy' })
     expect(toBackupError(new CellError('object_store_unavailable', 'x'), AbortSignal.abort())).toMatchObject({
       code: 'busy',

@@ -260,7 +260,7 @@ describe('While a snapshot is under way', () => {
     }
   })
 
-  test('a cell that is deleted during the upload is stored all the same, and can be brought back', async () => {
+  test('a cell that is deleted during the upload is still stored, and can be brought back', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const cell = createCounter(store, 1)

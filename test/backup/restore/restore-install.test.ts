@@ -95,7 +95,7 @@ function killAt(n: number): { calls: number } {
 }
 
 describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)', (layout) => {
-  test('takes the new database, without anything that lay beside the old one', () => {
+  test('takes the new database, without the old one’s log and journal', () => {
     const paths = LAYOUTS[layout](prepare(layout))
     installRestored(paths)
     expect(
@@ -178,7 +178,7 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
     }
   })
 
-  test('is not undone by a rollback journal that lies beside the old one', () => {
+  test('is not undone by a rollback journal of the old one', () => {
     const paths = LAYOUTS[layout](prepare(layout))
     hotJournalBeside(paths.database)
     installRestored(paths)

@@ -71,7 +71,7 @@ describe('A large database is proven on a thread of its own (invariant 10), and 
     expect(here.filter((kind) => kind !== 'hash')).toEqual(['digest', 'digest', 'apply log', 'prove'])
   })
 
-  test('damage that it finds is told of as such, and nothing is left of the attempt', async () => {
+  test('damage that it finds is backup_corrupt, and nothing is left of the attempt', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 50; i++) addRow(cell, `row ${i}`, LARGE / 50)

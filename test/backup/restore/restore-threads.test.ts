@@ -49,7 +49,7 @@ describe('The thread of a restore', () => {
     await threads.close()
   })
 
-  test('is not used again if it ended by itself', async () => {
+  test('is not used again after it has ended', async () => {
     const threads = new RestoreThreads(new FakeClock())
     const worker = threads.take()
     await threads.release(worker)

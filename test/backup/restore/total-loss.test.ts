@@ -108,7 +108,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(recording.calls.filter(({ call, key }) => call === 'get' && key === version)).toHaveLength(2)
   })
 
-  test('a cell that was never backed up is no_backup, and is not made anew', async () => {
+  test('a cell that was never backed up answers no_backup, and is not created again', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.core.catalogStored()
@@ -402,7 +402,7 @@ describe('The catalog’s own backup', () => {
     expect(recording.calls).toEqual([])
   })
 
-  test('is tried again until it works, whoever asked for it first', async () => {
+  test('is tried again until it works, without another request', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     await store.core.catalogStored()

@@ -39,7 +39,7 @@ async function expectAllRestorable(
 }
 
 describe('Retention', () => {
-  test('keeps the newest so many, whatever was made by hand, and nothing that only the others rest on', async () => {
+  test('keeps exactly as many of the newest backups as it is set to, also of those made by hand', async () => {
     const store = await place.create({ backups: { keep: 3 } })
     const cell = createLedger(store)
     const made: string[] = []

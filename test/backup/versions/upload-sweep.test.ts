@@ -24,7 +24,7 @@ function strandUpload(key: string, begunMs: number): string {
 }
 
 describe('Uploads that were never finished', () => {
-  test('are ended beside the first backup, and then once a day; younger ones may still be under way', async () => {
+  test('are ended with the first backup, and then once a day; younger ones may still be under way', async () => {
     const recording = new RecordingStore(place.folder())
     const old = strandUpload('a', TEST_EPOCH_MS - DAY_MS - 1_000)
     const young = strandUpload('b', TEST_EPOCH_MS - DAY_MS + 60_000)

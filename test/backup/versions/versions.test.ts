@@ -200,7 +200,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     expect(notes(cell)).toEqual(['one', 'two', 'three'])
   })
 
-  test('an object store that was emptied gets everything anew, the catalog and the claim too (invariant 14)', async () => {
+  test('an object store that was emptied gets everything again, with the catalog and the claim (invariant 14)', async () => {
     const store = await place.create()
     const [one, two] = [createLedger(store), createLedger(store)]
     for (const cell of [one, two]) {
@@ -226,7 +226,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     }
   })
 
-  test('another object store than before gets everything anew', async () => {
+  test('another object store than before gets everything again', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)

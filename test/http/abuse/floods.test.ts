@@ -68,7 +68,7 @@ test(
   SLOW_MS + IDLE * 10,
 )
 
-test('everything that is too large is told so, and nothing else suffers', async () => {
+test('everything that is too large is refused with its code, and other requests do not suffer', async () => {
   const victim = await Victim.start()
   const json = 'Content-Type: application/json'
   const body = (method: string, path: string, text: string) =>
