@@ -15,7 +15,7 @@ import { until } from '../support/until.ts'
 
 const RUNS = countOf('CELLSTORE_FOREIGN_RUNS')
 
-vi.setConfig({ testTimeout: 60_000 + RUNS * 30_000 })
+vi.setConfig({ testTimeout: 60_000 + RUNS * 150_000 })
 
 test(`no acknowledged change is lost when other programs open and close the files of a store that works and is then killed (invariant 4; ${RUNS} runs)`, async () => {
   const random = seededRandom()
@@ -26,7 +26,11 @@ test(`no acknowledged change is lost when other programs open and close the file
     store.child.stdin.write('go\n')
     const readers = [1, 2].map(() => start('reader-program.ts', path.join(root, 'data')))
     const enough = 200 + random.below(1_000)
-    await until(() => store.lines().length > enough || store.child.exitCode !== null, 'it has written enough')
+    await until(
+      () => store.lines().length > enough || store.child.exitCode !== null,
+      'it has written enough',
+      120_000,
+    )
     store.child.kill('SIGKILL')
     await ended(store.child)
     expect(store.child.signalCode).toBe('SIGKILL')
