@@ -45,7 +45,7 @@ let asked = 0
 
 /** SQLite writes nothing where a row stays as it was, so that every put is of another value. */
 function requests({ method, paths, headers }: Load): () => string {
-  const heads = paths.map((path) => `${method} ${path} HTTP/1.1\r\nWorker: 127.0.0.1\r\n${headers}`)
+  const heads = paths.map((path) => `${method} ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${headers}`)
   return () => {
     const head = heads[asked++ % heads.length] as string
     if (method === 'GET') return `${head}\r\n`

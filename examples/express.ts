@@ -1,4 +1,4 @@
-// Cells in an Express 5 app. Mount them before express.json(): it rounds integers beyond 2^53, and has a limit of its own.
+// Cells in an Express 5 app. Mount them before express.json(), which rounds integers beyond 2^53 and has a limit of its own.
 // Run it: node examples/express.ts
 import assert from 'node:assert/strict'
 import fs from 'node:fs'
@@ -38,7 +38,7 @@ async function ask(method: string, url: string, json?: string): Promise<Record<s
 const { id } = await ask('POST', '/cells/v1/databases')
 const sql = `/cells/v1/databases/${id}/sql`
 
-// Every digit of a 64-bit integer arrives, and comes back as a string where a number could not hold it.
+// Every digit of a 64-bit integer arrives. It comes back as a string if a number cannot hold it.
 const max = '9223372036854775807'
 const result = await ask('POST', sql, `{"sql":"SELECT ? AS big, ? AS small","params":[${max},7]}`)
 assert.deepEqual(result['rows'], [{ big: max, small: 7 }])

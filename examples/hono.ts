@@ -38,7 +38,7 @@ async function ask(method: string, url: string, body?: unknown): Promise<Record<
 const { id } = await ask('POST', '/v1/databases')
 const cell = `/v1/databases/${id}`
 
-// A session that ends by itself, and a rate limit: at most two in a minute.
+// A session that expires, and a rate limit: at most two requests a minute.
 const { created, ttl_seconds } = await ask('PUT', `${cell}/kv/session%2F1`, {
   value: 'Ann',
   ttl_seconds: 3_600,

@@ -35,7 +35,7 @@ async function ask(method: string, url: string, body?: unknown): Promise<Record<
 const { id } = await ask('POST', '/v1/databases', { name: 'acme' })
 const cell = `/v1/databases/${id}`
 
-// SQL and KV are in one file, and so can be in one transaction.
+// SQL and KV share one file, so they can share one transaction.
 await ask('POST', `${cell}/sql`, { sql: 'CREATE TABLE orders (id INTEGER PRIMARY KEY, item TEXT)' })
 await ask('POST', `${cell}/batch`, {
   operations: [
@@ -48,7 +48,7 @@ assert.deepEqual((await ask('POST', `${cell}/sql`, { sql: 'SELECT * FROM orders'
 ])
 assert.equal((await ask('GET', `${cell}/kv/orders`))['value'], '1')
 
-// A backup, an accident, and back.
+// A backup, an accident, and a restore.
 await ask('POST', `${cell}/backup`)
 await ask('POST', `${cell}/sql`, { sql: 'DELETE FROM orders' })
 await ask('POST', `${cell}/restore`, {})

@@ -126,3 +126,9 @@ export class CellError extends Error {
 export function isCellError(error: unknown, code?: CellErrorCode): error is CellError {
   return error instanceof CellError && (code === undefined || error.code === code)
 }
+
+/** For the owner of a store: messages leave out what tenants must not see, and an error's cause may hold it. */
+export function messageWithCause({ message, cause }: CellError): string {
+  if (!(cause instanceof Error) || cause.message === '' || message.includes(cause.message)) return message
+  return `${message} (${cause.message})`
+}

@@ -1,4 +1,6 @@
-/** Every variable that the command reads, beside those of Node.js and of the object store's client. */
+import type { Log } from '../base/log.ts'
+
+/** Every variable that the command reads, except those of Node.js and of the object store's client. */
 export const VARIABLES = [
   'CELLSTORE_HOST',
   'CELLSTORE_PORT',
@@ -19,15 +21,14 @@ export const VARIABLES = [
 
 type Environment = Record<string, string | undefined>
 
-/** An empty variable counts as one that is not set: that is how compose files and CI systems leave one out. */
+/** An empty variable counts as not set: compose files and CI systems leave variables out in this way. */
 export function dropEmptyVariables(environment: Environment): void {
   for (const name of VARIABLES) if (environment[name] === '') delete environment[name]
 }
 
-/** Variables that look like settings and are none: a setting that is misspelt would be off without a word. */
-export function unknownVariables(environment: Environment): string[] {
+/** A misspelt variable would otherwise be ignored without a word. */
+export function warnOfUnknownVariables(environment: Environment, log: Log): void {
   const known = new Set<string>(VARIABLES)
-  return Object.keys(environment)
-    .filter((name) => name.startsWith('CELLSTORE_') && !known.has(name))
-    .sort()
+  const unknown = Object.keys(environment).filter((name) => name.startsWith('CELLSTORE_') && !known.has(name))
+  for (const name of unknown.sort()) log.warn({ name }, 'cellstore does not know this environment variable')
 }

@@ -1,19 +1,22 @@
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Command, InvalidArgumentError, Option } from 'commander'
-import { isCellError } from '../errors.ts'
-import { parseDuration } from './duration.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 
-/** What every command that has to do with a store can be told. */
+/** The flags of every command that works on a store. */
 export interface StoreFlags {
   dataDir: string
   objectStore?: string
-  /** Milliseconds. */
+  /** In milliseconds. */
   objectStoreWait: number
   logLevel: LogLevel
   json?: true
 }
+
+const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
+/** Nobody means a duration of more digits. */
+const AMOUNT_DIGITS_MAX = 9
 
 /** Adds the flags of {@link StoreFlags}, and the variables behind them. */
 export function addStoreFlags(
@@ -29,17 +32,17 @@ export function addStoreFlags(
     .addOption(
       new Option(
         '--object-store <url>',
-        'where backups live: file:///folder, file://./folder or s3://bucket/prefix?endpoint=…&region=…&path_style=… (credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY); default: the folder objects beside the data directory',
+        'where backups are stored: file:///folder, file://./folder or s3://bucket/prefix?endpoint=…&region=…&path_style=… (credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY); default: the folder objects next to the data directory',
       ).env('CELLSTORE_OBJECT_STORE'),
     )
     .addOption(
       durationOption(
         '--object-store-wait <duration>',
-        'how long to wait for an object store that does not answer, where the data directory is empty',
+        'with an empty data directory, how long to wait for an object store that does not answer',
       ).default(60_000, '60s'),
     )
     .addOption(
-      new Option('--log-level <level>', 'how much is logged to standard error')
+      new Option('--log-level <level>', 'how much to log to standard error')
         .env('CELLSTORE_LOG_LEVEL')
         .choices(LOG_LEVELS)
         .default(logLevel),
@@ -48,7 +51,7 @@ export function addStoreFlags(
 }
 
 export function jsonOption(): Option {
-  return new Option('--json', 'print one JSON document, and errors as {code, message}')
+  return new Option('--json', 'print one JSON document; errors are {code, message}')
 }
 
 export function durationOption(flags: string, description: string): Option {
@@ -61,16 +64,32 @@ export function numberOption(flags: string, description: string, min: number, ma
     const number = /^\d{1,15}$/.test(text) ? Number(text) : Number.NaN
     if (number >= min && number <= max) return number
     const range = max === Number.MAX_SAFE_INTEGER ? `from ${min}` : `from ${min} to ${max}`
-    throw new InvalidArgumentError(`It takes a whole number ${range}.`)
+    throw new InvalidArgumentError(`It must be a whole number ${range}.`)
   })
 }
 
-/** The object store that the flags name. By default it lies beside the data: what is inside would be lost with it. */
+/**
+ * Reads a duration such as `30s`, `15m`, `24h` or `7d`. The unit is required: `15` could mean anything.
+ *
+ * @returns milliseconds
+ * @throws `invalid_setting`
+ */
+export function parseDuration(text: string): number {
+  const [, amount = '', unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
+  const ms = Number(amount) * (UNITS_MS[unit] ?? 0)
+  if (ms > 0 && amount.length <= AMOUNT_DIGITS_MAX) return ms
+  throw new CellError(
+    'invalid_setting',
+    'A duration is a whole number above 0 with its unit: 30s, 15m, 24h or 7d.',
+  )
+}
+
+/** The object store that the flags name. By default it lies next to the data directory: inside, it would be lost with it. */
 export function objectStoreOf({ dataDir, objectStore }: StoreFlags): string {
   return objectStore ?? pathToFileURL(path.join(path.dirname(path.resolve(dataDir)), 'objects')).href
 }
 
-/** So that commander names the flag, or the variable, that held what could not be read. */
+/** Makes commander name the flag or the variable that has the bad value. */
 function argument<T>(parse: (text: string) => T): (text: string) => T {
   return (text) => {
     try {

@@ -11,10 +11,10 @@ export interface LogStream {
   write(text: string): unknown
 }
 
-/** Nothing of ours logs a key; this is for what others' errors may quote (invariant 12). */
+/** cellstore itself logs no key, but an error of a library could quote one (invariant 12). */
 const KEY = new RegExp(`${API_KEY_PREFIX}[0-9A-Za-z]{8,}`, 'g')
 
-/** One JSON object a line; on a terminal, a line for people. */
+/** One JSON object per line; on a terminal, lines for people. */
 export function createLog(level: LogLevel, stream: LogStream): Logger {
   const show = stream.isTTY === true ? lineForPeople : (line: string) => line
   return pino(
@@ -32,7 +32,7 @@ export function withoutKeys(text: string): string {
   return text.replace(KEY, `${API_KEY_PREFIX}…`)
 }
 
-/** Message and stack have those of the causes, too. */
+/** The message and the stack include those of the causes. */
 interface LoggedError {
   type?: string | undefined
   message?: string | undefined
@@ -58,7 +58,7 @@ function lineForPeople(json: string): string {
   return `${[time.slice(11, 19), label.padEnd(5), msg ?? '', ...rest, ...why].join(' ')}\n`
 }
 
-/** An error of ours that was foreseen says it all in its message; of any other, where it came from matters. */
+/** A foreseen error says everything in its message. For any other error, the stack says where it came from. */
 function loggedError(error: unknown): LoggedError {
   if (!(error instanceof Error)) return { message: String(error) }
   const { type, message, stack, code, details } = pino.stdSerializers.err(error) as LoggedError

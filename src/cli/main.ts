@@ -1,7 +1,6 @@
 import { dropEmptyVariables } from './environment.ts'
-import { EXIT_OK } from './exit-code.ts'
 import { buildProgram } from './program.ts'
-import { reportError } from './report-error.ts'
+import { EXIT_OK, reportError } from './report-error.ts'
 
 /**
  * Runs one command.
@@ -22,7 +21,7 @@ export async function main(argv: string[]): Promise<number> {
   }
 }
 
-/** Whoever reads our output may stop before we are done: `cellstore keys list | head -1` is no failure. */
+/** The reader of our output may stop early: `cellstore keys list | head -1` is not a failure. */
 function ignoreClosedPipes(): void {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,9 +1,53 @@
-/** Prints a command's one result: the document for scripts, or what a person makes of it. */
+/** What a terminal would obey instead of showing it: names and rows are tenants' text, and must not move a cursor. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
+const GAP = '  '
+const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'] as const
+
+/** Prints a command's one result: the document for scripts, or text for people. */
 export function printResult<T>(document: T, json: boolean | undefined, show: (document: T) => string): void {
   process.stdout.write(`${json === true ? JSON.stringify(document) : show(document)}\n`)
 }
 
-/** Says what a person wants to know and a script must not meet on standard output. */
+/** Says what a person wants to know, and what must not be on a script's standard output. */
 export function printNote(json: boolean | undefined, note: string): void {
   if (json !== true) process.stderr.write(`${note}\n`)
+}
+
+/** Columns for people, each as wide as its widest text. */
+export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
+  const lines = [headings, ...rows].map((line) => line.map(visible))
+  const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
+  return lines
+    .map((line) =>
+      line
+        .map((text, column) => text.padEnd(widths[column] ?? 0))
+        .join(GAP)
+        .trimEnd(),
+    )
+    .join('\n')
+}
+
+/** Text with its control characters written out. */
+function visible(text: string): string {
+  return text.replace(CONTROL, (character) => {
+    const code = character.charCodeAt(0)
+    return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`
+  })
+}
+
+/** A number of bytes for people: `812 B`, `3.4 MiB`. */
+export function formatBytes(bytes: number): string {
+  let value = bytes
+  let unit = 0
+  while (value >= 1_024 && unit < UNITS.length - 1) {
+    value /= 1_024
+    unit++
+  }
+  return `${unit === 0 ? value : value.toFixed(value < 10 ? 1 : 0)} ${UNITS[unit]}`
+}
+
+/** Lines to type, for the end of a command's help. */
+export function examples(...lines: string[]): string {
+  return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`
 }

@@ -5,17 +5,17 @@ import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
-import { examples } from './examples.ts'
+import { examples } from './output.ts'
 
 const MORE = `
 Commands work on the store in --data-dir (CELLSTORE_DATA_DIR, ./data by
-default). While a node serves it they go through the node's socket, which only
-its owner can use; otherwise they open the store themselves.
+default). While a node serves the store, commands ask the node through a socket
+that only its owner can use. Otherwise they open the store themselves.
 
 Exit codes: 0 done; 1 failed, with a sentence on standard error; 2 the command
-line or a setting is wrong. With --json, standard output holds one JSON document
-with the names of the HTTP interface, and an error is {"code", "message"} on
-standard error.
+line or a setting is wrong. With --json, standard output is one JSON document
+with the field names of the HTTP interface, and an error is {"code", "message"}
+on standard error.
 `
 
 const EXAMPLES = examples(
@@ -30,7 +30,7 @@ const EXAMPLES = examples(
   'cellstore help serve',
 )
 
-/** The command line as a whole. Errors are thrown, and told by whoever runs it. */
+/** The whole command line. It throws errors; its caller reports them. */
 export function buildProgram(): Command {
   const program = new Command('cellstore')
     .description(
@@ -38,7 +38,7 @@ export function buildProgram(): Command {
     )
     .version(packageJson.version, '-V, --version', 'print the version')
     .exitOverride()
-    // Else `restore --version` would print cellstore's own.
+    // Otherwise `restore --version` would print cellstore's own version.
     .enablePositionalOptions()
     .configureOutput({ outputError: () => {} })
     .configureHelp({ visibleCommands: commandsBelow, subcommandTerm: termOf })
@@ -51,7 +51,7 @@ export function buildProgram(): Command {
   return program
 }
 
-/** All of them, where commander would show the groups alone: whoever looks for a command finds it in the first help. */
+/** All commands, where commander would show only the groups: the first help has every command. */
 function commandsBelow(command: Command): Command[] {
   return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : commandsBelow(child)))
 }

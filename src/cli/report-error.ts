@@ -1,11 +1,16 @@
 import { CommanderError } from 'commander'
-import { CellError } from '../errors.ts'
-import { EXIT_FAILED, EXIT_OK, EXIT_USAGE } from './exit-code.ts'
+import { CellError, messageWithCause } from '../errors.ts'
 import { withoutKeys } from './log.ts'
+
+/** What the process ends with; `cellstore --help` lists them. */
+export const EXIT_OK = 0
+export const EXIT_FAILED = 1
+/** The command line or a setting is wrong: nothing was tried. */
+const EXIT_USAGE = 2
 
 export interface ErrorReport {
   exitCode: number
-  /** For standard error; empty where everything has been said. */
+  /** For standard error; empty if there is nothing more to say. */
   text: string
 }
 
@@ -14,15 +19,12 @@ interface Explained {
   message: string
 }
 
-/** What commander throws where it has shown what was asked for. */
+/** What commander throws after it has shown the help or the version. */
 const SHOWN = ['commander.helpDisplayed', 'commander.version']
-/** A command that only groups others was given none of them: its help was the answer. */
+/** A group of commands was given no command: commander has shown the group's help. */
 const HELP_AS_ERROR = 'commander.help'
 
-/**
- * What to say of a command's failure: a sentence, or with `--json` one JSON object `{code, message}`. A bug of ours shows
- * where it happened.
- */
+/** A command's failure as one sentence, or with `--json` as `{code, message}`. Of a bug, it shows where it happened. */
 export function reportError(error: unknown, json: boolean): ErrorReport {
   if (error instanceof CommanderError) {
     if (SHOWN.includes(error.code)) return { exitCode: EXIT_OK, text: '' }
@@ -33,7 +35,7 @@ export function reportError(error: unknown, json: boolean): ErrorReport {
 }
 
 function explainUsage({ code, message }: CommanderError): Explained {
-  if (code === HELP_AS_ERROR) return { code: 'invalid_request', message: 'A command is missing.' }
+  if (code === HELP_AS_ERROR) return { code: 'invalid_request', message: 'The command is missing.' }
   const sentence = message.replace(/^error: /, '').replace(/\n\(?(.*?)\)?$/s, '. $1')
   return {
     code: code === 'commander.invalidArgument' ? 'invalid_setting' : 'invalid_request',
@@ -42,17 +44,11 @@ function explainUsage({ code, message }: CommanderError): Explained {
 }
 
 function explain(error: unknown, json: boolean): Explained {
-  if (error instanceof CellError) return { code: error.code, message: causedBy(error) }
+  if (error instanceof CellError) return { code: error.code, message: messageWithCause(error) }
   if (!(error instanceof Error)) return { code: 'internal', message: String(error) }
-  // The operating system's own sentence, with the path: this is the machine's owner.
+  // The operating system's own sentence, with the path: the reader owns the machine.
   if ('syscall' in error) return { code: 'internal', message: `${error.message}.` }
   return { code: 'internal', message: json ? error.message : (error.stack ?? error.message) }
-}
-
-/** Messages leave out what tenants must not see; whoever runs the command may know what was behind it. */
-function causedBy({ message, cause }: CellError): string {
-  if (!(cause instanceof Error) || cause.message === '' || message.includes(cause.message)) return message
-  return `${message} (${cause.message})`
 }
 
 function format({ code, message }: Explained, json: boolean): string {

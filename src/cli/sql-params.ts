@@ -1,12 +1,12 @@
 import { CellError } from '../errors.ts'
 import { parseJson } from '../http/exact-json.ts'
 
-/** As an integer is written, and nothing else: 007 and +7 are text. */
+/** The usual spelling of an integer. 007 and +7 are text. */
 const INTEGER = /^(0|-?[1-9]\d{0,18})$/
 const INT64_MIN = -(2n ** 63n)
 const INT64_MAX = 2n ** 63n - 1n
 
-/** A statement's parameter as a word of the command line means it, in the JSON of the HTTP interface. */
+/** A parameter on the command line, as JSON of the HTTP interface. */
 export function typedParam(word: string): unknown {
   if (word === 'null') return null
   if (!INTEGER.test(word)) return word
@@ -25,14 +25,14 @@ export function parseJsonParams(text: string): unknown {
   if (typeof params === 'object' && params !== null) {
     return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, exact(value)]))
   }
-  throw new CellError('invalid_json', 'The parameters are no list and no object.')
+  throw new CellError('invalid_json', 'The parameters must be a list or an object.')
 }
 
 function exact(value: unknown): unknown {
   return typeof value === 'bigint' ? exactInteger(value) : value
 }
 
-/** A number where JSON keeps it exactly, else the typed form. */
+/** A number if JSON keeps it exact, otherwise the typed form. */
 function exactInteger(integer: bigint): unknown {
   const number = Number(integer)
   return Number.isSafeInteger(number) ? number : { type: 'integer', value: integer.toString() }

@@ -1,17 +1,17 @@
 import type { Clock } from '../base/clock.ts'
 
 const SIGNALS = ['SIGTERM', 'SIGINT'] as const
-/** A signal that reaches the whole process group comes twice where npm hands it on: that is one wish, not two. */
-const SAME_WISH_MS = 1_000
+/** npm passes on a signal that the whole process group gets, so it comes twice. That counts as one request. */
+const SAME_REQUEST_MS = 1_000
 
-/** Listens for the signals that ask for an end, from its making to {@link dispose}. */
+/** Listens for the signals that ask the process to stop, until {@link dispose}. */
 export class StopSignals {
   readonly #abort = new AbortController()
   readonly #clock: Clock
   readonly #force: () => void
   #askedAt: number | undefined
 
-  /** @param force called when somebody asks again, later than a repeat of the same wish: they will not wait */
+  /** @param force called by a second request: the user will not wait */
   constructor(clock: Clock, force: () => void) {
     this.#clock = clock
     this.#force = force
@@ -37,6 +37,6 @@ export class StopSignals {
     const now = this.#clock.monotonic()
     this.#askedAt ??= now
     if (!this.signal.aborted) this.#abort.abort()
-    else if (now - this.#askedAt > SAME_WISH_MS) this.#force()
+    else if (now - this.#askedAt > SAME_REQUEST_MS) this.#force()
   }
 }

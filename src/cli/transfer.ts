@@ -1,10 +1,9 @@
 import cliProgress from 'cli-progress'
-import type { BackupProgressEvent } from '../backup/versions/backup-types.ts'
+import type { BackupOptions, BackupProgressEvent } from '../backup/versions/backup-types.ts'
 import { systemClock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
-import type { Transfer } from './admin/admin-service.ts'
-import { formatBytes } from './byte-size.ts'
-import { EXIT_FAILED } from './exit-code.ts'
+import { formatBytes } from './output.ts'
+import { EXIT_FAILED } from './report-error.ts'
 import { StopSignals } from './stop-signals.ts'
 
 const PHASES: Readonly<Record<BackupProgressEvent['phase'], string>> = {
@@ -14,17 +13,17 @@ const PHASES: Readonly<Record<BackupProgressEvent['phase'], string>> = {
 }
 const FORMAT = '{phase} [{bar}] {percentage}%  {done} of {all}  {rate}/s'
 
-/** A rate over less than this is chance: a folder store links what was spooled, and is done at once. */
+/** A rate over less time than this says nothing: a folder store links the spooled file, which takes no time. */
 const RATE_AFTER_MS = 50
 
 /**
- * Runs what takes its time: with progress bars where a person looks on, and an end at Ctrl-C that leaves nothing behind.
+ * Runs a backup or a restore: with progress bars on a terminal, and with Ctrl-C, which ends it and leaves nothing behind.
  *
  * @throws `shutting_down` after a signal
  */
 export async function runTransfer<T>(
   json: boolean | undefined,
-  run: (transfer: Transfer) => Promise<T>,
+  run: (options: BackupOptions) => Promise<T>,
 ): Promise<T> {
   const bars = process.stderr.isTTY && json !== true ? new ProgressBars() : undefined
   const stop = new StopSignals(systemClock, () => process.exit(EXIT_FAILED))
@@ -38,7 +37,7 @@ export async function runTransfer<T>(
   }
 }
 
-/** A bar for each phase, one below the other, on standard error. */
+/** One bar for each phase, one below the other, on standard error. */
 class ProgressBars {
   #bar: cliProgress.SingleBar | undefined
   #phase: string | undefined

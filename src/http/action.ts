@@ -16,17 +16,22 @@ export interface HttpContext {
   readonly limits: HttpLimits
 }
 
-/** A request whose key was checked and whose body was read. */
+/** A request whose sender is known and whose body was read. */
 export interface Call {
   readonly context: HttpContext
   readonly request: HttpRequest
   /** The path's segments that stand where the route has `{…}`, as they were sent. */
   readonly segments: readonly string[]
-  /** Empty on routes that need no key. */
+  /** Who asks. Undefined: the store's owner, who stands above accounts. Empty on routes that are open to anyone. */
+  readonly accountId: string | undefined
+}
+
+/** A call of an account. */
+export interface AccountCall extends Call {
   readonly accountId: string
 }
 
-/** A call to a cell that the account owns. */
+/** A call to a cell that the sender may use. */
 export interface CellCall extends Call {
   readonly cellId: string
   readonly cell: CellRecord
@@ -46,12 +51,13 @@ export interface Answer {
 
 /** One route's work. Ownership is checked before the body's fields, and both before `run`. */
 export interface Action {
+  /** False: anyone may ask. The owner's socket takes no key in any case: the file system says who may connect. */
   readonly needsKey: boolean
   readonly takesBody: boolean
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
 }
 
-/** What `run` gets beside the call: the body's fields, and whether its integers are exact. */
+/** What `run` gets: the call, the body's fields, and whether the body's integers are exact. */
 export type Run<C extends Call, B> = (call: C, body: B, exact: boolean) => Answer | Promise<Answer>
 
 export const anyBody = z.object({})
@@ -62,47 +68,33 @@ export function openAction(run: (call: Call) => Answer): Action {
 }
 
 /** A route of the account that the key belongs to. */
-export function accountAction(run: (call: Call) => Answer | Promise<Answer>): Action {
-  return { needsKey: true, takesBody: false, perform: run }
-}
+export const { action: accountAction, actionWith: accountActionWith } = actionsOf(ofAccount)
 
-export function accountActionWith<B>(schema: z.ZodType<B>, run: Run<Call, B>): Action {
-  return {
-    needsKey: true,
-    takesBody: true,
-    perform: (call, { value, exact }) => run(call, parseFields(schema, value), exact),
-  }
-}
+/** A route of the store's owner. */
+export const { action: ownerAction, actionWith: ownerActionWith } = actionsOf(ofOwner)
 
-/** A route of a cell that is there and belongs to the account. */
-export function cellAction(run: (call: CellCall) => Answer | Promise<Answer>): Action {
-  return { needsKey: true, takesBody: false, perform: (call) => run(ownCell(call)) }
-}
-
-export function cellActionWith<B>(schema: z.ZodType<B>, run: Run<CellCall, B>): Action {
-  return {
-    needsKey: true,
-    takesBody: true,
-    perform: (call, { value, exact }) => {
-      const own = ownCell(call)
-      return run(own, parseFields(schema, value), exact)
-    },
-  }
-}
+/** A route of a cell that exists and that the sender may use. */
+export const { action: cellAction, actionWith: cellActionWith } = actionsOf(ownCell)
 
 /** A route of a cell's backups, which outlive it. */
-export function archiveAction(run: (call: ArchiveCall) => Answer | Promise<Answer>): Action {
-  return { needsKey: true, takesBody: false, perform: (call) => run(ownArchive(call)) }
-}
+export const { action: archiveAction, actionWith: archiveActionWith } = actionsOf(ownArchive)
 
-export function archiveActionWith<B>(schema: z.ZodType<B>, run: Run<ArchiveCall, B>): Action {
+/** Makes routes without and with a body. @param admit refuses the call, or returns it with its cell */
+function actionsOf<C extends Call>(admit: (call: Call) => C) {
   return {
-    needsKey: true,
-    takesBody: true,
-    perform: (call, { value, exact }) => {
-      const own = ownArchive(call)
-      return run(own, parseFields(schema, value), exact)
-    },
+    action: (run: (call: C) => Answer | Promise<Answer>): Action => ({
+      needsKey: true,
+      takesBody: false,
+      perform: (call) => run(admit(call)),
+    }),
+    actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
+      needsKey: true,
+      takesBody: true,
+      perform: (call, { value, exact }) => {
+        const admitted = admit(call)
+        return run(admitted, parseFields(schema, value), exact)
+      },
+    }),
   }
 }
 
@@ -110,20 +102,35 @@ export function ok(value: unknown): Answer {
   return { status: 200, json: JSON.stringify(value) }
 }
 
-/** Absent, deleted, another account's, or no id at all: all end here, so that no answer tells them apart. */
+/** The owner's routes name the account where they need one, so an account's own routes are not among them. */
+function ofAccount(call: Call): AccountCall {
+  if (call.accountId === undefined) throw new Error('A route of an account was asked by the owner.')
+  return call as AccountCall
+}
+
+function ofOwner(call: Call): Call {
+  if (call.accountId !== undefined) throw new Error('A route of the owner was asked by an account.')
+  return call
+}
+
+/** Absent, deleted, another account's, or not an id: the answer is the same, so that nobody can tell them apart. */
 function ownCell(call: Call): CellCall {
   const cellId = call.segments[0] ?? ''
   const cell = call.context.store.findCell(cellId)
-  if (cell === undefined || cell.accountId !== call.accountId || cell.deletedAt !== null) throw cellNotFound()
+  if (cell === undefined || !mayUse(call, cell) || cell.deletedAt !== null) throw cellNotFound()
   return { ...call, cellId, cell }
 }
 
-/** Of a cell that the catalog does not know, the account is in its backups: who reads them checks it. */
+/** If the catalog does not know the cell, its backups name the account, and the code that reads them checks it. */
 function ownArchive(call: Call): ArchiveCall {
   const cellId = call.segments[0] ?? ''
   const cell = call.context.store.findCell(cellId)
-  if (cell === undefined ? !isCellId(cellId) : cell.accountId !== call.accountId) throw cellNotFound()
+  if (cell === undefined ? !isCellId(cellId) : !mayUse(call, cell)) throw cellNotFound()
   return { ...call, cellId, cell }
+}
+
+function mayUse({ accountId }: Call, cell: CellRecord): boolean {
+  return accountId === undefined || cell.accountId === accountId
 }
 
 /**

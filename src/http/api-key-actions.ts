@@ -1,11 +1,12 @@
 import { z } from 'zod'
+import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
 import { accountAction, accountActionWith, ok } from './action.ts'
-import { name } from './fields.ts'
+import { name as nameField } from './fields.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { timeOf } from './time.ts'
 
-export const createApiKey = accountActionWith(z.object({ name: name.nullish() }), (call, body) => {
+export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), (call, body) => {
   if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {
     throw new CellError(
       'idempotency_not_supported',
@@ -14,23 +15,27 @@ export const createApiKey = accountActionWith(z.object({ name: name.nullish() })
     )
   }
   const created = call.context.store.apiKeys.create(call.accountId, { name: body.name ?? undefined })
-  const { id, key, hint, createdAt } = created
-  return { ...ok({ id, key, name: created.name, hint, created_at: timeOf(createdAt) }), status: 201 }
+  return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 
 export const listApiKeys = accountAction(({ context, accountId }) =>
-  ok(
-    context.store.apiKeys.list(accountId).map((key) => ({
-      id: key.id,
-      name: key.name,
-      hint: key.hint,
-      created_at: timeOf(key.createdAt),
-      last_used_at: timeOf(key.lastUsedAt),
-    })),
-  ),
+  ok(context.store.apiKeys.list(accountId).map(encodeKey)),
 )
 
 export const revokeApiKey = accountAction(({ context, accountId, segments }) => {
-  const { id, revokedAt } = context.store.apiKeys.revoke(accountId, segments[0] ?? '')
-  return ok({ id, revoked: true, revoked_at: timeOf(revokedAt) })
+  return ok(encodeRevokedKey(context.store.apiKeys.revoke(accountId, segments[0] ?? '')))
 })
+
+export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey) {
+  return { id, key, name, hint, created_at: timeOf(createdAt) }
+}
+
+export function encodeKey({ id, name, hint, createdAt, lastUsedAt }: ApiKeyRecord) {
+  return { id, name, hint, created_at: timeOf(createdAt), last_used_at: timeOf(lastUsedAt) }
+}
+
+export type RevokedKeyDocument = ReturnType<typeof encodeRevokedKey>
+
+export function encodeRevokedKey({ id, revokedAt }: { id: string; revokedAt: number }) {
+  return { id, revoked: true, revoked_at: timeOf(revokedAt) }
+}

@@ -1,9 +1,10 @@
 import { silentLog } from '../base/log.ts'
-import { CellError, isCellError } from '../errors.ts'
+import { CellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { CellStore } from '../store/cell-store.ts'
 import type { Answer, HttpContext } from './action.ts'
+import { type Audience, TENANTS } from './audience.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
   DEFAULT_HTTP_LIMITS,
@@ -13,16 +14,14 @@ import {
   REQUEST_DEADLINE_MS_DEFAULT,
   warningLogger,
 } from './handler-options.ts'
-import type { HttpRequest, HttpResponse } from './http-message.ts'
-import { isBug, problemResponse, shuttingDown } from './problem.ts'
+import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
 import { requestIdOf } from './request-id.ts'
 import { type Match, Router } from './router.ts'
-import { ROUTES } from './routes.ts'
 
 const NO_BODY: JsonBody = { value: undefined, exact: true }
-const BEARER = /^Bearer +([^ ]+) *$/i
 
 /**
  * The HTTP interface, whatever carries it. Its checks come in one order, which the contract fixes: key, route, method,
@@ -30,17 +29,24 @@ const BEARER = /^Bearer +([^ ]+) *$/i
  */
 export class Application {
   readonly #context: HttpContext
-  readonly #router = new Router(ROUTES)
+  readonly #audience: Audience
+  readonly #router: Router
   readonly #logger: HttpLogger
   readonly #shutdown: AbortSignal | undefined
   readonly #rates: RateLimiter | undefined
 
-  constructor(store: CellDirectory, options: HandlerOptions) {
-    const limits = { ...DEFAULT_HTTP_LIMITS, ...options.limits }
+  constructor(store: CellDirectory, options: HandlerOptions, audience = TENANTS) {
+    const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
+    this.#audience = audience
+    this.#router = new Router(audience.routes)
     this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#rates = options.rate && new RateLimiter(options.rate, store.clock)
+  }
+
+  get audience(): Audience {
+    return this.#audience
   }
 
   /** True from when no new request is taken; connections should end with the answers that are still under way. */
@@ -56,8 +62,11 @@ export class Application {
       return respond(await this.#answer(request, match), requestId)
     } catch (error) {
       const route = match?.resource.path ?? null
-      if (isBug(error)) this.reportBug(error, { request_id: requestId, method: request.method, route })
-      return withCommonHeaders(problemResponse(error, requestId), requestId)
+      const { show } = this.#audience
+      // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
+      const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
+      if (isBug) this.reportBug(error, { request_id: requestId, method: request.method, route })
+      return withCommonHeaders(problemResponse(error, requestId, show), requestId)
     }
   }
 
@@ -70,7 +79,7 @@ export class Application {
   #answer(request: HttpRequest, match: Match | undefined): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
-    const accountId = found?.needsKey === false ? '' : this.#admit(request)
+    const accountId = found?.needsKey === false ? '' : this.#identify(request)
     const action = found ?? refuseRoute(match)
     const call = { context: this.#context, request, segments: match?.segments ?? [], accountId }
     if (!action.takesBody) return action.perform(call, NO_BODY)
@@ -78,19 +87,10 @@ export class Application {
   }
 
   /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
-  #admit(request: HttpRequest): string {
-    const accountId = this.#authenticate(request)
-    this.#rates?.take(accountId)
+  #identify(request: HttpRequest): string | undefined {
+    const accountId = this.#audience.identify(request, this.#context.store)
+    if (accountId !== undefined) this.#rates?.take(accountId)
     return accountId
-  }
-
-  /** One answer to every key that is none: which part of it was wrong is nobody's business. */
-  #authenticate(request: HttpRequest): string {
-    try {
-      return this.#context.store.apiKeys.verify(keyOf(request) ?? '').accountId
-    } catch (error) {
-      throw isCellError(error, 'unauthorized') ? unauthorized() : error
-    }
   }
 }
 
@@ -110,14 +110,6 @@ function refuseRoute(match: Match | undefined): never {
   }
   const allowed = [...match.resource.actions.keys()]
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
-}
-
-function keyOf(request: HttpRequest): string | undefined {
-  return request.header('x-api-key') ?? BEARER.exec(request.header('authorization') ?? '')?.[1]
-}
-
-function unauthorized(): CellError {
-  return new CellError('unauthorized', 'A valid API key is needed, in the header x-api-key.')
 }
 
 function respond({ status, json, headers }: Answer, requestId: string): HttpResponse {

@@ -1,52 +1,115 @@
 import { z } from 'zod'
-import type { BackupResult } from '../backup/versions/backup-types.ts'
+import type { BackupList } from '../backup/versions/backup-page.ts'
+import type {
+  BackupKind,
+  BackupOptions,
+  BackupResult,
+  RestoreResult,
+} from '../backup/versions/backup-types.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
-import { anyBody, archiveAction, archiveActionWith, cellActionWith, ok } from './action.ts'
+import {
+  type Action,
+  type ArchiveCall,
+  anyBody,
+  archiveAction,
+  archiveActionWith,
+  type Call,
+  cellActionWith,
+  ok,
+} from './action.ts'
 import { text } from './fields.ts'
+import { RequestAborted } from './http-message.ts'
 import { Query } from './query.ts'
 import { timeOf } from './time.ts'
 
-export const backUp = cellActionWith(anyBody, async ({ context, cellId }) =>
-  ok(encodeBackup(await context.service.backup(cellId, 'snapshot'))),
-)
+export const backUp = backUpAs('snapshot')
 
-export const backUpIncrement = cellActionWith(anyBody, async ({ context, cellId }) => {
-  const result = await context.service.backup(cellId, 'incremental')
-  return ok({ ...encodeBackup(result), base_version: result.baseVersion })
-})
+export const backUpIncrement = backUpAs('incremental')
+
+function backUpAs(kind: BackupKind): Action {
+  return cellActionWith(anyBody, async (call) => {
+    const { context, cellId } = call
+    return ok(encodeBackup(await transfer(call, (options) => context.service.backup(cellId, kind, options))))
+  })
+}
 
 export const restore = archiveActionWith(
   z.object({ version: text.optional() }),
   async (call, { version }) => {
-    const { context, accountId, cellId, cell } = call
+    const { context, accountId, cellId } = call
     try {
-      const result = await context.service.restore(cellId, { accountId, version })
-      const { kind, sizeBytes, durationMs } = result
-      return ok({
-        restored: true,
-        version: result.version,
-        kind,
-        size_bytes: sizeBytes,
-        duration_ms: roundMs(durationMs),
-      })
+      const restored = transfer(call, (options) =>
+        context.service.restore(cellId, { ...options, accountId, version }),
+      )
+      return ok(encodeRestore(await restored))
     } catch (error) {
-      throw cell === undefined ? hideUnknown(error) : error
+      throw asTold(call, error)
     }
   },
 )
 
-export const listBackups = archiveAction(async ({ context, request, accountId, cellId, cell }) => {
+export const listBackups = archiveAction(async (call) => {
+  const { context, request, accountId, cellId } = call
   const { service, store, limits } = context
-  const list = async () => {
+  try {
     const query = new Query(request.query)
     const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-    return await service.listBackups(cellId, { cursor: query.text('cursor'), limit, accountId })
+    const page = { cursor: query.text('cursor'), limit, accountId }
+    return ok(encodeBackupPage(await service.listBackups(cellId, page)))
+  } catch (error) {
+    throw asTold(call, error)
   }
-  const { backups, nextCursor } = await list().catch((error) => {
-    throw cell === undefined ? hideUnknown(error) : error
-  })
-  return ok({
+})
+
+/**
+ * Backs up or restores. The owner's command sees the progress, and its end ends the work; a tenant's work goes on without
+ * its client.
+ */
+async function transfer<T>(
+  { accountId, request }: Call,
+  run: (options: BackupOptions) => Promise<T>,
+): Promise<T> {
+  if (accountId !== undefined) return await run({})
+  const { signal, onProgress } = request
+  try {
+    return await run({ signal, onProgress })
+  } catch (error) {
+    throw signal.aborted ? new RequestAborted() : error
+  }
+}
+
+const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
+
+/** No account may learn from the kind of refusal whether a cell that is not its own exists. */
+function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
+  const tells = accountId !== undefined && cell === undefined
+  return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
+}
+
+export type BackupDocument = ReturnType<typeof encodeBackup>
+export type RestoreDocument = ReturnType<typeof encodeRestore>
+export type BackupPageDocument = ReturnType<typeof encodeBackupPage>
+
+function encodeBackup(result: BackupResult) {
+  const { version, kind, sizeBytes, sha256, createdAt, durationMs, baseVersion } = result
+  return {
+    version,
+    kind,
+    size_bytes: sizeBytes,
+    sha256,
+    created_at: timeOf(createdAt),
+    duration_ms: roundMs(durationMs),
+    ...(kind === 'incremental' ? { base_version: baseVersion } : {}),
+  }
+}
+
+function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult) {
+  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: roundMs(durationMs) }
+}
+
+function encodeBackupPage({ backups, nextCursor }: BackupList) {
+  return {
     backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
       version,
       kind,
@@ -55,24 +118,6 @@ export const listBackups = archiveAction(async ({ context, request, accountId, c
       base_version: baseVersion,
     })),
     next_cursor: nextCursor,
-  })
-})
-
-const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
-
-/** Nobody may learn from the kind of refusal whether a cell that is not theirs exists. */
-function hideUnknown(error: unknown): unknown {
-  return TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
-}
-
-function encodeBackup({ version, kind, sizeBytes, sha256, createdAt, durationMs }: BackupResult) {
-  return {
-    version,
-    kind,
-    size_bytes: sizeBytes,
-    sha256,
-    created_at: timeOf(createdAt),
-    duration_ms: roundMs(durationMs),
   }
 }
 

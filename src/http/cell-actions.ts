@@ -51,10 +51,16 @@ export const getCell = cellAction(async (call) => {
 
 export const deleteCell = cellAction(async ({ context, cellId }) => {
   await context.service.deleteCell(cellId)
-  return ok({ id: cellId, deleted: true })
+  return ok(encodeDeletedCell(cellId))
 })
 
-function encodeCell({ id, name, createdAt }: CellRecord) {
+export type DeletedCellDocument = ReturnType<typeof encodeDeletedCell>
+
+function encodeDeletedCell(id: string) {
+  return { id, deleted: true }
+}
+
+export function encodeCell({ id, name, createdAt }: CellRecord) {
   return { id, name, created_at: timeOf(createdAt) }
 }
 

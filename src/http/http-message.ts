@@ -1,3 +1,5 @@
+import type { BackupProgressEvent } from '../backup/versions/backup-types.ts'
+
 /** A request as the core sees it, whatever carried it here: a Fetch Request or node:http. */
 export interface HttpRequest {
   readonly method: string
@@ -14,6 +16,9 @@ export interface HttpRequest {
    * only work that can take long is worth it.
    */
   readonly signal: AbortSignal
+
+  /** Tells the client how far its request is; undefined where that can't be told. */
+  readonly onProgress?: ((event: BackupProgressEvent) => void) | undefined
 
   /** @param name in lower case */
   header(name: string): string | undefined

@@ -6,6 +6,7 @@ import { applicationLoader } from './application-loader.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
+import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
@@ -50,7 +51,10 @@ export function listenerOf(
   basePath = '',
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const mount = checkBasePath(basePath)
-  return (incoming, outgoing) => serve(application, new NodeRequest(incoming, outgoing, mount), clock)
+  return (incoming, outgoing) => {
+    const processing = application.audience.sendsProgress ? new Processing(outgoing, clock) : undefined
+    serve(application, new NodeRequest(incoming, outgoing, mount, processing?.tell), clock)
+  }
 }
 
 function serve(application: Application, request: NodeRequest, clock: Clock): void {
@@ -75,9 +79,15 @@ class NodeRequest implements HttpRequest {
   readonly contentLength: number | undefined
   readonly incoming: FrameworkRequest
   readonly outgoing: ServerResponse
+  readonly onProgress: HttpRequest['onProgress']
   #signal: AbortSignal | undefined
 
-  constructor(incoming: FrameworkRequest, outgoing: ServerResponse, basePath: string) {
+  constructor(
+    incoming: FrameworkRequest,
+    outgoing: ServerResponse,
+    basePath: string,
+    onProgress?: HttpRequest['onProgress'],
+  ) {
     const { path, query } = splitTarget(incoming.url ?? '', basePath)
     this.incoming = incoming
     this.outgoing = outgoing
@@ -86,6 +96,7 @@ class NodeRequest implements HttpRequest {
     this.query = query
     this.mount = (incoming.baseUrl ?? '') + basePath
     this.contentLength = lengthOf(incoming)
+    this.onProgress = onProgress
   }
 
   get signal(): AbortSignal {

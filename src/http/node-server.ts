@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { Application } from './application.ts'
+import type { Audience } from './audience.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { answer, listenerOf } from './node-listener.ts'
@@ -15,6 +16,8 @@ const TOLD_MIN = 8
 
 export interface NodeServerOptions extends Omit<HandlerOptions, 'shutdown'> {
   connections?: Partial<ConnectionLimits> | undefined
+  /** Whom it serves; the holders of API keys by default. */
+  audience?: Audience | undefined
 }
 
 /** A `node:http` server over a store, with bounds on every connection and a graceful end. */
@@ -26,10 +29,10 @@ export class NodeServer {
   #connections = 0
   #stopped: Promise<void> | undefined
 
-  constructor(store: CellDirectory, { connections, ...options }: NodeServerOptions = {}) {
+  constructor(store: CellDirectory, { connections, audience, ...options }: NodeServerOptions = {}) {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
-    const application = new Application(store, { ...options, shutdown: this.#shutdown.signal })
+    const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
     const listener = listenerOf(application, store.clock, options.basePath)
     const refusals = new Refusals(store.clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {

@@ -1,5 +1,5 @@
 import { STATUS_CODES } from 'node:http'
-import { CellError, type CellErrorCode } from '../errors.ts'
+import { CellError, type CellErrorCode, messageWithCause } from '../errors.ts'
 import { type HttpResponse, RequestAborted } from './http-message.ts'
 
 /**
@@ -73,13 +73,17 @@ const RETRY_AFTER: Partial<Record<CellErrorCode, number>> = {
 }
 
 /**
- * Any error as an RFC 9457 problem document. What is not foreseen is shown as `internal` and nothing else: its message
- * may name paths or hold a tenant's data.
+ * An error as an RFC 9457 problem document.
  *
+ * @param show what of the error its reader may see
  * @returns the response without the headers that every response has
  */
-export function problemResponse(error: unknown, requestId: string): HttpResponse {
-  const { code, message, details } = inHttpTerms(shown(error))
+export function problemResponse(
+  error: unknown,
+  requestId: string,
+  show: (error: unknown) => CellError = asTenantsSee,
+): HttpResponse {
+  const { code, message, details } = inHttpTerms(show(error))
   const status = STATUS_OF_CODE[code]
   const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }
   if (status === 429 || status === 503)
@@ -122,18 +126,25 @@ function inHttpTerms(error: CellError): CellError {
   return new CellError(error.code, message, { ...error.details, field: `${at}${field}` })
 }
 
-/** True for what has to be looked at: a bug, or an error that should have been caught below. */
-export function isBug(error: unknown): boolean {
-  return !(error instanceof RequestAborted) && shown(error).code === 'internal'
-}
-
-function shown(error: unknown): CellError {
+/**
+ * What a tenant may see of an error. What is not foreseen is shown as `internal` and nothing else: its message may name
+ * paths or hold another tenant's data.
+ */
+export function asTenantsSee(error: unknown): CellError {
   if (error instanceof RequestAborted) return new CellError('invalid_request', 'The request was cut off.')
   if (!(error instanceof CellError) || STATUS_OF_CODE[error.code] === 500) {
     return new CellError('internal', 'An unexpected error occurred. It was logged with the request id.')
   }
   if (error.code === 'store_closed') return shuttingDown()
   return error
+}
+
+/** The owner of the store sees also which setting or path was wrong, and what was behind an error. */
+export function asOwnerSees(error: unknown): CellError {
+  if (!(error instanceof CellError) || error.code === 'internal' || error.code === 'store_closed') {
+    return asTenantsSee(error)
+  }
+  return new CellError(error.code, messageWithCause(error), error.details)
 }
 
 export function shuttingDown(): CellError {

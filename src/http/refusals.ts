@@ -65,7 +65,7 @@ export class Refusals {
 
 /** What a request of HTTP/1.1 without a host is told, as RFC 9112 asks. */
 export function missingHost(): HttpResponse {
-  return problem(new CellError('invalid_request', 'A request of HTTP/1.1 has a header WorkerProcess.'))
+  return problem(new CellError('invalid_request', 'A request of HTTP/1.1 needs a Host header.'))
 }
 
 /** What a connection that is one too many is told. */

@@ -122,6 +122,8 @@ function refused(field: string, why: string): CellError {
   return new CellError('invalid_parameter', `${field} ${why}.`, { field })
 }
 
+export type SqlDocument = ReturnType<typeof encodeSqlResult>
+
 /** The answer to a statement. Takes the result's rows over: their values become what JSON can hold exactly. */
 export function encodeSqlResult(result: OperationResults['sql']) {
   const { columns, rows, changes, lastInsertRowid, durationMs } = result

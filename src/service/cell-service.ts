@@ -31,9 +31,6 @@ export interface CellService {
 
   describe(cellId: string): Promise<CellDescription>
 
-  /** Brings a cell's data back if it is not on this machine, however long that takes. @throws `no_backup` */
-  ensureLocal(cellId: string): Promise<void>
-
   /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
   deleteCell(cellId: string): Promise<void>
 

@@ -70,10 +70,6 @@ export class InProcessService implements CellService {
     return { sizeBytes, quarantine }
   }
 
-  async ensureLocal(cellId: string): Promise<void> {
-    await this.#store.openCell(cellId).ensureLocal()
-  }
-
   async deleteCell(cellId: string): Promise<void> {
     this.#store.deleteCell(cellId)
   }
@@ -109,6 +105,6 @@ export class InProcessService implements CellService {
   }
 
   #untilLocal(cellId: string): Promise<void> {
-    return waitForRestore(this.ensureLocal(cellId), this.#store.clock, this.#restoreWaitMs)
+    return waitForRestore(this.#store.openCell(cellId).ensureLocal(), this.#store.clock, this.#restoreWaitMs)
   }
 }

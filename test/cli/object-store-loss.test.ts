@@ -33,7 +33,7 @@ describe('an object store that does not answer (invariant 14)', () => {
     const { code, stdout, stderr } = await place.run('serve', '--port', '0', '--object-store-wait', '1s')
     expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
     expect(stderr.trimEnd().split('\n').at(-1)).toMatch(
-      /^cellstore: There is no store in .*, so that nothing was made\. .*$/,
+      /^cellstore: There is no store in .*, so nothing was made\. .*$/,
     )
     expect(stderr).toContain('trying again')
     expect(place.has('data')).toBe(false)

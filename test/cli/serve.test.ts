@@ -231,7 +231,7 @@ describe('a start that can not be', () => {
     const { code, stderr } = await new Workplace().run('serve', '--port', '0', '--host', '203.0.113.1')
     expect({ code, stderr }).toEqual({
       code: 1,
-      stderr: expect.stringMatching(/203\.0\.113\.1 is no address of this machine/),
+      stderr: expect.stringMatching(/203\.0\.113\.1 is not an address of this machine/),
     })
   })
 

@@ -190,7 +190,7 @@ describe('connections', () => {
   test('that are reset after a CONNECT end nothing but themselves', async () => {
     const port = await start()
     const sockets = Array.from({ length: 20 }, () =>
-      exchange(port, 'CONNECT x:80 HTTP/1.1\r\nWorker: x\r\n\r\n'),
+      exchange(port, 'CONNECT x:80 HTTP/1.1\r\nHost: x\r\n\r\n'),
     )
     await Promise.all(
       sockets.map(async ({ socket, ended }) => {

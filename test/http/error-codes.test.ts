@@ -144,7 +144,6 @@ function failing(error: unknown): CellService {
   return {
     execute: fail,
     describe: fail,
-    ensureLocal: fail,
     deleteCell: fail,
     backup: fail,
     restore: fail,

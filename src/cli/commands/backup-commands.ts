@@ -1,16 +1,13 @@
 import type { Command } from 'commander'
-import type { BackupPageDocument } from '../admin/documents.ts'
-import { allPages, runAdmin } from '../admin-command.ts'
-import { formatBytes } from '../byte-size.ts'
-import { examples } from '../examples.ts'
+import type { BackupPageDocument } from '../../http/backup-actions.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { printResult } from '../output.ts'
-import { formatTable } from '../text-table.ts'
+import { examples, formatBytes, formatTable, printResult } from '../output.ts'
+import { allPages, runOwnerCommand } from '../owner-command.ts'
 import { runTransfer } from '../transfer.ts'
 
 const STOPPED = `
-While a node runs on the data directory, the node's own object store is used.
-Otherwise the command opens the store itself: give it the same --object-store.
+While a node runs on the data directory, the command uses the node's object
+store. Otherwise it opens the store itself and needs the same --object-store.
 `
 
 export function addBackupCommands(program: Command): void {
@@ -20,7 +17,7 @@ export function addBackupCommands(program: Command): void {
     .command('backups')
     .summary('list the backups of a cell')
     .description(
-      'Backups are objects in the object store; each is a version that the cell can be restored to.',
+      'Backups are objects in the object store. Each one is a version to which the cell can be restored.',
     )
   addList(backups)
 }
@@ -29,18 +26,18 @@ function addBackup(program: Command): void {
   const command = program
     .command('backup')
     .summary('back a cell up to the object store')
-    .description('Stores a snapshot of a cell as one object. Writers go on meanwhile.')
+    .description('Stores a snapshot of a cell as one object. Writers do not wait for it.')
     .argument('<cell>', 'the id of the cell')
-    .option('--incremental', 'store only what changed since its newest backup')
+    .option('--incremental', 'store only what changed since the newest backup')
   addStoreFlags(command)
     .addHelpText(
       'after',
       STOPPED + examples('cellstore backup "$CELL"', 'cellstore backup "$CELL" --incremental --json'),
     )
     .action((cell: string, { incremental, ...flags }: { incremental?: true } & StoreFlags) =>
-      runAdmin(flags, async (admin) => {
+      runOwnerCommand(flags, async (client) => {
         const kind = incremental ? 'incremental' : 'snapshot'
-        const backup = await runTransfer(flags.json, (transfer) => admin.backup({ cell, kind }, transfer))
+        const backup = await runTransfer(flags.json, (options) => client.backup({ cell, kind }, options))
         const { version, size_bytes, duration_ms } = backup
         printResult(backup, flags.json, () => `${version}\n${backup.kind}, ${took(size_bytes, duration_ms)}`)
       }),
@@ -52,10 +49,10 @@ function addRestore(program: Command): void {
     .command('restore')
     .summary('restore a cell from the object store')
     .description(
-      'Restores a cell to a version, also a deleted one and one whose local data is lost. Until the restored data is complete and checked the old serves; if anything is wrong, nothing changes.',
+      'Restores a cell to a version, even if the cell is deleted or its local data is lost. The old data serves until the restored data is complete and checked. If the restore fails, nothing changes.',
     )
     .argument('<cell>', 'the id of the cell')
-    .option('--version <version>', 'the version, as `backups list` shows it; the newest by default')
+    .option('--version <version>', 'the version, as `backups list` prints it; the newest by default')
   addStoreFlags(command)
     .addHelpText(
       'after',
@@ -67,9 +64,9 @@ function addRestore(program: Command): void {
         ),
     )
     .action((cell: string, { version, ...flags }: { version?: string } & StoreFlags) =>
-      runAdmin(flags, async (admin) => {
-        const restored = await runTransfer(flags.json, (transfer) =>
-          admin.restore({ cell, version }, transfer),
+      runOwnerCommand(flags, async (client) => {
+        const restored = await runTransfer(flags.json, (options) =>
+          client.restore({ cell, version }, options),
         )
         const { size_bytes, duration_ms } = restored
         printResult(
@@ -85,14 +82,14 @@ function addList(backups: Command): void {
   const command = backups
     .command('list')
     .summary('list the backups of a cell, newest first')
-    .description('Lists the backups of a cell, newest first; of a deleted one, too.')
+    .description('Lists the backups of a cell, newest first. The cell may be deleted.')
     .argument('<cell>', 'the id of the cell')
   addStoreFlags(command)
     .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))
     .action((cell: string, flags: StoreFlags) =>
-      runAdmin(flags, async (admin) => {
+      runOwnerCommand(flags, async (client) => {
         const all = await allPages(
-          (cursor) => admin.listBackups({ cell, cursor }),
+          (cursor) => client.listBackups({ cell, cursor }),
           (page) => page.backups,
         )
         printResult({ backups: all, next_cursor: null }, flags.json, showBackups)

@@ -1,20 +1,18 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
 import { makeApiKey } from '../../auth/api-key.ts'
-import type { CreateKeyInput } from '../admin/admin-service.ts'
-import type { KeyDocument } from '../admin/documents.ts'
-import { runAdmin } from '../admin-command.ts'
-import { examples } from '../examples.ts'
+import type { KeyDocument } from '../../http/owner-routes.ts'
 import { addStoreFlags, jsonOption, type StoreFlags } from '../flags.ts'
-import { printNote, printResult } from '../output.ts'
-import { formatTable } from '../text-table.ts'
+import { examples, formatTable, printNote, printResult } from '../output.ts'
+import type { CreateKeyInput } from '../owner/owner-client.ts'
+import { runOwnerCommand } from '../owner-command.ts'
 
 export function addKeysCommands(program: Command): void {
   const keys = program
     .command('keys')
     .summary('make, list and revoke API keys')
     .description(
-      'API keys belong to accounts; a key reaches the cells of its account and nothing else. Only hashes of keys are stored: a key is shown when it is made, and never again.',
+      'An API key belongs to an account and gives access to the cells of that account only. The store keeps only hashes of keys, so a key is shown once, when it is made.',
     )
   addGenerate(keys)
   addCreate(keys)
@@ -25,9 +23,9 @@ export function addKeysCommands(program: Command): void {
 function addGenerate(keys: Command): void {
   keys
     .command('generate')
-    .summary('print a fresh key, for CELLSTORE_ROOT_KEY')
+    .summary('print a new key for CELLSTORE_ROOT_KEY')
     .description(
-      'Prints a fresh key with a valid checksum. It needs no store and is good for nothing yet: give it to the first start of a store in CELLSTORE_ROOT_KEY.',
+      'Prints a new key with a valid checksum. It needs no store. No store knows the key yet: set CELLSTORE_ROOT_KEY to it for the first start of a store.',
     )
     .addOption(jsonOption())
     .addHelpText('after', examples('CELLSTORE_ROOT_KEY=$(cellstore keys generate) cellstore serve'))
@@ -39,13 +37,13 @@ function addGenerate(keys: Command): void {
 function addCreate(keys: Command): void {
   const command = keys
     .command('create')
-    .summary('make a key, and show it this once')
+    .summary('make a key and show it once')
     .description(
-      'Makes a key and prints it, this once. Without --account it is the key of the only account there is.',
+      'Makes a key and prints it once. If the store has only one account, the key belongs to it; otherwise --account or --new-account is needed.',
     )
-    .option('--account <id>', 'the account that the key is of')
-    .option('--new-account', 'make a new account for it')
-    .option('--name <name>', 'for people: what the key is for')
+    .option('--account <id>', 'the account that the key belongs to')
+    .option('--new-account', 'make a new account for the key')
+    .option('--name <name>', 'a name for people, such as what the key is for')
   command.addHelpText(
     'after',
     examples(
@@ -55,12 +53,12 @@ function addCreate(keys: Command): void {
     ),
   )
   addStoreFlags(command).action(({ account, newAccount, name, ...flags }: CreateKeyInput & StoreFlags) =>
-    runAdmin(flags, async (admin) => {
-      const created = await admin.createKey({ account, newAccount, name })
+    runOwnerCommand(flags, async (client) => {
+      const created = await client.createKey({ account, newAccount, name })
       printResult(created, flags.json, ({ key }) => key)
       printNote(
         flags.json,
-        `This is key ${created.id} of account ${created.account_id}. It is not shown again.`,
+        `This is key ${created.id} of account ${created.account_id}. It is shown only now.`,
       )
     }),
   )
@@ -70,11 +68,13 @@ function addList(keys: Command): void {
   const command = keys
     .command('list')
     .summary('list the active keys, newest first')
-    .description('Lists the active keys, newest first: of every account, or of one.')
+    .description('Lists the active keys of every account, or of one, newest first.')
     .option('--account <id>', 'only the keys of this account')
     .addHelpText('after', examples('cellstore keys list', "cellstore keys list --json | jq -r '.[].id'"))
   addStoreFlags(command).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
-    runAdmin(flags, async (admin) => printResult(await admin.listKeys({ account }), flags.json, showKeys)),
+    runOwnerCommand(flags, async (client) =>
+      printResult(await client.listKeys({ account }), flags.json, showKeys),
+    ),
   )
 }
 
@@ -82,14 +82,12 @@ function addRevoke(keys: Command): void {
   const command = keys
     .command('revoke')
     .summary('revoke a key')
-    .description(
-      'Revokes a key: from the very next request on it is refused. Doing it twice changes nothing.',
-    )
-    .argument('<key-id>', 'the id of the key, as `keys list` shows it; not the key itself')
+    .description('Revokes a key. The next request with it is refused. To revoke a key twice changes nothing.')
+    .argument('<key-id>', 'the id of the key, as `keys list` prints it; not the key itself')
     .addHelpText('after', examples('cellstore keys revoke 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11'))
   addStoreFlags(command).action((id: string, flags: StoreFlags) =>
-    runAdmin(flags, async (admin) => {
-      const revoked = await admin.revokeKey({ id })
+    runOwnerCommand(flags, async (client) => {
+      const revoked = await client.revokeKey({ id })
       printResult(revoked, flags.json, () => `Revoked ${revoked.id} at ${revoked.revoked_at}.`)
     }),
   )

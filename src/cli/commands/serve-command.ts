@@ -1,27 +1,26 @@
 import type { Command } from 'commander'
-import { examples } from '../examples.ts'
+import { examples } from '../output.ts'
 import { addServeFlags, type ServeFlags } from '../serve/serve-flags.ts'
 
 const MORE = `
 Environment variables without a flag:
   CELLSTORE_ROOT_KEY
-      The first key of a new store, in place of a random one ("cellstore keys
-      generate" makes one). Ignored, with a line that says so, once the store
-      has its accounts and keys.
-  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and their like
-      For an s3:// object store: they are where AWS's tools look for them.
+      The first key of a new store, instead of a random one. "cellstore keys
+      generate" makes one. A store that has keys ignores it and logs that.
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and so on
+      For an s3:// object store: the variables that the AWS tools read.
 
-A flag wins over its variable, and an empty variable counts as not set.
-Durations have a unit: 30s, 15m, 24h, 7d.
+A flag wins over its variable. An empty variable counts as not set. Durations
+have a unit: 30s, 15m, 24h, 7d.
 
-On the first start (no store here, and none in the object store) an account and
-a key are made, and the key is printed once. With an empty data directory and an
-object store that holds this store's backups, its accounts, keys and cells come
-back. With an object store that does not answer nothing is made: the command
-waits, then fails.
+The first start (no store in the data directory, none in the object store) makes
+an account and a key, and prints the key once. If the data directory is empty
+and the object store has the backups of a store, that store's accounts, keys and
+cells come back. If the object store does not answer, the command waits, then
+fails, and makes nothing.
 
-SIGTERM and SIGINT end it: requests under way finish, every cell is
-checkpointed, and it exits with 0.
+SIGTERM and SIGINT stop it: requests under way finish, every cell is
+checkpointed, and the exit code is 0.
 `
 
 const EXAMPLES = examples(
@@ -38,7 +37,7 @@ export function addServeCommand(program: Command): void {
   const command = program
     .command('serve')
     .summary('serve the cells of a directory over HTTP')
-    .description('Serves the cells of a directory over HTTP, and makes the directory at the first start.')
+    .description('Serves the cells of a directory over HTTP. The first start makes the directory.')
   addServeFlags(command)
     .addHelpText('after', MORE + EXAMPLES)
     .action(async (flags: ServeFlags) => {

@@ -2,7 +2,7 @@ import packageJson from '../../../package.json' with { type: 'json' }
 import { timeOf } from '../../http/time.ts'
 import type { FirstKeyIssued } from './first-start.ts'
 
-/** What a node says on standard output, once, before it answers anybody. */
+/** What a node prints on standard output, once, before it answers any request. */
 export interface Announcement {
   address: string
   store: { readonly id: string }
@@ -38,8 +38,8 @@ function forPeople({ address, dataDir, objectStore, firstKey }: Announcement): s
   if (firstKey === undefined) return place
   const { key, chosen } = firstKey
   const shown = chosen
-    ? `The first API key is the one in CELLSTORE_ROOT_KEY, ${key.hint}…`
-    : `The first API key, which is shown this once and never again:\n\n    ${key.key}`
+    ? `The first API key is the one in CELLSTORE_ROOT_KEY: ${key.hint}…`
+    : `The first API key, which is shown only now:\n\n    ${key.key}`
   const inCurl = chosen ? '$CELLSTORE_ROOT_KEY' : key.key
   return `${place}\n${shown}\n\nTry it:\n\n    curl -X POST ${address}/v1/databases -H "x-api-key: ${inCurl}"\n\n`
 }

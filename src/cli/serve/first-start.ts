@@ -5,22 +5,22 @@ import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 
-/** A key that nobody has seen yet, save for one that the operator chose. */
+/** The first key. Nobody has seen it yet, except if the operator chose it. */
 export interface FirstKeyIssued {
   key: CreatedApiKey
-  /** The operator set it: they know it, so it is not shown. */
+  /** The operator set it in CELLSTORE_ROOT_KEY and knows it, so it is not shown. */
   chosen: boolean
 }
 
 const RETRY_MS = 1_000
 
 /**
- * Makes the first key of a store that was just made, and has it in the object store before anybody sees it: whoever
- * holds a key can come back with it after everything here is lost.
+ * Makes the first key of a new store, and stores it in the object store before anybody sees it. So every key that was
+ * shown is still good after the loss of this machine.
  *
- * @param rootKey the key to take, in place of a new one
- * @param waitMs how long an object store that does not answer is waited for
- * @returns undefined if the store has its first key already
+ * @param rootKey the key to use, instead of a random one
+ * @param waitMs how long to wait for an object store that does not answer
+ * @returns undefined if the store already has its first key
  * @throws `invalid_setting` for a malformed root key, `object_store_unavailable`
  */
 export async function issueFirstKey(
@@ -33,15 +33,15 @@ export async function issueFirstKey(
     settle(store, rootKey, log)
     return undefined
   }
-  if (rootKey !== undefined && parseApiKey(rootKey) === undefined) throw noKey()
+  if (rootKey !== undefined && parseApiKey(rootKey) === undefined) throw malformedRootKey()
   const key = store.firstKey.issue(rootKey)
   await untilStored(store, waitMs, store.clock)
   return { key, chosen: rootKey !== undefined }
 }
 
 /**
- * Whether somebody has a key already, whatever the catalog says: an embedding program made it, or the second was lost in
- * which the first key was shown. A new first key would end it.
+ * Whether somebody already has a key, even if the catalog says that none was shown: an embedding program made one, or the
+ * node was killed just after it showed the first key. A new first key would revoke that one.
  */
 function isUsed(store: StoreCore): boolean {
   const accounts = store.accounts.list()
@@ -51,24 +51,24 @@ function isUsed(store: StoreCore): boolean {
   return hasOthers || (accounts.length === 1 && store.cells({ limit: 1 }).cells.length > 0)
 }
 
-/** No first key is due, or not any more. */
+/** The store needs no first key. */
 function settle(store: StoreCore, rootKey: string | undefined, log: Log): void {
   if (store.firstKey.pending) store.firstKey.shown()
   if (rootKey !== undefined) {
     log.warn(
       {},
-      'CELLSTORE_ROOT_KEY is ignored: it is for the first start of a store, and this one has its accounts and keys',
+      'CELLSTORE_ROOT_KEY is ignored: it is for the first start of a store, and this store already has accounts and keys',
     )
   }
   if (store.accounts.list().length === 0) {
-    log.warn({}, 'the store has no account: `cellstore keys create --new-account` makes one, with a key')
+    log.warn({}, 'the store has no account; `cellstore keys create --new-account` makes one, with a key')
   }
 }
 
-function noKey(): CellError {
+function malformedRootKey(): CellError {
   return new CellError(
     'invalid_setting',
-    'CELLSTORE_ROOT_KEY is no key of ours: a character is wrong, missing or too much. `cellstore keys generate` makes one.',
+    'CELLSTORE_ROOT_KEY is not a valid key: a character is wrong, missing or surplus. `cellstore keys generate` makes a valid one.',
   )
 }
 
@@ -88,7 +88,7 @@ async function untilStored(store: StoreCore, waitMs: number, clock: Clock): Prom
 function notStored(cause: CellError): CellError {
   return new CellError(
     'object_store_unavailable',
-    `The first key can not be kept in the object store, so it is not given out. ${cause.message}`,
+    `The first key could not be stored in the object store, so it is not shown. ${cause.message}`,
     { cause: cause.cause },
   )
 }

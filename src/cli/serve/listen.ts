@@ -10,13 +10,16 @@ loopback.addAddress('::1', 'ipv6')
 /**
  * Starts to listen.
  *
- * @returns the address as in a URL, with the port that it got
- * @throws `invalid_setting`, naming the port or the host that can't be had
+ * @returns the URL, with the port that the system chose if that was 0
+ * @throws `invalid_setting`, which names the port or the host
  */
 export async function listen(server: NodeServer, host: string, port: number): Promise<string> {
-  // To Node.js that would be every address of the machine.
+  // Node.js would take it as every address of the machine.
   if (host === '')
-    throw new CellError('invalid_setting', 'The host is an address to listen on, such as 127.0.0.1.')
+    throw new CellError(
+      'invalid_setting',
+      'The host is empty. It must be an address to listen on, such as 127.0.0.1.',
+    )
   try {
     const address = (await server.start({ host, port })) as AddressInfo
     return `http://${isIPv6(host) ? `[${host}]` : host}:${address.port}`
@@ -38,13 +41,13 @@ function explained(error: unknown, host: string, port: number): unknown {
     case 'EADDRINUSE':
       return new CellError(
         'invalid_setting',
-        `Port ${port} on ${host} is in use. Choose another with --port or CELLSTORE_PORT; 0 takes any that is free.`,
+        `Port ${port} on ${host} is in use. Choose another one with --port or CELLSTORE_PORT; 0 takes any free port.`,
         why,
       )
     case 'EACCES':
       return new CellError(
         'invalid_setting',
-        `Port ${port} may not be used by this user. Choose one from 1024 up, with --port or CELLSTORE_PORT.`,
+        `This user may not use port ${port}. Choose one from 1024 up with --port or CELLSTORE_PORT.`,
         why,
       )
     case 'EADDRNOTAVAIL':
@@ -52,7 +55,7 @@ function explained(error: unknown, host: string, port: number): unknown {
     case 'EAI_AGAIN':
       return new CellError(
         'invalid_setting',
-        `${host} is no address of this machine. Choose another with --host or CELLSTORE_HOST.`,
+        `${host} is not an address of this machine. Choose another one with --host or CELLSTORE_HOST.`,
         why,
       )
   }

@@ -3,10 +3,10 @@ import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
-import { AdminServer, type AdminServerComponents } from '../admin/admin-server.ts'
-import { publishedSocket, SocketPlace } from '../admin/socket-place.ts'
-import { StoreAdmin } from '../admin/store-admin.ts'
+import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
+import { OwnerServer, type OwnerServerOptions } from '../owner/owner-server.ts'
+import { publishedSocket, SocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { isLoopback, listen } from './listen.ts'
@@ -25,7 +25,7 @@ export interface NodeComponents {
 export class RunningNode {
   readonly #store: ServedStore
   readonly #server: NodeServer
-  #admin: AdminServer | undefined
+  #owner: OwnerServer | undefined
 
   private constructor(store: ServedStore, server: NodeServer) {
     this.#store = store
@@ -45,14 +45,14 @@ export class RunningNode {
     const node = new RunningNode(store, new NodeServer(core, serverOptions(flags, { logger: log, service })))
     try {
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
-      node.#admin = await startAdmin({ service: new StoreAdmin(core, service), clock, log }, paths, left)
+      node.#owner = await startOwnerServer(core, paths, left, { service, logger: log })
       const address = await listen(node.#server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
         announce({ address, store: core, dataDir: paths.root, objectStore, firstKey }, flags.json === true),
       )
       if (firstKey !== undefined) core.firstKey.shown()
-      if (node.#admin !== undefined) core.publishSocket(node.#admin.path)
+      if (node.#owner !== undefined) core.publishSocket(node.#owner.path)
       logServing(log, address, flags.host)
       return node
     } catch (error) {
@@ -64,7 +64,7 @@ export class RunningNode {
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.core.publishSocket(null)
-    await Promise.all([this.#server.stop({ drainMs }), this.#admin?.stop({ drainMs })])
+    await Promise.all([this.#server.stop({ drainMs }), this.#owner?.stop({ drainMs })])
     await this.#store.close(drainMs)
   }
 }
@@ -83,7 +83,7 @@ function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerO
 function nobodyKnows({ message, cause }: CellError, dataDir: string): CellError {
   return new CellError(
     'object_store_unavailable',
-    `There is no store in ${dataDir}, and without the object store nobody knows whether it has accounts and keys already, so that nothing was made. ${message}`,
+    `There is no store in ${dataDir}, and the object store does not answer. It may hold the store, so nothing was made. ${message}`,
     { cause },
   )
 }
@@ -98,19 +98,17 @@ function logServing(log: Log, address: string, host: string): void {
   log.info({ address }, 'serving')
 }
 
-/** A node without its socket still serves; what is lost are commands while it runs. */
-async function startAdmin(
-  components: Omit<AdminServerComponents, 'place'>,
+/** A node without its socket still serves, but takes no commands while it runs. */
+async function startOwnerServer(
+  store: StoreCore,
   paths: StorePaths,
   left: string | undefined,
-): Promise<AdminServer | undefined> {
+  options: OwnerServerOptions,
+): Promise<OwnerServer | undefined> {
   try {
-    return await AdminServer.start({ ...components, place: SocketPlace.take(paths, left) })
+    return await OwnerServer.start(store, SocketPlace.take(paths, left), options)
   } catch (err) {
-    components.log.warn(
-      { err },
-      'no socket for commands could be made: they work only while the node is stopped',
-    )
+    options.logger.warn({ err }, 'no socket for commands: they work only while the node is stopped')
     return undefined
   }
 }

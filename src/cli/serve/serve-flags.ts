@@ -4,18 +4,17 @@ import type { Durability } from '../../engine/cell-settings.ts'
 import { DEFAULT_WORKER_LIMITS } from '../../workers/node/worker-service.ts'
 import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
 
-/** What a node can be told. Durations are in milliseconds. */
+/** The flags of `serve`. Durations are in milliseconds. */
 export interface ServeFlags extends StoreFlags {
   host: string
   port: number
   durability: Durability
-  /** Processes that run the cells; 0: in the node's own. */
+  /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
-  /** Bytes. */
+  /** In MiB. */
   workerMemory: number
-  /** Milliseconds. */
   statementTimeout: number
-  /** Requests a second that each account may make. */
+  /** Requests per second that each account may make. */
   rate?: number
   connections?: number
   snapshotEvery?: number
@@ -29,6 +28,7 @@ const RATE_MAX = 1_000_000
 const CONNECTIONS_MAX = 1_000_000
 const WORKERS_MAX = 64
 const MIB = 1_048_576
+/** In MiB. */
 const WORKER_MEMORY_MIN = 256
 const WORKER_MEMORY_MAX = 1_048_576
 const STATEMENT_MS_DEFAULT = 5_000
@@ -40,7 +40,7 @@ export function addServeFlags(command: Command): Command {
       new Option('--host <address>', 'the address to listen on').env('CELLSTORE_HOST').default('127.0.0.1'),
     )
     .addOption(
-      numberOption('--port <number>', 'the port to listen on; 0 takes any that is free', 0, PORT_MAX)
+      numberOption('--port <number>', 'the port to listen on; 0 takes any free port', 0, PORT_MAX)
         .env('CELLSTORE_PORT')
         .default(8_787),
     )
@@ -49,7 +49,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       new Option(
         '--durability <mode>',
-        'full: a change is on disk when it is answered; relaxed: a power loss may drop the newest',
+        'full: a change is on disk before it is answered; relaxed: a power loss may drop the newest changes',
       )
         .env('CELLSTORE_DURABILITY')
         .choices(['full', 'relaxed'])
@@ -58,7 +58,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       numberOption(
         '--workers <count>',
-        'processes that share the cells, so that no statement holds up the others or brings the node down; 0 runs all in one process (default: one per core)',
+        'processes that run the cells, so that no statement can block or crash the node; 0 runs all in one process',
         0,
         WORKERS_MAX,
       )
@@ -68,7 +68,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       numberOption(
         '--worker-memory <mebibytes>',
-        'memory that one of these processes may use; a statement that needs more is ended',
+        'memory that each worker may use; a statement that needs more is ended',
         WORKER_MEMORY_MIN,
         WORKER_MEMORY_MAX,
       )
@@ -83,7 +83,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       numberOption(
         '--rate <requests>',
-        'requests a second that each account may make, and at once after a pause (no bound by default)',
+        'requests that each account may make per second, or at once after a pause (default: no limit)',
         1,
         RATE_MAX,
       ).env('CELLSTORE_RATE'),
@@ -91,7 +91,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       numberOption(
         '--connections <count>',
-        'connections that may be open at once (default: what the descriptor limit allows, at most 10,000)',
+        'connections that may be open at once (default: as many as the descriptor limit allows, at most 10,000)',
         1,
         CONNECTIONS_MAX,
       ).env('CELLSTORE_CONNECTIONS'),
@@ -99,19 +99,19 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       durationOption(
         '--snapshot-every <duration>',
-        'automatic snapshots of each cell that changed (off by default)',
+        'how often to take a snapshot of each cell that changed (default: never)',
       ).env('CELLSTORE_BACKUP_SNAPSHOT_EVERY'),
     )
     .addOption(
       durationOption(
         '--incremental-every <duration>',
-        'automatic incrementals of each cell that changed (off by default)',
+        'how often to take an incremental backup of each cell that changed (default: never)',
       ).env('CELLSTORE_BACKUP_INCREMENTAL_EVERY'),
     )
     .addOption(
       numberOption(
         '--backup-keep <count>',
-        'restorable versions of a cell to keep, older ones are removed (all by default)',
+        'versions of each cell to keep; older ones are removed (default: all are kept)',
         1,
         Number.MAX_SAFE_INTEGER,
       ).env('CELLSTORE_BACKUP_KEEP'),
@@ -119,7 +119,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       durationOption(
         '--drain <duration>',
-        'how long requests under way may still take after SIGTERM',
+        'after SIGTERM, how long requests under way may still take',
       ).default(10_000, '10s'),
     )
 }

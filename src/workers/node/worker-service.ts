@@ -148,11 +148,6 @@ export class WorkerService implements CellService {
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
 
-  async ensureLocal(cellId: string): Promise<void> {
-    this.#assertRunning()
-    await this.#workers.runTask({ task: 'ensure-local', cellId })
-  }
-
   async deleteCell(cellId: string): Promise<void> {
     this.#assertRunning()
     const deletedAt = this.#core.markDeleted(cellId)
@@ -227,7 +222,8 @@ export class WorkerService implements CellService {
   }
 
   #untilLocal(cellId: string): Promise<void> {
-    return waitForRestore(this.ensureLocal(cellId), this.#core.clock, this.#options.waitMs)
+    const restored = this.#workers.runTask({ task: 'ensure-local', cellId })
+    return waitForRestore(restored, this.#core.clock, this.#options.waitMs)
   }
 
   #run<O extends CellOperation>(

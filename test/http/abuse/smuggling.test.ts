@@ -96,7 +96,7 @@ const REFUSED: [what: string, bytes: () => string][] = [
   ['another version', () => get().replace('HTTP/1.1', 'HTTP/1.2')],
   ['the preface of HTTP/2', () => 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'],
   ['a blank in the target', () => get().replace('/v1/databases', '/v1/data bases')],
-  ['a CONNECT', () => `CONNECT x:80 HTTP/1.1\r\nWorker: x:80\r\n\r\n${hidden()}`],
+  ['a CONNECT', () => `CONNECT x:80 HTTP/1.1\r\nHost: x:80\r\n\r\n${hidden()}`],
 ]
 
 describe('refused, and the connection closed:', () => {

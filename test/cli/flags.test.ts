@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { parseDuration } from '../../src/cli/duration.ts'
+import { parseDuration } from '../../src/cli/flags.ts'
 import { codeOf } from '../support/thrown.ts'
 
 describe('a duration', () => {

@@ -1,11 +1,12 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { AdminService, Transfer } from '../../src/cli/admin/admin-service.ts'
-import type { CellStore } from '../../src/store/cell-store.ts'
-import { rejectedBy } from '../support/thrown.ts'
+import type { BackupOptions, BackupProgressEvent } from '../../../src/backup/versions/backup-types.ts'
+import type { OwnerClient } from '../../../src/cli/owner/owner-client.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { rejectedBy } from '../../support/thrown.ts'
 
-/** A store, and a way to give its owner's commands. */
-export interface AdminUnderTest {
-  admin: AdminService
+/** A store, and a client of its owner. */
+export interface ClientUnderTest {
+  client: OwnerClient
   /** The same store, to see what a command did. */
   store: CellStore
 }
@@ -14,25 +15,25 @@ const UNKNOWN = '00000000-0000-4000-8000-000000000000'
 const TIME = expect.stringMatching(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
 const UUID = expect.stringMatching(/^[0-9a-f]{8}-([0-9a-f]{4}-){3}[0-9a-f]{12}$/)
 
-/** The promises of `AdminService`, as tests. Whoever holds the store, its owner gets the same answers. */
-export function adminServiceContract(name: string, make: () => Promise<AdminUnderTest>): void {
-  describe(`${name} keeps the contract of an owner's commands`, () => {
-    let admin: AdminService
+/** The promises of `OwnerClient`, as tests: the same answers from a node and from a store that is open in this process. */
+export function ownerClientContract(name: string, make: () => Promise<ClientUnderTest>): void {
+  describe(`${name} keeps the contract of the owner's client`, () => {
+    let client: OwnerClient
     let store: CellStore
 
     beforeEach(async () => {
       const subject = await make()
-      admin = subject.admin
+      client = subject.client
       store = subject.store
     })
 
-    const newCell = async () => (await admin.createCell({})).id
-    const newAccount = async () => (await admin.createKey({ newAccount: true })).account_id
+    const newCell = async () => (await client.createCell({})).id
+    const newAccount = async () => (await client.createKey({ newAccount: true })).account_id
 
     describe('keys', () => {
       test('belong to the only account there is, if none is named', async () => {
         const account = await newAccount()
-        const created = await admin.createKey({ name: 'laptop' })
+        const created = await client.createKey({ name: 'laptop' })
         expect(created).toEqual({
           id: UUID,
           key: expect.stringMatching(/^cell_sk_[0-9A-Za-z]{49}$/),
@@ -46,17 +47,17 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
 
       test('need an account to be named where there are several, and the error names them', async () => {
         const accounts = [await newAccount(), await newAccount()]
-        const error = await rejectedBy(admin.createKey({}))
+        const error = await rejectedBy(client.createKey({}))
         expect(error).toMatchObject({ code: 'invalid_request', details: { field: 'account' } })
         for (const account of accounts) expect(error.message).toContain(account)
-        expect((await admin.createKey({ account: accounts[1] })).account_id).toBe(accounts[1])
+        expect((await client.createKey({ account: accounts[1] })).account_id).toBe(accounts[1])
       })
 
       test('are refused for an account that is not there, or not yet, and for two at once', async () => {
-        expect(await rejectedBy(admin.createKey({}))).toMatchObject({ code: 'invalid_request' })
+        expect(await rejectedBy(client.createKey({}))).toMatchObject({ code: 'invalid_request' })
         const account = await newAccount()
-        expect((await rejectedBy(admin.createKey({ account: UNKNOWN }))).message).toContain(account)
-        expect(await rejectedBy(admin.createKey({ account, newAccount: true }))).toMatchObject({
+        expect((await rejectedBy(client.createKey({ account: UNKNOWN }))).message).toContain(account)
+        expect(await rejectedBy(client.createKey({ account, newAccount: true }))).toMatchObject({
           code: 'invalid_request',
           details: { field: 'account' },
         })
@@ -66,33 +67,33 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
       test.each(['x'.repeat(256), '\ud800'])(
         'are refused with a name like %j, and nothing is made',
         async (bad) => {
-          const error = await rejectedBy(admin.createKey({ newAccount: true, name: bad }))
+          const error = await rejectedBy(client.createKey({ newAccount: true, name: bad }))
           expect(error).toMatchObject({ code: 'invalid_request', details: { field: 'name' } })
           expect(store.accounts.list()).toEqual([])
         },
       )
 
       test('are listed, of all accounts or of one, without the key', async () => {
-        const first = await admin.createKey({ newAccount: true, name: 'one' })
-        const second = await admin.createKey({ newAccount: true })
+        const first = await client.createKey({ newAccount: true, name: 'one' })
+        const second = await client.createKey({ newAccount: true })
         const { key: _, ...rest } = first
         const shown = { ...rest, last_used_at: null }
-        expect(await admin.listKeys({})).toHaveLength(2)
-        expect(await admin.listKeys({ account: first.account_id })).toEqual([shown])
-        expect((await admin.listKeys({})).map(({ id }) => id)).toContain(second.id)
-        expect(await rejectedBy(admin.listKeys({ account: UNKNOWN }))).toMatchObject({
+        expect(await client.listKeys({})).toHaveLength(2)
+        expect(await client.listKeys({ account: first.account_id })).toEqual([shown])
+        expect((await client.listKeys({})).map(({ id }) => id)).toContain(second.id)
+        expect(await rejectedBy(client.listKeys({ account: UNKNOWN }))).toMatchObject({
           code: 'invalid_request',
         })
       })
 
       test('are refused from the next request on once revoked, and revoking again answers the same', async () => {
-        const { id, key } = await admin.createKey({ newAccount: true })
-        const revoked = await admin.revokeKey({ id })
+        const { id, key } = await client.createKey({ newAccount: true })
+        const revoked = await client.revokeKey({ id })
         expect(revoked).toEqual({ id, revoked: true, revoked_at: TIME })
         expect(() => store.apiKeys.verify(key)).toThrow()
-        expect(await admin.revokeKey({ id })).toEqual(revoked)
-        expect(await admin.listKeys({})).toEqual([])
-        expect(await rejectedBy(admin.revokeKey({ id: UNKNOWN }))).toMatchObject({
+        expect(await client.revokeKey({ id })).toEqual(revoked)
+        expect(await client.listKeys({})).toEqual([])
+        expect(await rejectedBy(client.revokeKey({ id: UNKNOWN }))).toMatchObject({
           code: 'api_key_not_found',
         })
       })
@@ -101,33 +102,33 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
     describe('cells', () => {
       test('are made, listed page by page, and deleted', async () => {
         const account = await newAccount()
-        const cell = await admin.createCell({ name: 'acme' })
+        const cell = await client.createCell({ name: 'acme' })
         expect(cell).toEqual({ id: UUID, name: 'acme', created_at: TIME, account_id: account })
-        expect(await admin.listCells({})).toEqual({ databases: [cell], next_cursor: null })
-        expect(await admin.listCells({ account })).toEqual({ databases: [cell], next_cursor: null })
+        expect(await client.listCells({})).toEqual({ databases: [cell], next_cursor: null })
+        expect(await client.listCells({ account })).toEqual({ databases: [cell], next_cursor: null })
 
         for (let i = 0; i < 100; i++) store.createCell({ accountId: account })
-        const first = await admin.listCells({})
+        const first = await client.listCells({})
         expect(first.databases).toHaveLength(100)
-        const rest = await admin.listCells({ cursor: first.next_cursor as string })
+        const rest = await client.listCells({ cursor: first.next_cursor as string })
         expect(rest).toEqual({ databases: [expect.objectContaining({ id: UUID })], next_cursor: null })
 
-        expect(await admin.deleteCell({ cell: cell.id })).toEqual({ id: cell.id, deleted: true })
-        expect(await rejectedBy(admin.deleteCell({ cell: cell.id }))).toMatchObject({
+        expect(await client.deleteCell({ cell: cell.id })).toEqual({ id: cell.id, deleted: true })
+        expect(await rejectedBy(client.deleteCell({ cell: cell.id }))).toMatchObject({
           code: 'cell_not_found',
         })
       })
 
       test('that belong to nobody are listed too', async () => {
         const { id } = store.createCell()
-        expect((await admin.listCells({})).databases).toEqual([
+        expect((await client.listCells({})).databases).toEqual([
           expect.objectContaining({ id, account_id: null }),
         ])
       })
 
       test('need an account', async () => {
-        expect(await rejectedBy(admin.createCell({}))).toMatchObject({ code: 'invalid_request' })
-        expect(await rejectedBy(admin.createCell({ account: UNKNOWN }))).toMatchObject({
+        expect(await rejectedBy(client.createCell({}))).toMatchObject({ code: 'invalid_request' })
+        expect(await rejectedBy(client.createCell({ account: UNKNOWN }))).toMatchObject({
           code: 'invalid_request',
         })
       })
@@ -137,7 +138,7 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
       test('runs a statement with parameters of every kind, and loses nothing on the way', async () => {
         await newAccount()
         const cell = await newCell()
-        await admin.sql({ cell, sql: 'CREATE TABLE t (a, b, c, d, e)' })
+        await client.sql({ cell, sql: 'CREATE TABLE t (a, b, c, d, e)' })
         const params = [
           { type: 'integer', value: '9223372036854775807' },
           null,
@@ -145,7 +146,7 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
           1.5,
           { type: 'blob', base64: 'AAECAw==' },
         ]
-        const inserted = await admin.sql({ cell, sql: 'INSERT INTO t VALUES (?, ?, ?, ?, ?)', params })
+        const inserted = await client.sql({ cell, sql: 'INSERT INTO t VALUES (?, ?, ?, ?, ?)', params })
         expect(inserted).toMatchObject({
           columns: [],
           rows: [],
@@ -153,7 +154,7 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
           changes: 1,
           last_insert_rowid: 1,
         })
-        const selected = await admin.sql({ cell, sql: 'SELECT *, typeof(a) AS t FROM t' })
+        const selected = await client.sql({ cell, sql: 'SELECT *, typeof(a) AS t FROM t' })
         expect(selected).toEqual({
           columns: ['a', 'b', 'c', 'd', 'e', 't'],
           rows: [{ a: '9223372036854775807', b: null, c: params[2], d: 1.5, e: params[4], t: 'integer' }],
@@ -166,14 +167,14 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
 
       test('takes named parameters', async () => {
         await newAccount()
-        const answer = await admin.sql({ cell: await newCell(), sql: 'SELECT :a AS a', params: { a: 1 } })
+        const answer = await client.sql({ cell: await newCell(), sql: 'SELECT :a AS a', params: { a: 1 } })
         expect(answer.rows).toEqual([{ a: 1 }])
       })
 
       test('takes an answer of megabytes', async () => {
         await newAccount()
         const sql = "SELECT printf('%.*c', 3000000, 'x') AS x"
-        const { rows } = await admin.sql({ cell: await newCell(), sql })
+        const { rows } = await client.sql({ cell: await newCell(), sql })
         expect((rows as { x: string }[])[0]?.x).toHaveLength(3_000_000)
       })
 
@@ -181,16 +182,16 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
         ['SELECT * FROM nowhere', undefined, 'sql_error'],
         ['ATTACH DATABASE ? AS other', ['x'], 'statement_not_allowed'],
         ['SELECT ?', [], 'param_count_mismatch'],
-        ['SELECT ?', [2 ** 53], 'invalid_parameter'],
+        ['SELECT ?', [{ type: 'integer', value: 'x' }], 'invalid_parameter'],
         ['SELECT 1; SELECT 2', undefined, 'multiple_statements'],
       ])('answers %j with %j as over HTTP: %s', async (sql, params, code) => {
         await newAccount()
-        expect(await rejectedBy(admin.sql({ cell: await newCell(), sql, params }))).toMatchObject({ code })
+        expect(await rejectedBy(client.sql({ cell: await newCell(), sql, params }))).toMatchObject({ code })
       })
 
       test('knows only cells that are there', async () => {
-        for (const cell of [UNKNOWN, 'x', '']) {
-          expect(await rejectedBy(admin.sql({ cell, sql: 'SELECT 1' }))).toMatchObject({
+        for (const cell of [UNKNOWN, 'x', '', '__proto__', 'constructor', '..', 'a/b', '?', '\ud800']) {
+          expect(await rejectedBy(client.sql({ cell, sql: 'SELECT 1' }))).toMatchObject({
             code: 'cell_not_found',
           })
         }
@@ -208,9 +209,9 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
         await newAccount()
         const cell = await newCell()
         const select = { cell, sql: 'SELECT * FROM t' }
-        await admin.sql({ cell, sql: 'CREATE TABLE t (n)' })
+        await client.sql({ cell, sql: 'CREATE TABLE t (n)' })
         const { events, transfer } = watched()
-        const snapshot = await admin.backup({ cell, kind: 'snapshot' }, transfer)
+        const snapshot = await client.backup({ cell, kind: 'snapshot' }, transfer)
         expect(snapshot).toEqual({
           version: expect.stringContaining(cell),
           kind: 'snapshot',
@@ -222,11 +223,11 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
         expect(events).toEqual(expect.arrayContaining([event]))
         expect(new Set(events.map(({ phase }) => phase))).toEqual(new Set(['read', 'upload']))
 
-        await admin.sql({ cell, sql: 'INSERT INTO t VALUES (1)' })
-        const incremental = await admin.backup({ cell, kind: 'incremental' })
+        await client.sql({ cell, sql: 'INSERT INTO t VALUES (1)' })
+        const incremental = await client.backup({ cell, kind: 'incremental' })
         expect(incremental).toMatchObject({ kind: 'incremental', base_version: snapshot.version })
 
-        const listed = await admin.listBackups({ cell })
+        const listed = await client.listBackups({ cell })
         expect(listed).toEqual({
           backups: [incremental, snapshot].map(({ version, kind, size_bytes, created_at, base_version }) => ({
             version,
@@ -239,7 +240,7 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
         })
 
         const watchedRestore = watched()
-        expect(await admin.restore({ cell, version: snapshot.version }, watchedRestore.transfer)).toEqual({
+        expect(await client.restore({ cell, version: snapshot.version }, watchedRestore.transfer)).toEqual({
           restored: true,
           version: snapshot.version,
           kind: 'snapshot',
@@ -247,25 +248,25 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
           duration_ms: expect.any(Number),
         })
         expect(watchedRestore.events.map(({ phase }) => phase)).toContain('download')
-        expect((await admin.sql(select)).rows).toEqual([])
-        await admin.deleteCell({ cell })
-        expect((await admin.restore({ cell })).version).toBe(incremental.version)
-        expect((await admin.sql(select)).rows).toEqual([{ n: 1 }])
+        expect((await client.sql(select)).rows).toEqual([])
+        await client.deleteCell({ cell })
+        expect((await client.restore({ cell })).version).toBe(incremental.version)
+        expect((await client.sql(select)).rows).toEqual([{ n: 1 }])
       })
 
       test('are refused where there is no cell, no version, or another cell’s', async () => {
         await newAccount()
         const cell = await newCell()
-        const { version } = await admin.backup({ cell: await newCell(), kind: 'snapshot' })
-        expect(await rejectedBy(admin.backup({ cell: UNKNOWN, kind: 'snapshot' }))).toMatchObject({
+        const { version } = await client.backup({ cell: await newCell(), kind: 'snapshot' })
+        expect(await rejectedBy(client.backup({ cell: UNKNOWN, kind: 'snapshot' }))).toMatchObject({
           code: 'cell_not_found',
         })
-        expect(await rejectedBy(admin.restore({ cell }))).toMatchObject({ code: 'backup_not_found' })
-        expect(await rejectedBy(admin.restore({ cell, version }))).toMatchObject({
+        expect(await rejectedBy(client.restore({ cell }))).toMatchObject({ code: 'backup_not_found' })
+        expect(await rejectedBy(client.restore({ cell, version }))).toMatchObject({
           kind: expect.stringMatching(/^(request|absent)$/),
         })
-        expect(await admin.listBackups({ cell })).toEqual({ backups: [], next_cursor: null })
-        expect(await rejectedBy(admin.listBackups({ cell: UNKNOWN }))).toMatchObject({
+        expect(await client.listBackups({ cell })).toEqual({ backups: [], next_cursor: null })
+        expect(await rejectedBy(client.listBackups({ cell: UNKNOWN }))).toMatchObject({
           code: 'cell_not_found',
         })
       })
@@ -273,21 +274,21 @@ export function adminServiceContract(name: string, make: () => Promise<AdminUnde
       test('end when they are called off, and leave nothing behind', async () => {
         await newAccount()
         const cell = await newCell()
-        await admin.sql({ cell, sql: 'CREATE TABLE t AS SELECT randomblob(3000000) AS b' })
+        await client.sql({ cell, sql: 'CREATE TABLE t AS SELECT randomblob(3000000) AS b' })
         const abort = new AbortController()
-        const backup = admin.backup(
+        const backup = client.backup(
           { cell, kind: 'snapshot' },
           { signal: abort.signal, onProgress: () => abort.abort() },
         )
         await expect(backup).rejects.toThrow()
-        expect((await admin.listBackups({ cell })).backups).toEqual([])
-        await admin.backup({ cell, kind: 'snapshot' })
+        expect((await client.listBackups({ cell })).backups).toEqual([])
+        await client.backup({ cell, kind: 'snapshot' })
       })
     })
   })
 }
 
 function watched() {
-  const events: Parameters<NonNullable<Transfer['onProgress']>>[0][] = []
-  return { events, transfer: { onProgress: (event) => void events.push(event) } satisfies Transfer }
+  const events: BackupProgressEvent[] = []
+  return { events, transfer: { onProgress: (event) => void events.push(event) } satisfies BackupOptions }
 }

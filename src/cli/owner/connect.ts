@@ -3,31 +3,35 @@ import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { StoreFlags } from '../flags.ts'
-import type { AdminService } from './admin-service.ts'
-import { SocketAdmin } from './socket-admin.ts'
+import { OwnerClient, type Transport } from './owner-client.ts'
 import { publishedSocket } from './socket-place.ts'
+import { SocketTransport } from './socket-transport.ts'
 
-/** A node that is just starting or stopping is one or the other soon. */
+/** A node that is starting or stopping has finished by then. */
 const SETTLE_MS = 5_000
 const LOOK_EVERY_MS = 100
 
 /**
- * Reaches the store in a directory, for an owner's commands: through the socket of the node that runs on it, or by opening
- * it in this process where none does.
+ * Reaches the store in a directory: through the socket of the node that runs on it, or by opening it in this process where
+ * no node runs.
  *
  * @throws `store_not_found`, `store_locked` if its owner takes no commands, and as opening a store does
  */
-export async function connectAdmin(flags: StoreFlags, clock: Clock, log: Log): Promise<AdminService> {
+export async function connectOwner(flags: StoreFlags, clock: Clock, log: Log): Promise<OwnerClient> {
+  return new OwnerClient(await findTransport(flags, clock, log), clock)
+}
+
+async function findTransport(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
   const paths = new StorePaths(flags.dataDir)
   const deadline = clock.monotonic() + SETTLE_MS
   for (;;) {
     const socket = publishedSocket(paths)
-    const running = socket === undefined ? undefined : await SocketAdmin.connect(socket)
+    const running = socket === undefined ? undefined : await SocketTransport.connect(socket)
     if (running !== undefined) return running
     try {
-      // The engine and the S3 client take their time to load, and on a running node nobody needs them here.
-      const { openStoreAdmin } = await import('./open-store-admin.ts')
-      return await openStoreAdmin(flags, clock, log)
+      // The engine and the S3 client take time to load, and a command to a running node does not need them.
+      const { StoreTransport } = await import('./store-transport.ts')
+      return await StoreTransport.open(flags, clock, log)
     } catch (error) {
       if (!isCellError(error, 'store_locked')) throw error
       if (clock.monotonic() >= deadline) throw takesNoCommands(error)

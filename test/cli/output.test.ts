@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { formatBytes } from '../../src/cli/byte-size.ts'
-import { formatTable } from '../../src/cli/text-table.ts'
+import { formatBytes, formatTable } from '../../src/cli/output.ts'
 
 describe('a table', () => {
   test('is as wide as its widest text, and ends in no spaces', () => {

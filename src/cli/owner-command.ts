@@ -1,0 +1,39 @@
+import { systemClock } from '../base/clock.ts'
+import { warnOfUnknownVariables } from './environment.ts'
+import type { StoreFlags } from './flags.ts'
+import { createLog } from './log.ts'
+import type { OwnerClient } from './owner/owner-client.ts'
+
+/**
+ * Runs an owner's command on the store that the flags name, and closes the store after it. What is slow to load is loaded
+ * here, so that help and usage errors come at once.
+ */
+export async function runOwnerCommand<T>(
+  flags: StoreFlags,
+  run: (client: OwnerClient) => Promise<T>,
+): Promise<T> {
+  const log = createLog(flags.logLevel, process.stderr)
+  warnOfUnknownVariables(process.env, log)
+  const { connectOwner } = await import('./owner/connect.ts')
+  const client = await connectOwner(flags, systemClock, log)
+  try {
+    return await run(client)
+  } finally {
+    await client.close()
+  }
+}
+
+/** Reads a listing page by page, to its end. */
+export async function allPages<Page extends { next_cursor: string | null }, Entry>(
+  read: (cursor: string | undefined) => Promise<Page>,
+  entries: (page: Page) => Entry[],
+): Promise<Entry[]> {
+  const all: Entry[] = []
+  let cursor: string | undefined
+  do {
+    const page = await read(cursor)
+    all.push(...entries(page))
+    cursor = page.next_cursor ?? undefined
+  } while (cursor !== undefined)
+  return all
+}

@@ -1,0 +1,194 @@
+import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
+import type { Clock } from '../../base/clock.ts'
+import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
+import type { RevokedKeyDocument } from '../../http/api-key-actions.ts'
+import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../../http/backup-actions.ts'
+import type { DeletedCellDocument } from '../../http/cell-actions.ts'
+import type {
+  CellDocument,
+  CellPageDocument,
+  CreatedKeyDocument,
+  KeyDocument,
+} from '../../http/owner-routes.ts'
+import type { SqlDocument } from '../../http/sql-codec.ts'
+
+/** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
+export interface Transport {
+  send(request: OwnerRequest): Promise<OwnerAnswer>
+  close(): Promise<void>
+}
+
+export interface OwnerRequest extends BackupOptions {
+  method: string
+  /** The path and the query. */
+  target: string
+  /** JSON. */
+  body?: string | undefined
+}
+
+export interface OwnerAnswer {
+  status: number
+  /** JSON: a document, or a problem. */
+  body: string
+}
+
+/** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
+const RESTORING_RETRY_MS = 1_000
+
+/**
+ * What the owner of a store can ask of it: an HTTP client, whether this process or a running node has the store open. The
+ * owner stands above accounts: ids of all of them are good.
+ *
+ * Every method rejects with a `CellError`, or as an aborted signal does.
+ */
+export class OwnerClient {
+  readonly #transport: Transport
+  readonly #clock: Clock
+
+  constructor(transport: Transport, clock: Clock) {
+    this.#transport = transport
+    this.#clock = clock
+  }
+
+  /**
+   * Makes a key of an account: of the one named, of a new one, or of the only one.
+   *
+   * @throws `invalid_request` if it is not clear whose key it should be
+   */
+  createKey({ account, newAccount, name }: CreateKeyInput): Promise<CreatedKeyDocument> {
+    return this.#ask('POST', '/api-keys', { account, new_account: newAccount, name })
+  }
+
+  /** Active keys, newest first; of every account, or of one. */
+  listKeys({ account }: { account?: string | undefined }): Promise<KeyDocument[]> {
+    return this.#ask('GET', `/api-keys${queryOf({ account })}`)
+  }
+
+  /** @throws `api_key_not_found` */
+  revokeKey({ id }: { id: string }): Promise<RevokedKeyDocument> {
+    return this.#ask('DELETE', `/api-keys/${encode(id)}`)
+  }
+
+  /** Makes a cell of an account: of the one named, or of the only one. */
+  createCell({ account, name }: CreateCellInput): Promise<CellDocument> {
+    return this.#ask('POST', '/databases', { account, name })
+  }
+
+  /** Cells in the order they were made; of every account, or of one. */
+  listCells({ account, cursor }: ListCellsInput): Promise<CellPageDocument> {
+    return this.#ask('GET', `/databases${queryOf({ account, cursor })}`)
+  }
+
+  /** @throws `cell_not_found` */
+  deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {
+    return this.#ask('DELETE', pathOf(cell))
+  }
+
+  /**
+   * Runs one statement, under the same policy and limits as for an account. If the cell has to be restored first, this
+   * waits for as long as that takes.
+   *
+   * @param input.params as in the HTTP interface
+   */
+  async sql({ cell, sql, params }: { cell: string; sql: string; params?: unknown }): Promise<SqlDocument> {
+    for (;;) {
+      try {
+        return await this.#ask('POST', `${pathOf(cell)}/sql`, { sql, params })
+      } catch (error) {
+        if (!isCellError(error, 'cell_restoring')) throw error
+      }
+      await new Promise<void>((resolve) =>
+        this.#clock.setTimer(resolve, RESTORING_RETRY_MS, { keepsAlive: true }),
+      )
+    }
+  }
+
+  backup(
+    { cell, kind }: { cell: string; kind: BackupKind },
+    options: BackupOptions = {},
+  ): Promise<BackupDocument> {
+    const path = kind === 'snapshot' ? '/backup' : '/backup/incr'
+    return this.#ask('POST', pathOf(cell) + path, {}, options)
+  }
+
+  /** @param input.version the newest by default */
+  restore(
+    { cell, version }: { cell: string; version?: string | undefined },
+    options: BackupOptions = {},
+  ): Promise<RestoreDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/restore`, { version }, options)
+  }
+
+  /** Newest first. */
+  listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
+    return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+  }
+
+  /** Closes the store if it is open in this process. */
+  async close(): Promise<void> {
+    await this.#transport.close()
+  }
+
+  async #ask<T>(method: string, path: string, body?: object, options: BackupOptions = {}): Promise<T> {
+    const answer = await this.#transport.send({
+      ...options,
+      method,
+      target: `/owner${path}`,
+      body: body && JSON.stringify(body),
+    })
+    if (answer.status >= 400) throw errorOf(answer.body)
+    return JSON.parse(answer.body) as T
+  }
+}
+
+export interface CreateKeyInput {
+  account?: string | undefined
+  newAccount?: boolean | undefined
+  name?: string | undefined
+}
+
+export interface CreateCellInput {
+  account?: string | undefined
+  name?: string | undefined
+}
+
+interface ListCellsInput {
+  account?: string | undefined
+  cursor?: string | undefined
+}
+
+function pathOf(cell: string): string {
+  return `/databases/${encode(cell)}`
+}
+
+function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
+  const pairs = Object.entries(fields).flatMap(([name, value]) =>
+    value === undefined ? [] : [`${name}=${encode(value)}`],
+  )
+  return pairs.length === 0 ? '' : `?${pairs.join('&')}`
+}
+
+/** Text with lone surrogates is no id, and the encoder would throw for it. */
+function encode(text: string): string {
+  return encodeURIComponent(text.toWellFormed())
+}
+
+/** The error in a problem document. A node of another version may know codes that this command does not. */
+function errorOf(body: string): CellError {
+  const { type: _, title, status, detail, code, request_id, sqlite_code, ...details } = JSON.parse(body)
+  if (code === 'internal') {
+    return new CellError('internal', `An unexpected error occurred. The log has it as request ${request_id}.`)
+  }
+  if (code === 'not_found' || code === 'method_not_allowed') {
+    return new CellError(
+      'invalid_request',
+      'The running node does not know this command: it is another version of cellstore.',
+    )
+  }
+  const known = Object.hasOwn(ERROR_KINDS, code) ? (code as CellErrorCode) : 'internal'
+  return new CellError(
+    known,
+    detail,
+    sqlite_code === undefined ? details : { ...details, sqliteCode: sqlite_code },
+  )
+}

@@ -1,0 +1,61 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { CellError, isCellError } from '../../errors.ts'
+import { Application } from '../../http/application.ts'
+import type { HttpRequest } from '../../http/http-message.ts'
+import { OWNER } from '../../http/owner-routes.ts'
+import { splitTarget } from '../../http/request-target.ts'
+import { CellStore } from '../../store/cell-store.ts'
+import { objectStoreOf, type StoreFlags } from '../flags.ts'
+import type { OwnerAnswer, OwnerRequest, Transport } from './owner-client.ts'
+
+/** Answers requests in this process, which has the store open: no node runs on it. */
+export class StoreTransport implements Transport {
+  readonly #store: CellStore
+  readonly #application: Application
+
+  constructor(store: CellStore) {
+    this.#store = store
+    this.#application = new Application(store, {}, OWNER)
+  }
+
+  /** @throws `store_not_found`, `store_locked`, and as opening a store does */
+  static async open(flags: StoreFlags, clock: Clock, log: Log): Promise<StoreTransport> {
+    const objectStore = objectStoreOf(flags)
+    const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, clock, log }
+    const store = await CellStore.open(flags.dataDir, options).catch((error) => {
+      throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
+    })
+    return new StoreTransport(store)
+  }
+
+  send(request: OwnerRequest): Promise<OwnerAnswer> {
+    return this.#application.handle(localRequest(request))
+  }
+
+  async close(): Promise<void> {
+    await this.#store.close()
+  }
+}
+
+/** A request that never was on a wire. */
+function localRequest({ method, target, body = '', signal, onProgress }: OwnerRequest): HttpRequest {
+  const bytes = Buffer.from(body)
+  return {
+    ...splitTarget(target, ''),
+    method,
+    mount: '',
+    contentLength: bytes.length,
+    signal: signal ?? new AbortController().signal,
+    onProgress,
+    header: (name) => (name === 'content-type' ? 'application/json' : undefined),
+    readBody: async () => ({ kind: 'bytes', bytes }),
+  }
+}
+
+function noStore(dataDir: string, objectStore: string): CellError {
+  return new CellError(
+    'store_not_found',
+    `There is no store in ${dataDir} and none in ${objectStore}. \`cellstore serve\` makes one.`,
+  )
+}

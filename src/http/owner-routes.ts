@@ -1,0 +1,135 @@
+import { z } from 'zod'
+import type { CellRecord } from '../catalog/cell-registry.ts'
+import { CellError, isCellError } from '../errors.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+import { ok, openAction, ownerAction, ownerActionWith } from './action.ts'
+import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
+import type { Audience } from './audience.ts'
+import { encodeCell } from './cell-actions.ts'
+import { flag, name, text } from './fields.ts'
+import { GREETING_PATH, greeting } from './owner-protocol.ts'
+import { asOwnerSees } from './problem.ts'
+import { Query } from './query.ts'
+import { ROUTES, type Route } from './routes.ts'
+
+/** A statement and its parameters at their limits, with room to spare. */
+const BODY_BYTES_MAX = 64 * 1_048_576
+/** Accounts that an error names; there may be thousands. */
+const ACCOUNTS_NAMED_MAX = 20
+
+const greet = openAction(() => ok(greeting()))
+
+const createKeySchema = z.object({
+  account: text.optional(),
+  new_account: flag.optional(),
+  name: name.optional(),
+})
+
+/** Makes a key: of the account that is named, of a new one, or of the only one. */
+const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body) => {
+  if (body.new_account === true && body.account !== undefined) {
+    throw new CellError(
+      'invalid_request',
+      'A key belongs to an existing account or to a new one: use --account or --new-account, not both.',
+      { field: 'account' },
+    )
+  }
+  const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
+  const created = store.apiKeys.create(accountId, { name: body.name })
+  return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
+})
+
+/** The active keys of every account, or of one; newest first. */
+const listKeys = ownerAction(({ context: { store }, request }) => {
+  const named = new Query(request.query).text('account')
+  const accounts = named === undefined ? accountIds(store) : [accountOf(store, named)]
+  const keys = accounts.flatMap((id) => store.apiKeys.list(id).map((key) => ({ ...key, account: id })))
+  keys.sort((a, b) => b.createdAt - a.createdAt)
+  return ok(keys.map((key) => ({ ...encodeKey(key), account_id: key.account })))
+})
+
+const revokeKey = ownerAction(({ context: { store }, segments }) => {
+  for (const account of accountIds(store)) {
+    try {
+      return ok(encodeRevokedKey(store.apiKeys.revoke(account, segments[0] ?? '')))
+    } catch (error) {
+      if (!isCellError(error, 'api_key_not_found')) throw error
+    }
+  }
+  throw new CellError('api_key_not_found', 'There is no such API key. `cellstore keys list` shows the ids.')
+})
+
+/** Makes a cell of the account that is named, or of the only one. */
+const createCell = ownerActionWith(
+  z.object({ account: text.optional(), name: name.optional() }),
+  ({ context: { store } }, body) => {
+    const { id } = store.createCell({ accountId: accountOf(store, body.account), name: body.name })
+    return { ...ok(encodeOwnCell(store.findCell(id) as CellRecord)), status: 201 }
+  },
+)
+
+/** The cells of every account, or of one; oldest first. */
+const listCells = ownerAction(({ context: { store, limits }, request }) => {
+  const query = new Query(request.query)
+  const named = query.text('account')
+  const accountId = named === undefined ? undefined : accountOf(store, named)
+  const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+  const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
+  return ok({ databases: cells.map(encodeOwnCell), next_cursor: nextCursor })
+})
+
+/** Keys and cells of all accounts, and for every cell what an account may do to its own. */
+const OWNER_ROUTES: readonly Route[] = [
+  ['GET', GREETING_PATH, greet],
+
+  ['POST', '/owner/api-keys', createKey],
+  ['GET', '/owner/api-keys', listKeys],
+  ['DELETE', '/owner/api-keys/{key_id}', revokeKey],
+
+  ['POST', '/owner/databases', createCell],
+  ['GET', '/owner/databases', listCells],
+  ...ROUTES.filter(([, path]) => path.startsWith('/v1/databases/{id}')).map(
+    ([method, path, action]): Route => [method, path.replace('/v1', '/owner'), action],
+  ),
+]
+
+/** The owner of the store, who stands above accounts. Serve it only where the file system says who may connect. */
+export const OWNER: Audience = {
+  routes: OWNER_ROUTES,
+  identify: () => undefined,
+  show: asOwnerSees,
+  limits: { bodyBytesMax: BODY_BYTES_MAX },
+  sendsProgress: true,
+}
+
+/** The documents of `/v1`, with the account: an owner sees those of all. */
+export type CreatedKeyDocument = ReturnType<typeof encodeCreatedKey> & { account_id: string }
+export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
+export type CellDocument = ReturnType<typeof encodeOwnCell>
+export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
+
+function encodeOwnCell(cell: CellRecord) {
+  return { ...encodeCell(cell), account_id: cell.accountId }
+}
+
+function accountIds(store: CellDirectory): string[] {
+  return store.accounts.list().map(({ id }) => id)
+}
+
+/** The account that is named, or else the only one. @throws `invalid_request` */
+function accountOf(store: CellDirectory, named: string | undefined): string {
+  if (named !== undefined && store.accounts.find(named) !== undefined) return named
+  const ids = accountIds(store)
+  const [only] = ids
+  if (named === undefined && only !== undefined && ids.length === 1) return only
+  throw new CellError('invalid_request', whichAccount(named, ids), { field: 'account' })
+}
+
+function whichAccount(named: string | undefined, ids: readonly string[]): string {
+  if (ids.length === 0)
+    return 'The store has no account yet. `cellstore keys create --new-account` makes one, with a key.'
+  const more = ids.length > ACCOUNTS_NAMED_MAX ? `, and ${ids.length - ACCOUNTS_NAMED_MAX} more` : ''
+  const list = ids.slice(0, ACCOUNTS_NAMED_MAX).join(', ') + more
+  if (named !== undefined) return `There is no account with this id. The ids are: ${list}.`
+  return `The store has ${ids.length} accounts. Choose one with --account. The ids are: ${list}.`
+}
