@@ -180,6 +180,24 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       "src/index.ts: export { CellStore, type CellStoreOptions } from './store.ts'; export type { A } from './cell.ts'",
     ],
   },
+  'tests are written with test, not it': {
+    bad: [
+      ["test/kv/a.test.ts: import { expect, it } from 'vitest'"],
+      ["test/kv/a.test.ts: import { it as test } from 'vitest'"],
+    ],
+    good: ["test/kv/a.test.ts: import { expect, test } from 'vitest'; const it = 1; test('a', () => it)"],
+  },
+  'tests are the same in every run: chance comes from test/support/seed.ts': {
+    bad: [
+      ['test/kv/a.test.ts: export const a = Math.random()'],
+      ['test/kv/a.test.ts: fc.assert(fc.property(fc.string(), () => true))'],
+      ['test/kv/a.test.ts: fc.assert(fc.property(fc.string(), () => true), { numRuns: 9 })'],
+    ],
+    good: [
+      'test/kv/a.test.ts: fc.assert(fc.property(fc.string(), () => true), { numRuns: 9, seed: SEED })',
+      'bench/a.ts: export const a = Math.random()',
+    ],
+  },
   'no file is over 500 lines': {
     bad: [[`src/kv/a.ts: ${'\n'.repeat(500)}export {}`]],
     good: [`src/kv/a.ts: ${'\n'.repeat(499)}export {}`],

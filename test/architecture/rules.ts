@@ -253,6 +253,29 @@ export const RULES: readonly Rule[] = [
         ),
   },
   {
+    name: 'tests are written with test, not it',
+    check: (sources) =>
+      sources.flatMap((source) =>
+        source.imports
+          .filter(({ specifier, names }) => specifier === 'vitest' && names.includes('it'))
+          .map(({ line }) => `${source.path}:${line} imports it; import test`),
+      ),
+  },
+  {
+    name: 'tests are the same in every run: chance comes from test/support/seed.ts',
+    check: (sources) =>
+      sources
+        .filter((source) => isIn(source, ['test/']))
+        .flatMap((source) => [
+          ...globalUses(source)
+            .filter(({ name }) => name === 'Math.random')
+            .map(({ name, node }) => `${source.path}:${lineOf(source.ast, node)} uses ${name}`),
+          ...calls(source, 'fc.assert')
+            .filter(({ arguments: [, options] }) => !/\bseed: SEED\b/.test(options?.getText() ?? ''))
+            .map((call) => `${source.path}:${lineOf(source.ast, call)} has no { seed: SEED }`),
+        ]),
+  },
+  {
     name: `no file is over ${LINES_MAX} lines`,
     check: (sources) =>
       sources
@@ -338,6 +361,14 @@ function literals(source: Source): { text: string; node: ts.Node }[] {
     ) {
       found.push({ text: node.text, node })
     }
+  })
+  return found
+}
+
+function calls(source: Source, callee: string): ts.CallExpression[] {
+  const found: ts.CallExpression[] = []
+  walk(source.ast, (node) => {
+    if (ts.isCallExpression(node) && node.expression.getText() === callee) found.push(node)
   })
   return found
 }

@@ -70,7 +70,7 @@ describe('create', () => {
 })
 
 describe('list', () => {
-  test('has the account’s own active keys, newest first, whatever the clock says', async () => {
+  test('has the account’s own active keys, newest first, even if the clock steps back', async () => {
     const { keys, account, store, clock } = await openKeys()
     const other = store.accounts.create().id
     const made = Array.from({ length: 5 }, (_, i) => {

@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import path from 'node:path'
-import { describe, expect, onTestFinished, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf } from '../support/thrown.ts'
 
 /** Opens a store as a served one is opened, again and again in the same directory. */
 function servedStore() {
-  const directory = path.join(tempDirectory(), 'data')
+  const directory = StoreDirectory.ofTest(path.join(tempDirectory(), 'data'))
   let store: CellStore | undefined
-  onTestFinished(() => store?.close())
   return async () => {
     await store?.close()
-    store = await CellStore.openOrCreate(directory)
+    store = await directory.openOrCreate()
     return store
   }
 }
@@ -53,7 +53,7 @@ describe('the first key', () => {
     expect(store.accounts.list()).toHaveLength(1)
   })
 
-  test('is made only where it is due: it would take the keys of whoever is there', async () => {
+  test('is made only when it is due, so that existing keys stay valid', async () => {
     const start = servedStore()
     const store = await start()
     const { key } = store.core.firstKey.issue()
@@ -74,7 +74,7 @@ describe('the first key', () => {
   })
 
   test('is not due in a store that the library made', async () => {
-    await using store = await CellStore.create(path.join(tempDirectory(), 'data'))
+    const store = await StoreDirectory.ofTest(path.join(tempDirectory(), 'data')).create()
     expect(store.core.firstKey.pending).toBe(false)
     expect(store.accounts.list()).toEqual([])
   })

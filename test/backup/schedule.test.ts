@@ -1,5 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
 import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
 import type { BackupProgress } from '../../src/backup/changes/progress-table.ts'
@@ -93,7 +93,7 @@ async function pass(backups: PlannedBackups, ms: number, stepMs = MINUTE_MS): Pr
 }
 
 describe('The schedule', () => {
-  it('backs a changed cell up after each interval, counted from its last backup', async () => {
+  test('backs a changed cell up after each interval, counted from its last backup', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS })
     backups.change('a')
@@ -107,7 +107,7 @@ describe('The schedule', () => {
     expect(backups.times()).toEqual([15 * MINUTE_MS, HOUR_MS])
   })
 
-  it('makes a snapshot in place of the incremental where both are due', async () => {
+  test('makes a snapshot in place of the incremental where both are due', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS, snapshotEveryMs: HOUR_MS })
     for (let minute = 0; minute < 130; minute += 5) {
@@ -128,7 +128,7 @@ describe('The schedule', () => {
     ])
   })
 
-  it('makes the snapshot of a cell that has only incrementals since, also if it did not change again', async () => {
+  test('makes the snapshot of a cell that has only incrementals since, also if it did not change again', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS, snapshotEveryMs: 24 * HOUR_MS })
     backups.change('a')
@@ -137,7 +137,7 @@ describe('The schedule', () => {
     expect(backups.made.map(({ kind }) => kind)).toEqual(['incremental', 'snapshot'])
   })
 
-  it('does not let a cell wait behind the far-off due time of another', async () => {
+  test('does not let a cell wait behind the far-off due time of another', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS, snapshotEveryMs: 24 * HOUR_MS })
     backups.change('a')
@@ -150,7 +150,7 @@ describe('The schedule', () => {
     expect(backups.made).toMatchObject([{ cellId: 'a' }, { cellId: 'b', at: 45 * MINUTE_MS }])
   })
 
-  it('looks at no cell that did not change', async () => {
+  test('looks at no cell that did not change', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
     schedule.reschedule()
@@ -160,7 +160,7 @@ describe('The schedule', () => {
     expect(backups.clock.nextTimerMs).toBeUndefined()
   })
 
-  it('spreads cells that changed together, by up to a tenth of the interval', async () => {
+  test('spreads cells that changed together, by up to a tenth of the interval', async () => {
     const backups = new PlannedBackups()
     let chance = 0
     const schedule = backups.schedule({ incrementalEveryMs: 100 * MINUTE_MS }, () => (chance++ % 10) / 10)
@@ -174,7 +174,7 @@ describe('The schedule', () => {
     expect(new Set(minutes).size).toBeGreaterThan(5)
   })
 
-  it('runs no more at once than it may, and goes on with the next as one ends', async () => {
+  test('runs no more at once than it may, and goes on with the next as one ends', async () => {
     const backups = new PlannedBackups()
     backups.quick = false
     const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS, concurrency: 3 })
@@ -194,7 +194,7 @@ describe('The schedule', () => {
     )
   })
 
-  it('costs no look at every row for each of ten thousand backups', async () => {
+  test('costs no look at every row for each of ten thousand backups', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
     for (let i = 0; i < 10_000; i++) {
@@ -207,7 +207,7 @@ describe('The schedule', () => {
     expect(backups.looks).toBeLessThanOrEqual(30_001)
   })
 
-  it('tries a failed one again after a while, and others meanwhile', async () => {
+  test('tries a failed one again after a while, and others meanwhile', async () => {
     const backups = new PlannedBackups()
     backups.quick = false
     const schedule = backups.schedule({ incrementalEveryMs: 2_000, concurrency: 1 })
@@ -231,7 +231,7 @@ describe('The schedule', () => {
     ])
   })
 
-  it('is not thrown off by a clock that steps back a year, before or after a failure', async () => {
+  test('is not thrown off by a clock that steps back a year, before or after a failure', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS })
     backups.clock.step(366 * 24 * HOUR_MS)
@@ -257,7 +257,7 @@ describe('The schedule', () => {
     expect(backups.made).toHaveLength(4)
   })
 
-  it('notices within minutes that the clock has stepped forward', async () => {
+  test('notices within minutes that the clock has stepped forward', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ snapshotEveryMs: 24 * HOUR_MS })
     backups.change('a')
@@ -268,7 +268,7 @@ describe('The schedule', () => {
     expect(backups.made).toHaveLength(1)
   })
 
-  it('forgets a cell that is gone by the time it is due', async () => {
+  test('forgets a cell that is gone by the time it is due', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS })
     backups.change('a')
@@ -279,7 +279,7 @@ describe('The schedule', () => {
     expect(backups.clock.nextTimerMs).toBeUndefined()
   })
 
-  it('takes a backup by hand into account', async () => {
+  test('takes a backup by hand into account', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 10 * MINUTE_MS })
     backups.change('a')
@@ -291,7 +291,7 @@ describe('The schedule', () => {
     expect(backups.times()).toEqual([5 * MINUTE_MS, 15 * MINUTE_MS])
   })
 
-  it('gives up what runs when it is stopped, and starts nothing more', async () => {
+  test('gives up what runs when it is stopped, and starts nothing more', async () => {
     const backups = new PlannedBackups()
     backups.quick = false
     const schedule = backups.schedule({ incrementalEveryMs: MINUTE_MS, concurrency: 1 })
@@ -331,9 +331,8 @@ describe('Scheduled backups of a real store', () => {
     gated = new GatedStore(failing)
     recording = new RecordingStore(gated)
   })
-  afterEach(async () => {
+  afterEach(() => {
     vi.restoreAllMocks()
-    await place.dispose()
   })
 
   const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 4 }
@@ -369,7 +368,7 @@ describe('Scheduled backups of a real store', () => {
     return states
   }
 
-  it('appear, are pruned to the newest few, and every listed one restores at every step', {
+  test('appear, are pruned to the newest few, and every listed one restores at every step', {
     timeout: 120_000,
   }, async () => {
     const store = await place.create({ objectStore: recording, backups: settings })
@@ -394,7 +393,6 @@ describe('Scheduled backups of a real store', () => {
           await other.backups.restore(cell.id, { version })
           expect(notes(other.openCell(cell.id))).toEqual(states.get(version))
         }
-        await probe.dispose()
       }
     }
     const left = await versions(store, cell)
@@ -405,7 +403,7 @@ describe('Scheduled backups of a real store', () => {
     expect(snapshots).toBeGreaterThan(2)
   })
 
-  it('cost nothing while nothing changes: no request at all', async () => {
+  test('cost nothing while nothing changes: no request at all', async () => {
     const store = await place.create({ objectStore: recording, backups: settings })
     const cells = Array.from({ length: 5 }, () => createLedger(store))
     await seconds(60)
@@ -427,7 +425,7 @@ describe('Scheduled backups of a real store', () => {
     expect(recording.calls).toEqual([])
   })
 
-  it('go on after a restart with what was changed before it', async () => {
+  test('go on after a restart with what was changed before it', async () => {
     const store = await place.create({ objectStore: recording, backups: settings })
     const cell = createLedger(store)
     addRow(cell, 'before the restart')
@@ -440,7 +438,7 @@ describe('Scheduled backups of a real store', () => {
     expect(notes(again.openCell(cell.id))).toEqual(['before the restart'])
   })
 
-  it('are made up for after an outage of the object store', async () => {
+  test('are made up for after an outage of the object store', async () => {
     const store = await place.create({ objectStore: recording, backups: settings })
     const cell = createLedger(store)
     await seconds(5)
@@ -459,7 +457,7 @@ describe('Scheduled backups of a real store', () => {
     expect(notes(cell)).toEqual(['during the outage'])
   })
 
-  it('never more at once than the setting says', async () => {
+  test('never more at once than the setting says', async () => {
     const store = await place.create({ objectStore: recording, backups: { ...settings, concurrency: 2 } })
     const cells = Array.from({ length: 8 }, () => createLedger(store))
     await store.core.catalogStored()

@@ -10,7 +10,7 @@ test('never holds more than its bound', () => {
   }
 })
 
-test('keeps what is used, whatever comes and goes beside it', () => {
+test('keeps an entry that is used, while others come and go', () => {
   const cache = new LruCache<string>(10)
   cache.set('hot', 'hot')
   for (let i = 0; i < 1_000; i++) {
@@ -20,7 +20,7 @@ test('keeps what is used, whatever comes and goes beside it', () => {
 })
 
 test('gives out what was put in last, or nothing', () => {
-  const random = seededRandom('lru cache')
+  const random = seededRandom()
   const cache = new LruCache<number>(8)
   const last = new Map<string, number>()
   for (let i = 0; i < 20_000; i++) {

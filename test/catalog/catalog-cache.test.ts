@@ -3,11 +3,12 @@ import { expect, onTestFinished, test } from 'vitest'
 import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
 import { Catalog } from '../../src/catalog/catalog.ts'
 import { CatalogCache } from '../../src/catalog/catalog-cache.ts'
+import { countOf } from '../support/counts.ts'
 import { seededRandom } from '../support/seed.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf } from '../support/thrown.ts'
 
-const ROUNDS = Number(process.env['CELLSTORE_TEST_CACHE_ROUNDS'] ?? 2_000)
+const ROUNDS = countOf('CELLSTORE_TEST_CACHE_ROUNDS')
 
 /** A catalog with a table of names and numbers, what reads it directly, and what reads it through a cache. */
 function openNumbers(max = 100) {
@@ -77,8 +78,8 @@ test('a closed catalog answers nothing from what is kept', () => {
   expect(codeOf(() => get('a'))).toBe('store_closed')
 })
 
-test('whatever is done, the cache says what the catalog says', () => {
-  const random = seededRandom('catalog cache')
+test('after any sequence of changes, the cache says what the catalog says', () => {
+  const random = seededRandom()
   const { catalog, look, get, set, remove } = openNumbers(4)
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
   const step = () => {

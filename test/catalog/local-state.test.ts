@@ -67,7 +67,7 @@ describe('what only this machine knows', () => {
     after.close()
   })
 
-  test('begins anew where the file is damaged, and is then incomplete', () => {
+  test('starts empty when its file is damaged, and is then incomplete', () => {
     const file = place()
     const state = new LocalState(file)
     state.set('k', 'v')

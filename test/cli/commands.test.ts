@@ -5,8 +5,9 @@ import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { parseApiKey } from '../../src/auth/api-key.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { DirectoryLock } from '../../src/catalog/directory-lock.ts'
-import { ENTRY, until, Workplace } from '../support/cli/workplace.ts'
+import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
+import { until } from '../support/until.ts'
 
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })

@@ -7,8 +7,9 @@ import { describe, expect, onTestFinished, test, vi } from 'vitest'
 import { makeApiKey } from '../../src/auth/api-key.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
-import { until, Workplace } from '../support/cli/workplace.ts'
+import { Workplace } from '../support/cli/workplace.ts'
 import { filesBelow } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })
@@ -184,7 +185,7 @@ describe('the settings', () => {
     expect(place.has('data')).toBe(false)
   })
 
-  test('of automatic backups are taken: a changed cell is backed up by itself', async () => {
+  test('of automatic backups are taken: a changed cell is backed up on schedule', async () => {
     const place = new Workplace({ CELLSTORE_BACKUP_INCREMENTAL_EVERY: '1s', CELLSTORE_BACKUP_KEEP: '2' })
     const node = await place.serve()
     const { body } = await node.request('POST', '/v1/databases')

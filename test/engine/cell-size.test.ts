@@ -2,9 +2,10 @@ import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import type { Cell } from '../../src/store/cell.ts'
+import { countOf } from '../support/counts.ts'
 import { openTestCell } from '../support/open-test-store.ts'
+import type { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
-import type { Random } from '../support/sql/fuzz.ts'
 import { codeOf, thrownBy } from '../support/thrown.ts'
 import { turnsUntil } from '../support/turns.ts'
 
@@ -63,7 +64,7 @@ describe('a cell that is full', () => {
   })
 })
 
-const ROUNDS = Number(process.env['CELLSTORE_ROUNDS'] ?? 3)
+const ROUNDS = countOf('CELLSTORE_ROUNDS')
 /** What deletions may take on top of the bound: see DeleteReserve. */
 const ROOM = 64 * 4_096
 
@@ -113,7 +114,7 @@ const CONTENTS: Record<
 describe('a full cell can be emptied, row by row', () => {
   test.each(Object.keys(CONTENTS))('%s', async (name) => {
     const { schema = [], put, keys = 'a', remove } = CONTENTS[name] as (typeof CONTENTS)[string]
-    const random = seededRandom(`a full cell of ${name}`)
+    const random = seededRandom()
     const test = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
     for (let round = 0; round < ROUNDS; round++) {
       const cell = test.store.createCell()
@@ -139,7 +140,7 @@ describe('a full cell can be emptied, row by row', () => {
 
   test('also in a transaction and in a group, where a full-text index writes only at the COMMIT', async () => {
     const { put } = CONTENTS['a full-text index'] as (typeof CONTENTS)[string]
-    const random = seededRandom('a full cell, in transactions')
+    const random = seededRandom()
     const { cell } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
     cell.sql('CREATE VIRTUAL TABLE t USING fts5(b)')
     fillUp(cell, (i) => put(cell, random, i))
@@ -154,7 +155,7 @@ describe('a full cell can be emptied, row by row', () => {
 
   test('by keys at once, by expiry, and by dropping a table', async () => {
     const { put } = CONTENTS['KV entries that expire'] as (typeof CONTENTS)[string]
-    const random = seededRandom('a full cell, emptied at once')
+    const random = seededRandom()
     const { cell, clock } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
     fillUp(cell, (i) => put(cell, random, i))
     const keys = allKeys(cell)
@@ -173,7 +174,7 @@ describe('a full cell can be emptied, row by row', () => {
 
 test('one that can not commit for want of room does not fail its neighbours in the group (invariant 8)', async () => {
   const { put } = CONTENTS['a full-text index'] as (typeof CONTENTS)[string]
-  const random = seededRandom('a full cell in a group')
+  const random = seededRandom()
   const { cell } = await openTestCell({ limits: { cellBytesMax: LIMIT }, durability: 'relaxed' })
   cell.sql('CREATE TABLE n (a)')
   cell.sql('INSERT INTO n VALUES (0)')

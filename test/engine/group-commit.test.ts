@@ -163,7 +163,7 @@ describe('no request sees its neighbour (invariant 8)', () => {
     expect(rows(cell)).toEqual([1, ...others])
   })
 
-  test('one that ends the transaction and hides the error fails all the same', async () => {
+  test('one that ends the transaction and hides the error still fails', async () => {
     const cell = await cellWithTable()
     cell.sql('INSERT INTO t VALUES (1)')
     const swallow = () => {
@@ -249,7 +249,7 @@ describe('no request sees its neighbour (invariant 8)', () => {
   })
 })
 
-test('A deferred foreign key that is broken is told to who broke it, whatever a neighbour in the group does (invariant 8)', async () => {
+test('A broken deferred foreign key fails the operation that broke it, not its neighbours in the group (invariant 8)', async () => {
   const { cell } = await openTestCell()
   cell.sql('CREATE TABLE p (a PRIMARY KEY)')
   cell.sql('CREATE TABLE k (p REFERENCES p (a) DEFERRABLE INITIALLY DEFERRED)')

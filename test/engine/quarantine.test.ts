@@ -141,7 +141,7 @@ describe('a cell that the disk has failed under', () => {
   })
 })
 
-test('a cell whose file is damaged is closed and never checked again by itself', async () => {
+test('a cell whose file is damaged is closed, and never checked again without a request', async () => {
   const { quarantine, clock, checks, discarded, settle } = openQuarantine()
   quarantine.begin(ID, sign('damaged'))
   await settle()
@@ -174,7 +174,7 @@ describe('the next process', () => {
     },
   )
 
-  test('is not told where the disk takes no note of it, and this one goes on all the same', () => {
+  test('is not noted when the disk refuses the note, and this process goes on', () => {
     const { quarantine } = openQuarantine(path.join(tempDirectory(), 'not there'))
     quarantine.begin(ID, sign('io_error'))
     expect(codeOf(() => quarantine.assertFree(ID))).toBe('cell_quarantined')

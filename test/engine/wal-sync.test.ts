@@ -100,7 +100,7 @@ describe.runIf(process.platform === 'linux')('a log that is fsynced after its co
     expect(openFilesBelow(path.dirname(database.path))).toEqual([])
   })
 
-  test('is fsynced when the cell is closed before; whoever waits hears of it', async () => {
+  test('is fsynced when the cell is closed first, and those that wait are answered', async () => {
     const database = openWithTable()
     insert(database, 1)
     const fsync = vi.spyOn(fs, 'fsyncSync')
@@ -161,7 +161,7 @@ describe('an fsync of the log that fails', () => {
     closeWithLog(database)
   })
 
-  test('at a close is told to whoever waits, and to the log', async () => {
+  test('at a close is reported to those that wait, and to the log', async () => {
     const failures: unknown[] = []
     const database = openTestDatabase({ hooks: { failed: (error) => void failures.push(error) } })
     database.sql('CREATE TABLE t (a)')

@@ -1,17 +1,16 @@
-import { expect, onTestFinished, test, vi } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import { ScratchPlace } from '../support/backup/scratch-store.ts'
+import { countOf } from '../support/counts.ts'
 import { seededRandom } from '../support/seed.ts'
 
-/** `CELLSTORE_CLOCK_STEPS` raises it: a thousand take half a minute. */
-const STEPS = Number(process.env['CELLSTORE_CLOCK_STEPS'] ?? 60)
+const STEPS = countOf('CELLSTORE_CLOCK_STEPS')
 const YEAR_MS = 365 * 86_400_000
 
 vi.setConfig({ testTimeout: 60_000 + STEPS * 500 })
 
 test(`the clock stepped by up to a year, either way, again and again: an entry is there as long as its time has not come, and the newest backup is the one made last (invariants 11, 14; ${STEPS} steps)`, async () => {
-  const random = seededRandom('clock steps')
+  const random = seededRandom()
   const place = new ScratchPlace()
-  onTestFinished(() => place.dispose())
   let store = await place.create()
   const { id } = store.createCell()
   /** When each entry expires. Once it was past, it may have been collected: the clock can't bring it back. */

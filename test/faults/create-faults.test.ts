@@ -1,11 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
-import { StorePaths } from '../../src/base/store-paths.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
 import { creationOf } from '../support/faults/creation.ts'
 import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
-import { checkIntegrity } from '../support/integrity.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
 vi.setConfig({ testTimeout: 120_000 })
@@ -27,14 +25,12 @@ test.skipIf(noStrace !== undefined).each([
   async (injection) => {
     const root = tempDirectory('cellstore-creation')
     const directory = path.join(root, 'data')
-    const first = await CellStore.create(directory)
-    const account = first.accounts.create()
-    await first.close()
-    const { catalog } = new StorePaths(directory)
+    const data = new StoreDirectory(directory)
+    const account = await data.use(data.create(), (store) => store.accounts.create())
     const trace = {
       output: path.join(root, 'trace'),
       calls: [injection.call],
-      paths: [`${catalog}-wal`],
+      paths: [`${data.paths.catalog}-wal`],
       injection,
     }
     const args = [directory, account.id, String(CELLS)]
@@ -43,14 +39,13 @@ test.skipIf(noStrace !== undefined).each([
       injection.fault === 'SIGKILL' ? 'SIGKILL' : 'INJECTED',
     )
 
-    const store = await CellStore.open(directory)
     const made = lines.filter((line) => line.startsWith('made')).map((line) => line.split(' ')[1])
-    const listed = () => store.cells().cells.map(({ id }) => id)
-    expect(listed()).toEqual(expect.arrayContaining(made))
-    for (let i = 0; i < CELLS; i++) store.createCell(creationOf(account.id, i)).kv.put('k', 'v')
-    expect(listed()).toHaveLength(CELLS)
-    for (const id of listed()) expect(store.openCell(id).kv.get('k')).toBe('v')
-    await store.close()
-    checkIntegrity(directory)
+    await data.use(data.open(), (store) => {
+      const listed = () => store.cells().cells.map(({ id }) => id)
+      expect(listed()).toEqual(expect.arrayContaining(made))
+      for (let i = 0; i < CELLS; i++) store.createCell(creationOf(account.id, i)).kv.put('k', 'v')
+      expect(listed()).toHaveLength(CELLS)
+      for (const id of listed()) expect(store.openCell(id).kv.get('k')).toBe('v')
+    })
   },
 )

@@ -1,12 +1,13 @@
 import { expect, test, vi } from 'vitest'
-import { type ServedNode, until, Workplace } from '../support/cli/workplace.ts'
+import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
+import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { checkIntegrity } from '../support/integrity.ts'
 import { childrenOf, isAlive } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
+import { until } from '../support/until.ts'
 
-/** `CELLSTORE_NODE_KILLS` raises it: a hundred take some two minutes. */
-const KILLS = Number(process.env['CELLSTORE_NODE_KILLS'] ?? 5)
+const KILLS = countOf('CELLSTORE_NODE_KILLS')
 const CELLS = 4
 const CLIENTS = 3
 /** After so many kills of the node it is stopped, and SQLite checks every file. */
@@ -20,7 +21,7 @@ test.each([
 ] as const)(
   `after kill -9 of a node %s, or of a worker of it, under HTTP writes, every acknowledged one is there, whole and once (invariants 1, 2; ${KILLS} kills)`,
   async (_how, flags) => {
-    const random = seededRandom('kills of a node')
+    const random = seededRandom()
     const place = new Workplace()
     const serve = () => place.serve(...flags)
     let node = await serve()

@@ -1,11 +1,11 @@
 import { expect, test, vi } from 'vitest'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
+import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { checkIntegrity } from '../support/integrity.ts'
 import { seededRandom } from '../support/seed.ts'
 
-/** `CELLSTORE_DESCRIPTOR_CELLS` raises it: 2,000 take about a minute. */
-const CELLS = Number(process.env['CELLSTORE_DESCRIPTOR_CELLS'] ?? 150)
+const CELLS = countOf('CELLSTORE_DESCRIPTOR_CELLS')
 const DESCRIPTORS = 256
 const CLIENTS = 16
 
@@ -19,7 +19,7 @@ const WORKERS = [
 test.each(WORKERS)(
   `a node %s that may have ${DESCRIPTORS} files open serves ${CELLS} cells, and no client sees the bound`,
   async (_how, workers) => {
-    const random = seededRandom('few descriptors')
+    const random = seededRandom()
     const place = new Workplace()
     const node = await place.serveWithDescriptors(DESCRIPTORS, '--workers', workers)
     const ids: string[] = []
@@ -55,7 +55,7 @@ test.each(WORKERS)(
 test.each(WORKERS)(
   'SIGTERM under load ends a node %s with 0, and every answered write is there (invariant 1)',
   async (_how, workers) => {
-    const random = seededRandom('SIGTERM under load')
+    const random = seededRandom()
     const place = new Workplace()
     let node = await place.serve('--workers', workers)
     const writers = await HttpWriters.create(node, 3)
@@ -74,7 +74,7 @@ test.each(WORKERS)(
 )
 
 test('a second node on the directory of one that is under load is refused with its pid, and costs it nothing (invariant 2)', async () => {
-  const random = seededRandom('a second node')
+  const random = seededRandom()
   const place = new Workplace()
   const node = await place.serve('--workers', '2')
   const writers = await HttpWriters.create(node, 3)

@@ -3,21 +3,20 @@ import os from 'node:os'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import type { Durability } from '../../src/engine/cell-settings.ts'
+import { countOf } from '../support/counts.ts'
 import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
 import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
 import { layOut } from '../support/faults/crash-state.ts'
-import { Processes } from '../support/faults/processes.ts'
 import { DISK_CALLS, RecordedDisk } from '../support/faults/recorded-disk.ts'
 import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { type Call, descriptorOf, readTrace } from '../support/faults/trace.ts'
+import { TracedProcesses } from '../support/faults/traced-processes.ts'
+import { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
-import { Random } from '../support/sql/fuzz.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
-/** `CELLSTORE_POWER_LOSSES` raises it: a hundred states take some ten seconds. */
-const STATES = Number(process.env['CELLSTORE_POWER_LOSSES'] ?? 50)
-/** How much the program does: some six calls that change the disk each. */
-const STEPS = Number(process.env['CELLSTORE_POWER_LOSS_STEPS'] ?? 80)
+const STATES = countOf('CELLSTORE_POWER_LOSSES')
+const STEPS = countOf('CELLSTORE_POWER_LOSS_STEPS')
 /** Set, a state that fails is kept there. */
 const { CELLSTORE_KEEP } = process.env
 
@@ -31,8 +30,8 @@ test.skipIf(noStrace !== undefined).each([
   ['workers', 'full', 'worker-program.ts'],
 ] as const)(
   `after a power loss at any moment of a %s store nothing acknowledged is lost, half or damaged (invariants 1, 10, 14; ${STATES} states)`,
-  async (what, durability, program) => {
-    const random = seededRandom(`power loss, ${what}`)
+  async (_what, durability, program) => {
+    const random = seededRandom()
     const recording = await record(program, durability, random)
     const { backups } = await replay(recording, { durability, promised: durability, states: STATES }, random)
     console.info(
@@ -44,7 +43,7 @@ test.skipIf(noStrace !== undefined).each([
 test.skipIf(noStrace !== undefined)(
   'what a relaxed store loses would be seen if full were promised',
   async () => {
-    const random = seededRandom('power loss, relaxed for full')
+    const random = seededRandom()
     const recording = await record('ledger-program.ts', 'relaxed', random)
     const replaying = replay(recording, { durability: 'relaxed', promised: 'full', states: 300 }, random)
     await expect(replaying).rejects.toThrow(/and may be/)
@@ -54,7 +53,7 @@ test.skipIf(noStrace !== undefined)(
 interface Recording {
   root: string
   trace: string
-  processes: Processes
+  processes: TracedProcesses
   /** For each call that changed the disk, whether it changed what is called what. */
   changes: boolean[]
 }
@@ -116,7 +115,7 @@ async function record(program: string, durability: Durability, random: Random): 
     calls: DISK_CALLS,
   })
   expect(child.exitCode).toBe(0)
-  const processes = await Processes.read(trace)
+  const processes = await TracedProcesses.read(trace)
   const disk = new RecordedDisk(root, processes)
   const changes: boolean[] = []
   for await (const call of readTrace(trace)) {

@@ -1,29 +1,29 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
+import { countOf } from '../support/counts.ts'
 import { RestorePlace } from '../support/faults/restore-place.ts'
 import { type Injection, noStrace, ProgramUnderStrace, type TraceOptions } from '../support/faults/strace.ts'
 import { callsByName, faultsOf, sampleFaults } from '../support/faults/sweep.ts'
 import { seededRandom } from '../support/seed.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
-/** How many faults are tried, of all that there are; `CELLSTORE_RESTORE_FAULTS=all` takes half an hour. */
-const { CELLSTORE_RESTORE_FAULTS = '14' } = process.env
+const FAULTS = countOf('CELLSTORE_RESTORE_FAULTS')
 
 vi.setConfig({ testTimeout: 7_200_000, hookTimeout: 120_000 })
 
 test.runIf(noStrace !== undefined)(`faults in a restore were not tested: ${noStrace}`, () => {})
 
 test.skipIf(noStrace !== undefined)(
-  `a restore that fails or is killed at any of its system calls leaves the old cell or the new one, whole (invariant 10; ${CELLSTORE_RESTORE_FAULTS} faults)`,
+  `a restore that fails or is killed at any of its system calls leaves the old cell or the new one, whole (invariant 10; ${FAULTS} faults)`,
   async () => {
-    const random = seededRandom('faults in a restore')
+    const random = seededRandom()
     const root = tempDirectory('cellstore-restore')
     const place = await RestorePlace.create(path.join(root, 'place'))
     const output = path.join(root, 'trace')
     expect(await restoreWith(place, root, undefined, output)).toBe('restored, new')
     const all = faultsOf(await callsByName(output))
-    const chosen = sampleFaults(all, CELLSTORE_RESTORE_FAULTS, random)
+    const chosen = sampleFaults(all, FAULTS, random)
     const outcomes: Record<string, { count: number; first: string }> = {}
     const failures: string[] = []
     for (const injection of chosen) {

@@ -3,18 +3,18 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { ended } from '../support/child.ts'
-import { until } from '../support/cli/workplace.ts'
+import { countOf } from '../support/counts.ts'
 import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
 import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
 import { RestorePlace } from '../support/faults/restore-place.ts'
 import { type Injection, noStrace, ProgramUnderStrace, type TraceOptions } from '../support/faults/strace.ts'
 import { callsByName, faultsOf, sampleFaults } from '../support/faults/sweep.ts'
+import type { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
-import type { Random } from '../support/sql/fuzz.ts'
 import { filesBelow, tempDirectory } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 
-/** How many faults are tried, of all that there are; `CELLSTORE_START_FAULTS=all` takes an hour. */
-const { CELLSTORE_START_FAULTS = '6' } = process.env
+const FAULTS = countOf('CELLSTORE_START_FAULTS')
 
 vi.setConfig({ testTimeout: 7_200_000 })
 
@@ -30,15 +30,15 @@ test.skipIf(noStrace !== undefined).each([
   ['under writes', crashUnderWrites],
   ['in the switch of a restore', crashInSwitch],
 ] as const)(
-  `a start after a crash %s that fails or is killed at any of its system calls costs nothing (invariants 1, 10, 14; ${CELLSTORE_START_FAULTS} faults)`,
-  async (what, makeCrash) => {
-    const random = seededRandom(`faults in a start after a crash ${what}`)
+  `a start after a crash %s that fails or is killed at any of its system calls costs nothing (invariants 1, 10, 14; ${FAULTS} faults)`,
+  async (_what, makeCrash) => {
+    const random = seededRandom()
     const root = tempDirectory('cellstore-start')
     const crash = await makeCrash(path.join(root, 'crash'), random)
     const output = path.join(root, 'trace')
     expect(await startWith(crash, root, random, undefined, output)).toBe('started')
     const all = faultsOf(await callsByName(output))
-    const chosen = sampleFaults(all, CELLSTORE_START_FAULTS, random)
+    const chosen = sampleFaults(all, FAULTS, random)
     const outcomes: Record<string, number> = {}
     const failures: string[] = []
     for (const injection of chosen) {

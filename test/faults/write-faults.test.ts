@@ -2,18 +2,17 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
+import { countOf } from '../support/counts.ts'
 import { prepareLedger, readLedger } from '../support/faults/ledger.ts'
 import { type Injection, noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
 import { sampleFaults } from '../support/faults/sweep.ts'
 import { type Call, pathOf, readTrace } from '../support/faults/trace.ts'
 import { untilServed } from '../support/faults/until-served.ts'
-import { checkIntegrity } from '../support/integrity.ts'
 import { seededRandom } from '../support/seed.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
-/** How many faults are tried, of all that there are; `CELLSTORE_WRITE_FAULTS=all` takes half an hour. */
-const { CELLSTORE_WRITE_FAULTS = '10' } = process.env
+const FAULTS = countOf('CELLSTORE_WRITE_FAULTS')
 const ENTRIES = 24
 
 vi.setConfig({ testTimeout: 7_200_000 })
@@ -30,9 +29,9 @@ const FOUND: Injection[] = [
 test.runIf(noStrace !== undefined)(`faults under writes were not tested: ${noStrace}`, () => {})
 
 test.skipIf(noStrace !== undefined)(
-  `whatever call fails under writes, once or for ever: nothing acknowledged is lost, and nothing is acknowledged whose fsync failed (invariant 1; ${CELLSTORE_WRITE_FAULTS} faults)`,
+  `when any system call fails under writes, once or for ever, no acknowledged write is lost, and no write whose fsync failed is acknowledged (invariant 1; ${FAULTS} faults)`,
   async () => {
-    const random = seededRandom('faults under writes')
+    const random = seededRandom()
     const root = tempDirectory('cellstore-writes')
     const place = await createPlace(path.join(root, 'place'))
     const counts = new Map<string, number>()
@@ -40,7 +39,7 @@ test.skipIf(noStrace !== undefined)(
     for (const { name } of undisturbed.calls) counts.set(name, (counts.get(name) ?? 0) + 1)
     expect(undisturbed.failed).toEqual([])
     const all = faultsIn(counts)
-    const chosen = [...FOUND, ...sampleFaults(all, CELLSTORE_WRITE_FAULTS, random)]
+    const chosen = [...FOUND, ...sampleFaults(all, FAULTS, random)]
     const codes: Record<string, number> = {}
     const failures: string[] = []
     for (const injection of chosen) {
@@ -63,11 +62,13 @@ interface Place {
 }
 
 async function createPlace(directory: string): Promise<Place> {
-  const store = await CellStore.create(directory)
-  const cell = store.createCell()
-  prepareLedger(cell)
-  await store.close()
-  return { directory, cell: cell.id }
+  const data = new StoreDirectory(directory)
+  const cell = await data.use(data.create(), (store) => {
+    const made = store.createCell()
+    prepareLedger(made)
+    return made.id
+  })
+  return { directory, cell }
 }
 
 async function runWith({ directory, cell }: Place, root: string, injection: Injection | undefined) {
@@ -150,16 +151,11 @@ function checkCommits(calls: readonly Call[], { done }: Story, files: readonly s
 }
 
 async function checkWhatIsThere(directory: string, cell: string, { begun, done }: Story): Promise<void> {
-  const store = await CellStore.open(directory)
-  let entries: readonly number[]
-  let accounts: number
-  try {
-    entries = readLedger(await untilServed(store.openCell(cell))) ?? []
-    accounts = store.accounts.list().length
-  } finally {
-    await store.close()
-  }
-  checkIntegrity(directory)
+  const data = new StoreDirectory(directory)
+  const [entries, accounts] = await data.use(data.open(), async (store) => [
+    readLedger(await untilServed(store.openCell(cell))) ?? [],
+    store.accounts.list().length,
+  ])
   const there = new Set(entries)
   const lost = [...done].filter((n) => n > 0 && !there.has(n))
   if (lost.length > 0) throw new Error(`Acknowledged, and lost: ${lost}`)

@@ -13,7 +13,7 @@ describe.each(TRANSPORTS)('the contract, through %s', (_name, transport) => {
   afterAll(() => shared.close())
 
   describe.each(AREAS)('%s', (_area, rows) => {
-    test.each(rows)('$ask.method: $title', async (row) => {
+    test.each(rows)('$title: $ask.method is answered $status', async (row) => {
       if (row.bench === undefined) {
         shared.newCell()
         await play(row, shared)

@@ -1,27 +1,11 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Timer } from '../../src/base/clock.ts'
-import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from '../../src/http/drain-body.ts'
+import { DRAIN_BYTES_MAX } from '../../src/http/drain-body.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { Bench } from '../support/http/bench.ts'
-import { SteppedClock } from '../support/http/stepped-clock.ts'
+import { DrainClock } from '../support/http/stepped-clock.ts'
 import { viaFetch } from '../support/http/transports.ts'
 
 /** What only a Fetch body shows: it is a stream, which can stall, fail, or be read by someone else. */
-
-/** A clock that leaves the draining of bodies to the test. */
-class DrainClock extends SteppedClock {
-  expire: (() => void) | undefined
-
-  override setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
-    if (delayMs !== DRAIN_MS_MAX) return super.setTimer(run, delayMs, options)
-    this.expire = run
-    return {
-      cancel: () => {
-        this.expire = undefined
-      },
-    }
-  }
-}
 
 let bench: Bench
 let clock: DrainClock
@@ -104,7 +88,7 @@ describe('after an early answer the body', () => {
     const { body, state } = stream(repeat('x'.repeat(65_536), 100))
     expect((await handler(put(body, { 'x-api-key': 'none' }))).status).toBe(401)
     expect(state).toEqual({ bytes: 6_553_600, cancelled: false })
-    expect(clock.expire).toBeUndefined()
+    expect(clock.deadlines).toEqual([])
   })
 
   test('is read for no more than 16 MiB', async () => {
@@ -118,8 +102,8 @@ describe('after an early answer the body', () => {
   test('is waited for no longer than 5 seconds', async () => {
     const { body, state } = stream(['x'], 'stall')
     const answered = handler(put(body, { 'x-api-key': 'none' }))
-    while (clock.expire === undefined) await new Promise((resolve) => setImmediate(resolve))
-    clock.expire()
+    while (clock.deadlines.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    clock.deadlines[0]?.()
     expect((await answered).status).toBe(401)
     expect(state.cancelled).toBe(true)
   })

@@ -2,7 +2,6 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import { CellStore } from '../../src/store/cell-store.ts'
 import { type Ask, Bench, type Reply } from '../support/http/bench.ts'
 import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
@@ -316,7 +315,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       bench.objectStore.hold()
       const restored = restore()
       expect((await get('k')).json).toMatchObject({ value: '2' })
-      bench.objectStore.release()
+      bench.objectStore.open()
       expect((await restored).status).toBe(200)
       expect((await get('k')).json).toMatchObject({ value: '1' })
     })
@@ -344,9 +343,9 @@ test('a cell that the catalog does not know is its account’s by its manifest, 
   for (const name of fs.readdirSync(catalogBackups)) {
     if (!kept.has(name)) fs.rmSync(path.join(catalogBackups, name))
   }
-  fs.rmSync(path.join(bench.directory, 'data'), { recursive: true })
+  fs.rmSync(bench.data.path, { recursive: true })
   const objectStore = pathToFileURL(path.join(bench.directory, 'objects')).href
-  const store = await CellStore.open(path.join(bench.directory, 'data'), { objectStore })
+  const store = await bench.data.open({ objectStore })
   await bench.serve(store, viaFetch)
 
   checkProblem(await bench.send({ method: 'GET', path: cell }), 404, { code: 'cell_not_found' })

@@ -1,17 +1,18 @@
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { expect, test } from 'vitest'
 import { createHandler } from '../../src/http/fetch-handler.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
 async function served(
   work: (ask: () => Promise<unknown>, store: CellStore, id: string, objects: string) => Promise<void>,
 ) {
-  const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-last-backup-'))
+  const directory = tempDirectory()
   const objects = path.join(directory, 'objects')
-  const store = await CellStore.create(path.join(directory, 'data'), { objectStore: `file://${objects}` })
-  try {
+  const data = new StoreDirectory(path.join(directory, 'data'))
+  await data.use(data.create({ objectStore: `file://${objects}` }), async (store) => {
     const { id: accountId } = store.accounts.create()
     const { key } = store.apiKeys.create(accountId)
     const { id } = store.createCell({ accountId })
@@ -23,10 +24,7 @@ async function served(
       return { http: response.status, ...((await response.json()) as object) }
     }
     await work(ask, store, id, objects)
-  } finally {
-    await store.close()
-    fs.rmSync(directory, { recursive: true })
-  }
+  })
 }
 
 test('The last backup of a cell is the newest that can be restored, not a damaged one', () =>

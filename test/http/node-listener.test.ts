@@ -2,26 +2,13 @@ import http from 'node:http'
 import http2 from 'node:http2'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { Timer } from '../../src/base/clock.ts'
-import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from '../../src/http/drain-body.ts'
+import { DRAIN_BYTES_MAX } from '../../src/http/drain-body.ts'
 import { createListener } from '../../src/http/node-listener.ts'
 import { Bench } from '../support/http/bench.ts'
-import { SteppedClock } from '../support/http/stepped-clock.ts'
+import { DrainClock } from '../support/http/stepped-clock.ts'
 import { sendOverSocket, viaFetch } from '../support/http/transports.ts'
 
 /** What only sockets show: when answers leave, when connections end, what a path is before a URL parser sees it. */
-
-/** A clock that leaves the draining of bodies to the test; the store's own timers run. */
-class DrainClock extends SteppedClock {
-  readonly timers: { run: () => void }[] = []
-
-  override setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
-    if (delayMs !== DRAIN_MS_MAX) return super.setTimer(run, delayMs, options)
-    const timer = { run }
-    this.timers.push(timer)
-    return { cancel: () => void this.timers.splice(this.timers.indexOf(timer), 1) }
-  }
-}
 
 let bench: Bench
 let server: http.Server
@@ -101,7 +88,7 @@ describe('an early answer', () => {
     wire.write('x'.repeat(3_000_000))
     wire.write(head('GET', '/healthz'))
     expect(await wire.take(/\{"status":"ok"\}$/)).toMatch(/^HTTP\/1\.1 200 /)
-    expect(clock.timers).toEqual([])
+    expect(clock.deadlines).toEqual([])
   })
 
   test('comes when a chunked body passes its limit', async () => {
@@ -170,8 +157,8 @@ describe('an early answer', () => {
     const wire = new Wire()
     wire.write(head('PUT', kvPath, 'Content-Type: application/json', 'Content-Length: 3000000'))
     await wire.take(WHOLE_PROBLEM)
-    expect(clock.timers).toHaveLength(1)
-    clock.timers[0]?.run()
+    expect(clock.deadlines).toHaveLength(1)
+    clock.deadlines[0]?.()
     await wire.end()
   })
 })
@@ -335,7 +322,7 @@ test('an answer that something around the listener gave in its place is left alo
   const path = bench.fill('/v1/databases/{cell}/backup')
   const reply = await sendOverSocket({ method: 'POST', path, headers }, { port: other })
   expect(reply).toMatchObject({ status: 504, text: 'too late' })
-  bench.objectStore.release()
+  bench.objectStore.open()
   await new Promise((resolve) => setTimeout(resolve, 100))
   expect(bench.logged).toEqual([])
   await new Promise((resolve) => impatient.close(resolve))

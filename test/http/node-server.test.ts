@@ -15,7 +15,7 @@ beforeEach(async () => {
 })
 
 afterEach(async () => {
-  bench.objectStore.release()
+  bench.objectStore.open()
   await Promise.all(servers.splice(0).map((server) => server.stop({ drainMs: 0 })))
   await bench.close()
 })
@@ -68,7 +68,7 @@ describe('stop', () => {
     const stopped = server.stop({ drainMs: 10_000 })
     socket.write(head('GET', '/v1/databases'))
     await expect(fetch(`http://127.0.0.1:${port}/healthz`)).rejects.toThrow()
-    bench.objectStore.release()
+    bench.objectStore.open()
     await stopped
     const text = await ended
     expect(text).toMatch(/^HTTP\/1\.1 200 .*"kind":"snapshot"/s)

@@ -52,7 +52,7 @@ describe('a bucket', () => {
 
   test('says when the next token is there, and it is', () => {
     const { clock, limiter: buckets } = limiter({ perSecond: 3, burst: 2 })
-    const random = seededRandom('rate limiter')
+    const random = seededRandom()
     for (let round = 0; round < 1_000; round++) {
       clock.advance(random.below(200))
       try {
@@ -76,7 +76,7 @@ describe('a bucket', () => {
   })
 
   test('never gives more than its burst and what has flowed in since', () => {
-    const random = seededRandom('rate limiter, any pace')
+    const random = seededRandom()
     const { clock, takes } = limiter({ perSecond: 20, burst: 8 })
     let given = 0
     for (let round = 0; round < 5_000; round++) {

@@ -114,7 +114,7 @@ describe('64 bits', () => {
   })
 })
 
-describe('a value that is no integer in decimal', () => {
+describe('a value that is not a decimal integer', () => {
   test.each([
     '',
     ' ',

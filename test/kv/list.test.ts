@@ -193,7 +193,7 @@ describe('pages', () => {
   })
 
   test('a random listing agrees with a sorted array', async () => {
-    const random = seededRandom('kv list')
+    const random = seededRandom()
     const pieces = ['a', 'b', '\ud7ff', '\ue000', '\uffff', '\u{10000}', '\u{10ffff}', '%', '_']
     const text = (length: number) => Array.from({ length }, () => random.pick(pieces)).join('')
     const all = [...new Set(Array.from({ length: 300 }, () => text(1 + random.below(5))))].sort(byUtf8)

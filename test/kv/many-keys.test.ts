@@ -57,7 +57,7 @@ describe('mset', () => {
     expect(kv.list().entries.map(({ key, value }) => [key, value])).toEqual([['a', 'before']])
   })
 
-  test('inside a transaction is undone by itself, or with it', async () => {
+  test('inside a transaction is undone alone, or with it', async () => {
     const { cell } = await openTestCell()
     cell.transaction(() => {
       cell.kv.put('before', 'v')

@@ -2,8 +2,8 @@ import { expect, test } from 'vitest'
 import { isCellError } from '../../src/errors.ts'
 import type { Kv } from '../../src/kv/kv.ts'
 import { openTestCell, type TestStore } from '../support/open-test-store.ts'
+import type { Random } from '../support/random.ts'
 import { seededRandom } from '../support/seed.ts'
-import type { Random } from '../support/sql/fuzz.ts'
 
 /** What KV is meant to be, without a database: the rules in a few lines. */
 class Model {
@@ -190,7 +190,7 @@ async function compare(random: Random, test: TestStore, id: string, steps: numbe
 }
 
 test('any sequence of operations, rollbacks, restarts and clock steps leaves what the model says', async () => {
-  const random = seededRandom('kv model')
+  const random = seededRandom()
   for (let round = 0; round < 6; round++) {
     const test = await openTestCell({ durability: 'relaxed' })
     await compare(random, test, test.cell.id, 500)

@@ -110,7 +110,7 @@ describe('an entry with a time to live', () => {
 })
 
 describe('put', () => {
-  test('without a time to live makes the entry persistent, whatever it had', async () => {
+  test('without a time to live makes the entry persistent, also if it had one', async () => {
     const { clock, cell } = await openTestCell()
     cell.kv.put('k', 'v', { ttlSeconds: 1 })
     cell.kv.put('k', 'w')

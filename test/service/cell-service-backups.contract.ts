@@ -94,7 +94,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       expect((await second.service.describe(cellId)).sizeBytes).toBeGreaterThan(0)
     })
 
-    test('a lost cell that has no backup is told of as such, and never started empty (invariant 14)', async () => {
+    test('a lost cell that has no backup answers no_backup, and never starts empty (invariant 14)', async () => {
       const first = await make({ hasObjects: true })
       const cellId = first.store.createCell().id
       await first.close()
@@ -116,7 +116,7 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       expect(await versionsOf()).toHaveLength(1)
     })
 
-    test('what changed is backed up by itself', async () => {
+    test('a cell that changed is backed up on schedule', async () => {
       const scheduled = await make({ hasObjects: true, incrementalEveryMs: 50 })
       onTestFinished(() => scheduled.close())
       const cellId = scheduled.store.createCell().id

@@ -314,7 +314,7 @@ export function cellServiceContract(name: string, make: MakeService): void {
       expect(await stored('k')).toBe('v')
     })
 
-    test('an expired entry is gone, and is collected by itself (invariant 11)', async () => {
+    test('an expired entry is gone, and is collected without a request (invariant 11)', async () => {
       await put('short', 'v', 1)
       await put('long', 'v', 600)
       await expect.poll(() => stored('short'), { timeout: 20_000 }).toBeUndefined()

@@ -4,8 +4,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { afterAll } from 'vitest'
 import { InProcessService } from '../../src/service/in-process-service.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
-import { checkIntegrity } from '../support/integrity.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
 import { WorkerStore } from '../support/worker-store.ts'
 import { cellServiceContract } from './cell-service.contract.ts'
 import type { ServiceOptions, ServiceUnderTest } from './service-under-test.ts'
@@ -18,19 +17,15 @@ const newFolder = () => fs.mkdtempSync(path.join(home, 'store-'))
 async function inProcess({ folder, ...options }: ServiceOptions): Promise<ServiceUnderTest> {
   const { hasObjects, incrementalEveryMs, sqlPolicy } = options
   const place = folder ?? newFolder()
-  const directory = path.join(place, 'data')
+  const data = new StoreDirectory(path.join(place, 'data'))
   const objectStore = hasObjects ? pathToFileURL(path.join(place, 'objects')).href : undefined
-  const store = await CellStore.openOrCreate(directory, { objectStore, backups: { incrementalEveryMs } })
+  const store = await data.openOrCreate({ objectStore, backups: { incrementalEveryMs } })
   const service = new InProcessService(store, {
     restoreWaitMs: 20_000,
     answerBytesMax: 10_485_760,
     sqlPolicy,
   })
-  const close = async () => {
-    await store.close()
-    checkIntegrity(directory)
-  }
-  return { service, store, folder: place, close }
+  return { service, store, folder: place, close: () => data.close() }
 }
 
 async function node({ folder, ...options }: ServiceOptions): Promise<ServiceUnderTest> {

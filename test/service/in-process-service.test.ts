@@ -1,27 +1,21 @@
-import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { mayChange, parseOperation } from '../../src/service/apply-operation.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import type { BatchableOperation, CellOperation } from '../../src/service/operations.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 
-const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-service-'))
 const options = { restoreWaitMs: 1_000, answerBytesMax: 10_485_760 }
 let store: CellStore
 let service: InProcessService
 let id: string
 
 beforeEach(async () => {
-  store = await CellStore.create(path.join(directory, 'data'))
+  store = await StoreDirectory.ofTest(path.join(tempDirectory(), 'data')).create()
   service = new InProcessService(store, options)
   id = store.createCell().id
-})
-
-afterEach(async () => {
-  await store.close()
-  fs.rmSync(directory, { recursive: true })
 })
 
 const sql = (text: string) => ({ op: 'sql', sql: text }) as const

@@ -102,7 +102,7 @@ describe('openCell', () => {
     expect(store.openCell(cell.id).id).toBe(cell.id)
   })
 
-  test.each(NO_IDS)('%j is no cell, whatever is asked of it', async (id) => {
+  test.each(NO_IDS)('%j is not the id of a cell', async (id) => {
     const { store } = await openTestStore()
     expect(codeOf(() => store.openCell(id))).toBe('cell_not_found')
     expect(codeOf(() => store.deleteCell(id))).toBe('cell_not_found')

@@ -80,7 +80,7 @@ describe.skipIf(!canMount)('a disk without room (needs root, to mount a small on
     await again.close()
   })
 
-  test('lets through what needs no room: the log is moved into the database, and written anew in place', async () => {
+  test('lets through what needs no room: the log is moved into the database, and restarted in place', async () => {
     const disk = smallDisk()
     const directory = path.join(disk, 'data')
     let store = await CellStore.create(directory)

@@ -1,15 +1,15 @@
 import { expect, test } from 'vitest'
 import { ended, startChild } from '../support/child.ts'
+import { countOf } from '../support/counts.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 import { seededRandom } from '../support/seed.ts'
 
-/** `CELLSTORE_KILLS` raises it: a thousand take some minutes. */
-const KILLS = Number(process.env['CELLSTORE_KILLS'] ?? 6)
+const KILLS = countOf('CELLSTORE_KILLS')
 
 test(
   `after kill -9 in a loop of writes every acknowledged one is there, and none by half (${KILLS} kills)`,
   async () => {
-    const random = seededRandom('kill -9')
+    const random = seededRandom()
     const test = await openTestCell()
     const { id } = test.cell
     test.cell.sql('CREATE TABLE t (n INTEGER PRIMARY KEY, b)')

@@ -3,8 +3,8 @@ import path from 'node:path'
 import { expect, test } from 'vitest'
 import { finishRestore } from '../../src/backup/restore/restore-install.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
 import { openTestCell } from '../support/open-test-store.ts'
+import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf } from '../support/thrown.ts'
 
@@ -16,16 +16,15 @@ function outOfReach(file: string): () => void {
 }
 
 test('a store whose catalog can not be looked at is not taken for none, and keeps it (invariant 14)', async () => {
-  const directory = path.join(tempDirectory(), 'data')
-  const store = await CellStore.create(directory)
+  const directory = StoreDirectory.ofTest(path.join(tempDirectory(), 'data'))
+  const store = await directory.create()
   const { id } = store.createCell()
   await store.close()
-  const back = outOfReach(new StorePaths(directory).catalog)
-  await expect(CellStore.openOrCreate(directory)).rejects.toThrow()
+  const back = outOfReach(directory.paths.catalog)
+  await expect(directory.openOrCreate()).rejects.toThrow()
   back()
-  const again = await CellStore.openOrCreate(directory)
+  const again = await directory.openOrCreate()
   expect(again.cells().cells.map((cell) => cell.id)).toEqual([id])
-  await again.close()
 })
 
 test('a cell whose file can not be looked at is not taken for lost, and not restored (invariant 14)', async () => {

@@ -29,7 +29,7 @@ function use(cell: Cell): void {
 
 describe('the pool of open cells', () => {
   test('2,000 cells can be used through one of 16, in any order, with their handles kept', async () => {
-    const random = seededRandom('2,000 cells')
+    const random = seededRandom()
     const test = await openTestStore({ openCellsMax: 16, durability: 'relaxed' })
     const cells = Array.from({ length: 2_000 }, () => test.store.createCell())
     expect(openCells(test).size).toBe(0)
@@ -109,7 +109,7 @@ describe('the pool of open cells', () => {
     expect([a.kv.get('n'), b.kv.get('n')]).toEqual(['10', '10'])
   })
 
-  test('a cell that fails to close does not disturb whoever needs its place', async () => {
+  test('a cell that fails to close does not disturb the cell that takes its place', async () => {
     const errors: object[] = []
     const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
     const test = await openTestStore({ openCellsMax: 1, log })

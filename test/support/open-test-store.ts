@@ -1,44 +1,47 @@
 import path from 'node:path'
-import { onTestFinished } from 'vitest'
 import type { Cell } from '../../src/store/cell.ts'
-import { CellStore } from '../../src/store/cell-store.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../src/store/settings.ts'
 import { FakeClock } from './fake-clock.ts'
-import { checkIntegrity } from './integrity.ts'
+import { StoreDirectory } from './store-directory.ts'
 import { tempDirectory } from './temp-directory.ts'
 
 /** A store in a directory of its own, on a clock that the test moves. */
 export class TestStore {
-  readonly directory: string
   readonly clock: FakeClock
+  store!: CellStore
+  readonly #directory = StoreDirectory.ofTest(path.join(tempDirectory(), 'data'))
   readonly #options: StoreOptions
-  store: CellStore
 
-  constructor(store: CellStore, directory: string, options: StoreOptions & { clock: FakeClock }) {
-    this.store = store
-    this.directory = directory
+  constructor(options: StoreOptions & { clock: FakeClock }) {
     this.clock = options.clock
     this.#options = options
+  }
+
+  get directory(): string {
+    return this.#directory.path
+  }
+
+  async create(): Promise<this> {
+    this.store = await this.#directory.create(this.#options)
+    return this
   }
 
   /** Closes the store and opens it again; handles of the old one are dead. */
   async reopen(options: StoreOptions = {}): Promise<CellStore> {
     await this.store.close()
-    this.store = await CellStore.open(this.directory, { ...this.#options, ...options })
+    this.store = await this.#directory.open({ ...this.#options, ...options })
     return this.store
   }
 }
 
-/** Opens a new store. When the test has finished it is closed, and every cell passes integrity_check. */
+/** Opens a new store. When the test has finished it is closed and checked. */
 export async function openTestStore(options: StoreOptions & { clock?: FakeClock } = {}): Promise<TestStore> {
-  const directory = path.join(tempDirectory(), 'data')
-  const all = { random: () => 0.5, ...options, clock: options.clock ?? new FakeClock() }
-  const test = new TestStore(await CellStore.create(directory, all), directory, all)
-  onTestFinished(async () => {
-    await test.store.close()
-    checkIntegrity(directory)
-  })
-  return test
+  return await new TestStore({
+    random: () => 0.5,
+    ...options,
+    clock: options.clock ?? new FakeClock(),
+  }).create()
 }
 
 /** A new cell in a new store. */

@@ -1,4 +1,3 @@
-import fs from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { onTestFinished } from 'vitest'
@@ -6,8 +5,8 @@ import type { Log } from '../../src/base/log.ts'
 import type { StoreOptions } from '../../src/store/settings.ts'
 import { StoreCore } from '../../src/store/store-core.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../src/workers/node/worker-service.ts'
-import { checkIntegrity } from './integrity.ts'
-import { isAlive } from './processes.ts'
+import { workersOf } from './processes.ts'
+import { StoreDirectory } from './store-directory.ts'
 import { tempDirectory } from './temp-directory.ts'
 
 /** Each worker is a process of its own, and most of its start would be compiling the same sources again. */
@@ -49,14 +48,17 @@ export interface LoggedLine {
 
 /** A store whose cells are run in workers, with real processes and the real time. */
 export class WorkerStore {
-  readonly directory: string
+  readonly #data: StoreDirectory
   readonly objectStore: string | undefined
   readonly log: LoggedLine[]
   readonly store: StoreCore
   readonly service: WorkerService
 
-  private constructor(parts: Pick<WorkerStore, 'directory' | 'objectStore' | 'log' | 'store' | 'service'>) {
-    this.directory = parts.directory
+  private constructor(
+    data: StoreDirectory,
+    parts: Pick<WorkerStore, 'objectStore' | 'log' | 'store' | 'service'>,
+  ) {
+    this.#data = data
     this.objectStore = parts.objectStore
     this.log = parts.log
     this.store = parts.store
@@ -69,13 +71,13 @@ export class WorkerStore {
     store: told = {},
     service: options = {},
   }: WorkerStoreOptions): Promise<WorkerStore> {
-    const directory = path.join(folder, 'data')
+    const data = new StoreDirectory(path.join(folder, 'data'))
     const objectStore = hasObjects ? pathToFileURL(path.join(folder, 'objects')).href : undefined
     const log: LoggedLine[] = []
     const take = (level: keyof Log) => (fields: object, message: string) =>
       void log.push({ level, fields: fields as Record<string, unknown>, message })
     const settings = { log: { info: take('info'), warn: take('warn'), error: take('error') }, ...told }
-    const store = await StoreCore.openOrCreate(directory, { ...settings, objectStore })
+    const store = await StoreCore.openOrCreate(data.path, { ...settings, objectStore })
     const service = new WorkerService(store, {
       objectStore,
       workers: 1,
@@ -91,25 +93,32 @@ export class WorkerStore {
       await store.close()
       throw error
     }
-    return new WorkerStore({ directory, objectStore, log, store, service })
+    data.keep({
+      close: async () => {
+        await service.close(CLOSE_MS)
+        await store.close(AbortSignal.timeout(CLOSE_MS))
+      },
+    })
+    return new WorkerStore(data, { objectStore, log, store, service })
+  }
+
+  get directory(): string {
+    return this.#data.path
   }
 
   /** Processes that hold its cells open, and the one in reserve. */
   get workers(): number[] {
-    const owner = JSON.parse(fs.readFileSync(path.join(this.directory, 'owner.json'), 'utf8'))
-    const recorded: number[] = owner.workers.map(({ pid }: { pid: number }) => pid)
-    return recorded.filter(isAlive)
+    return workersOf(this.directory)
   }
 
-  /** WorkerPool that have ended before they were told to. A killed one leaves the logs of its cells for the next to open them. */
+  /** Workers that have ended before they were told to. A killed one leaves the logs of its cells for the next to open them. */
   get lostWorkers(): LoggedLine[] {
     return this.log.filter(({ message }) => message.startsWith('a worker has ended'))
   }
 
   /** Closes it; every cell passes integrity_check afterwards. */
   async close(): Promise<void> {
-    await this.service.close(CLOSE_MS)
-    await this.store.close(AbortSignal.timeout(CLOSE_MS))
-    checkIntegrity(this.directory, { afterPowerLoss: this.lostWorkers.length > 0 })
+    this.#data.mayHaveLogs = this.lostWorkers.length > 0
+    await this.#data.close()
   }
 }

@@ -2,10 +2,11 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import { CellStore } from '../../src/store/cell-store.ts'
-import { type ServedNode, until, Workplace } from '../support/cli/workplace.ts'
+import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { checkIntegrity } from '../support/integrity.ts'
 import { childrenOf, isAlive, processorMs } from '../support/processes.ts'
 import { rejectedBy } from '../support/thrown.ts'
+import { until } from '../support/until.ts'
 
 /** Runs for many seconds, and writes at its end. */
 const LONG_WRITE =

@@ -41,7 +41,7 @@ async function untilOneIsBusy(node: WorkerStore): Promise<void> {
 const once = (cells: readonly string[]) => cells.map(() => String(EACH))
 const reasons = (node: WorkerStore) => node.lostWorkers.map(({ fields }) => fields['reason'])
 
-test('a statement over its deadline ends with 408, and whatever waited behind it is done exactly once', async () => {
+test('a statement over its deadline ends with 408, and the operations behind it are done exactly once', async () => {
   const node = await openWorkerStore({ service: { limits: { holdMs: 60_000 } } })
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   await node.service.execute(culprit, sql('CREATE TABLE t (n)'))
@@ -75,7 +75,7 @@ test('a statement that holds up others is run again in a worker of its own, and 
   expect(await countsOf(node, [slow])).toEqual(once([slow]))
 })
 
-test('whoever keeps running into deadlines is slowed down, and nobody else', async () => {
+test('a cell whose statements keep running into deadlines is slowed down, and no other', async () => {
   const node = await openWorkerStore()
   const [culprit = '', ...cells] = newCells(node, 1 + NEIGHBOURS)
   for (let strike = 0; strike < 3; strike++) {
@@ -113,7 +113,7 @@ test('a statement that asks for more memory than its worker may use is refused, 
   expect(await node.service.execute(bomber, incr)).toMatchObject({ value: 1 })
 })
 
-test('what one cell may have waiting is bounded; who is refused is told when to try again (invariant 13)', async () => {
+test('the operations that wait for one cell are bounded, and a refusal says when to try again (invariant 13)', async () => {
   const node = await openWorkerStore()
   const [busy = '', other = ''] = newCells(node, 2)
   const abort = new AbortController()

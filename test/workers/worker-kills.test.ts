@@ -2,13 +2,13 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
 import type { CellOperation } from '../../src/service/operations.ts'
-import { until } from '../support/cli/workplace.ts'
+import { countOf } from '../support/counts.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
 
-/** `CELLSTORE_WORKER_KILLS` raises it: a thousand take some ten minutes. */
-const KILLS = Number(process.env['CELLSTORE_WORKER_KILLS'] ?? 8)
+const KILLS = countOf('CELLSTORE_WORKER_KILLS')
 const MIB = 1_048_576
 
 vi.setConfig({ testTimeout: 60_000 + KILLS * 5_000 })
@@ -43,9 +43,9 @@ test.each([
   ['one cell', 1],
   ['many cells', 12],
 ])(
-  `workers are killed at any instant under writes to %s: every operation is acknowledged all the same, and done exactly once (invariants 1, 8; ${KILLS} kills)`,
+  `workers are killed at any instant under writes to %s: every operation is still acknowledged, and done exactly once (invariants 1, 8; ${KILLS} kills)`,
   async (_what, count) => {
-    const random = seededRandom('kills of workers')
+    const random = seededRandom()
     const node = await openWorkerStore({ service: { workers: 2 } })
     const cells = Array.from({ length: count }, () => node.store.createCell().id)
     for (const id of cells) {
@@ -86,7 +86,8 @@ test('a backup and a restore whose worker is ended again and again in between ar
   const killOnce = (phase: string) => (event: { phase: string }) => {
     if (event.phase !== phase || kills >= 2) return
     kills++
-    for (const pid of node.workers) process.kill(pid, 'SIGKILL')
+    // The one at work. To end the one in reserve as well would use up two of the five tries each time.
+    process.kill(node.workers[0] as number, 'SIGKILL')
   }
   const { version } = await service.backup(id, 'snapshot', { onProgress: killOnce('read') })
   expect(kills).toBe(2)

@@ -4,7 +4,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import zlib from 'node:zlib'
 import { pack } from 'tar-stream'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { readArchive, readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { writeArchive } from '../../../src/backup/archive/archive-writer.ts'
 import { walMember } from '../../../src/backup/archive/manifest.ts'
@@ -39,7 +39,7 @@ function content(bytes: number): Buffer {
 describe('An archive', () => {
   // Where the first data block ends depends on the headers before; sizes around it meet every edge.
   const edge = BLOCK_BYTES - 512
-  it.each([
+  test.each([
     1,
     511,
     512,
@@ -61,7 +61,7 @@ describe('An archive', () => {
     }
   })
 
-  it('gives back many members in their order, and an empty one', async () => {
+  test('gives back many members in their order, and an empty one', async () => {
     const members = Array.from({ length: 40 }, (_, i) => memberOf(walMember(i), content(i * 1_000)))
     const read = await membersIn(await archiveOf(members))
     expect([...read.keys()]).toEqual(['manifest.json', ...members.map(({ name }) => name)])
@@ -72,7 +72,7 @@ describe('An archive', () => {
     }
   })
 
-  it.runIf(HAS_TOOLS)('is opened by zstd and tar, and its checksums by sha256sum', async () => {
+  test.runIf(HAS_TOOLS)('is opened by zstd and tar, and its checksums by sha256sum', async () => {
     const folder = tempDirectory()
     const bytes = content(9_000_000)
     fs.writeFileSync(
@@ -89,7 +89,7 @@ describe('An archive', () => {
     execFileSync('sha256sum', ['--check', '--strict', '-'], { cwd: folder, input: lines })
   })
 
-  it.runIf(HAS_TOOLS)(
+  test.runIf(HAS_TOOLS)(
     'is in the standard seekable layout: every block by itself, and a table of them at the end',
     async () => {
       const bytes = content(3 * BLOCK_BYTES)
@@ -108,7 +108,7 @@ describe('An archive', () => {
     },
   )
 
-  it('has its manifest in a block of its own, which its first bytes suffice to read', async () => {
+  test('has its manifest in a block of its own, which its first bytes suffice to read', async () => {
     const manifest = manifestOf({ name: 'the first to come' })
     const archive = await archiveOf([memberOf('cell.db', content(100_000))], manifest)
     const [end] = blockEnds(archive)
@@ -130,7 +130,7 @@ describe('A source that fails while it is archived', () => {
     },
   })
 
-  it.each([0, 1_048_576, 30_000_000])(
+  test.each([0, 1_048_576, 30_000_000])(
     'after %i bytes ends the archive with its own error and leaves no file',
     async (at) => {
       const folder = tempDirectory()
@@ -142,7 +142,7 @@ describe('A source that fails while it is archived', () => {
     },
   )
 
-  it('and a spool that fails, likewise', async () => {
+  test('and a spool that fails, likewise', async () => {
     const spool = new Spool(tempDirectory())
     let written = 0
     spool.write = async (bytes) => {
@@ -157,7 +157,7 @@ describe('A source that fails while it is archived', () => {
     await expect(writeArchive(spool, manifestOf(), [endless])).rejects.toThrow('the disk is full')
   })
 
-  it('or is cancelled, likewise', async () => {
+  test('or is cancelled, likewise', async () => {
     const folder = tempDirectory()
     const spool = new Spool(folder)
     const abort = new AbortController()
@@ -178,7 +178,7 @@ describe('A source that fails while it is archived', () => {
 })
 
 describe('What no writer of ours makes is refused with backup_corrupt (invariant 10):', () => {
-  it('an object that is empty, or no zstd', async () => {
+  test('an object that is empty, or no zstd', async () => {
     for (const bytes of [
       Buffer.alloc(0),
       Buffer.from('x'),
@@ -189,20 +189,20 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
     }
   })
 
-  it.runIf(HAS_TOOLS)('a tar in one block without a seek table', async () => {
+  test.runIf(HAS_TOOLS)('a tar in one block without a seek table', async () => {
     const archive = await archiveOf([memberOf('cell.db', content(1_000))])
     const plain = execFileSync('zstd', ['-dqc'], { input: archive })
     expect(await refusal(zlib.zstdCompressSync(plain))).toMatchObject({ details: { member: 'archive' } })
   })
 
-  it('blocks without a tar in them', async () => {
+  test('blocks without a tar in them', async () => {
     expect(await refusal(seekable([randomBytes(4_096)]))).toMatchObject({ details: { member: 'archive' } })
     expect(await refusal(seekable([Buffer.alloc(4_096)]))).toMatchObject({
       details: { member: 'checksums.json' },
     })
   })
 
-  it('a tar whose members are cut short, in other order, twice there, or not listed', async () => {
+  test('a tar whose members are cut short, in other order, twice there, or not listed', async () => {
     const manifest = Buffer.from(JSON.stringify(manifestOf()))
     const database = content(1_000)
     const sums = (...names: string[]) =>
@@ -265,7 +265,7 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
     }
   })
 
-  it.each([
+  test.each([
     ['no JSON', 'no JSON'],
     ['nothing', ''],
     ['another JSON', '[1, 2, 3]'],
@@ -288,12 +288,12 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
     expect(await rejectedBy(readManifest(head, true))).toMatchObject({ code: 'backup_corrupt' })
   })
 
-  it('a newer format, with the advice to update', async () => {
+  test('a newer format, with the advice to update', async () => {
     const tar = await tarOf([['manifest.json', Buffer.from(JSON.stringify({ ...manifestOf(), format: 2 }))]])
     expect(await refusal(seekable([tar]))).toMatchObject({ message: expect.stringContaining('update') })
   })
 
-  it('a block that claims or makes more than any block does', async () => {
+  test('a block that claims or makes more than any block does', async () => {
     const skippable = Buffer.alloc(8)
     skippable.writeUInt32LE(0x184d2a50, 0)
     skippable.writeUInt32LE(0xffffffff, 4)
@@ -308,7 +308,7 @@ describe('What no writer of ours makes is refused with backup_corrupt (invariant
 })
 
 describe('What is not the archive’s fault stays what it is:', () => {
-  it('an object store that fails in the middle', async () => {
+  test('an object store that fails in the middle', async () => {
     const archive = await archiveOf([memberOf('cell.db', content(9_000_000))])
     const down = new CellError('object_store_unavailable', 'gone')
     const broken = (async function* () {
@@ -318,7 +318,7 @@ describe('What is not the archive’s fault stays what it is:', () => {
     await expect(readArchive(broken, ignoreAll)).rejects.toBe(down)
   })
 
-  it('a disk that is full in the middle', async () => {
+  test('a disk that is full in the middle', async () => {
     const archive = await archiveOf([memberOf('cell.db', randomBytes(40_000_000))])
     const full = Object.assign(new Error('ENOSPC: no space left on device, write'), {
       code: 'ENOSPC',

@@ -1,10 +1,10 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { expect, it } from 'vitest'
+import { expect, test } from 'vitest'
 import { PacedHash } from '../../../src/backup/archive/paced-hash.ts'
 
 const MIB = 1_048_576
 
-it('a paced hash is the SHA-256 of all its bytes, in whatever pieces they come', async () => {
+test('a paced hash is the SHA-256 of all its bytes, in whatever pieces they come', async () => {
   const paced = new PacedHash()
   const plain = createHash('sha256')
   for (const length of [0, 1, 65_535, 65_536, 65_537, 131_072, 3 * MIB + 1]) {
@@ -15,7 +15,7 @@ it('a paced hash is the SHA-256 of all its bytes, in whatever pieces they come',
   expect(paced.digest()).toBe(plain.digest('hex'))
 })
 
-it('it lets the event loop turn meanwhile, and ends beside work that takes all of every turn', async () => {
+test('a paced hash lets the event loop turn, and ends even if other work fills every turn', async () => {
   let turns = 0
   let done = false
   const busy = () => {

@@ -1,15 +1,15 @@
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { ChainModel } from '../../support/backup/chain-model.ts'
+import { countOf } from '../../support/counts.ts'
+import { Random } from '../../support/random.ts'
 import { seededRandom } from '../../support/seed.ts'
-import { Random } from '../../support/sql/fuzz.ts'
 
-/** Sequences to run, each of its own seed; `CELLSTORE_MODEL_RUNS` in their place. */
-const RUNS = Number(process.env['CELLSTORE_MODEL_RUNS'] ?? 6)
+const RUNS = countOf('CELLSTORE_MODEL_RUNS')
 const STEPS = 80
 
 describe('Whatever happens to a cell, every version that is listed restores to exactly its state (invariant 10):', () => {
-  it(`${RUNS} sequences of ${STEPS} steps`, { timeout: RUNS * 120_000 }, async () => {
-    const seeds = seededRandom('chain model')
+  test(`${RUNS} sequences of ${STEPS} steps`, { timeout: RUNS * 120_000 }, async () => {
+    const seeds = seededRandom()
     const totals = { versions: 0, bases: 0, incrementals: 0, refused: 0, kills: 0 }
     for (let run = 0; run < RUNS; run++) {
       const seed = seeds.below(2 ** 31)

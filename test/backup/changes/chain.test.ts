@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { BackupResult } from '../../../src/backup/versions/backup-types.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -12,7 +12,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** A cell of some megabytes, with a base. */
 async function largeCell(store: CellStore, megabytes = 8): Promise<{ cell: Cell; base: BackupResult }> {
@@ -24,7 +23,7 @@ async function largeCell(store: CellStore, megabytes = 8): Promise<{ cell: Cell;
 }
 
 describe('An incremental costs what changed, not what there is', () => {
-  it('in an open cell', async () => {
+  test('in an open cell', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     const { cell, base } = await largeCell(store)
@@ -42,7 +41,7 @@ describe('An incremental costs what changed, not what there is', () => {
     expect(sizeBytes).toBeLessThan(1.1 * MIB)
   })
 
-  it('also after the pool has closed the cell, again and again', async () => {
+  test('also after the pool has closed the cell, again and again', async () => {
     const store = await place.create({ openCellsMax: 1 })
     const other = store.createCell()
     const { cell, base } = await largeCell(store)
@@ -57,7 +56,7 @@ describe('An incremental costs what changed, not what there is', () => {
     }
   })
 
-  it('also after a restart of the store', async () => {
+  test('also after a restart of the store', async () => {
     let store = await place.create()
     const { cell, base } = await largeCell(store)
     for (let i = 0; i < 3; i++) {
@@ -73,7 +72,7 @@ describe('An incremental costs what changed, not what there is', () => {
     expect(notes(store.openCell(cell.id))).toHaveLength(8 + 6)
   })
 
-  it('also after a kill', async () => {
+  test('also after a kill', async () => {
     const store = await place.create()
     const { cell, base } = await largeCell(store)
     await store.close()
@@ -88,7 +87,7 @@ describe('An incremental costs what changed, not what there is', () => {
     expect(notes(again.openCell(cell.id)).at(-1)).toBe('before the kill')
   })
 
-  it('and next to nothing if nothing changed', async () => {
+  test('and next to nothing if nothing changed', async () => {
     const store = await place.create()
     const { cell } = await largeCell(store, 2)
     const { sizeBytes } = await store.backups.incremental(cell.id)
@@ -99,7 +98,7 @@ describe('An incremental costs what changed, not what there is', () => {
 })
 
 describe('A chain ends, and the next incremental is a base of its own (baseVersion null),', () => {
-  it('after 64 versions', async () => {
+  test('after 64 versions', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const bases: number[] = []
@@ -112,7 +111,7 @@ describe('A chain ends, and the next incremental is a base of its own (baseVersi
     expect(notes(cell)).toHaveLength(130)
   })
 
-  it('once its logs are larger than the database', async () => {
+  test('once its logs are larger than the database', async () => {
     const store = await place.create()
     const { cell } = await largeCell(store, 3)
     const sizes: (string | null)[] = []
@@ -126,7 +125,7 @@ describe('A chain ends, and the next incremental is a base of its own (baseVersi
     expect(bases.length).toBeLessThan(4)
   })
 
-  it('once it has more logs than a manifest should name', { timeout: 120_000 }, async () => {
+  test('once it has more logs than a manifest should name', { timeout: 120_000 }, async () => {
     const store = await place.create({ durability: 'relaxed', checkpointBytes: 1 })
     const { cell, base } = await largeCell(store, 8)
     for (let i = 0; i < 900; i++) cell.sql('PRAGMA user_version = 1', [], { policy: 'tenant' })
@@ -137,7 +136,7 @@ describe('A chain ends, and the next incremental is a base of its own (baseVersi
     expect(notes(cell)).toHaveLength(8)
   })
 
-  it('and a snapshot never rests on anything', async () => {
+  test('and a snapshot never rests on anything', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 3; i++) expect((await store.backups.snapshot(cell.id)).baseVersion).toBeNull()

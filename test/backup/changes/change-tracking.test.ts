@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { isCellError } from '../../../src/errors.ts'
@@ -16,9 +16,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** Makes the engine checkpoint after every write, as a busy cell does after every few megabytes. */
@@ -55,7 +54,7 @@ async function restoredNotes(store: CellStore, cell: Cell, version?: string): Pr
 }
 
 describe('An incremental beside other programs (invariants 7 and 10)', () => {
-  it('begins a new base when another program moved our log into the file between two checkpoints of ours', async () => {
+  test('begins a new base when another program moved our log into the file between two checkpoints of ours', async () => {
     const store = await place.create({ checkpointBytes: 65_536 })
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -71,7 +70,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['only in the file', 'in the log'])
   })
 
-  it('begins a new base when another program moved all of the log into the file, and ours only had to cut it off', async () => {
+  test('begins a new base when another program moved all of the log into the file, and ours only had to cut it off', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -85,7 +84,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(again, again.openCell(cell.id), version)).toEqual(['theirs'])
   })
 
-  it('holds what another program wrote into our log', async () => {
+  test('holds what another program wrote into our log', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const { version: base } = await store.backups.snapshot(cell.id)
@@ -99,7 +98,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['ours', 'theirs', 'ours again'])
   })
 
-  it('begins a new base when another program wrote the cell while it was closed', async () => {
+  test('begins a new base when another program wrote the cell while it was closed', async () => {
     const store = await place.create({ openCellsMax: 1 })
     const cell = createLedger(store)
     addRow(cell, 'ours')
@@ -113,7 +112,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['ours', 'theirs'])
   })
 
-  it('loses nothing of what another program writes all the while, whenever it commits', async () => {
+  test('loses nothing of what another program writes all the while, whenever it commits', async () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     cell.sql('CREATE TABLE theirs (n INTEGER PRIMARY KEY)')
@@ -146,7 +145,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     }
   })
 
-  it('loses nothing when the log grows past the part that is being uploaded', async () => {
+  test('loses nothing when the log grows past the part that is being uploaded', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ checkpointBytes: 40_000, objectStore: gated })
     const cell = createLedger(store)
@@ -174,7 +173,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(cell.sql('SELECT * FROM elsewhere').rows).toHaveLength(0)
   })
 
-  it('begins a new base when another program commits between the keeping of a log and its checkpoint', async () => {
+  test('begins a new base when another program commits between the keeping of a log and its checkpoint', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -190,7 +189,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['ours', 'theirs'])
   })
 
-  it('refuses with busy, not with a torn copy, when another program moved a log into the file that is read', async () => {
+  test('refuses with busy, not with a torn copy, when another program moved a log into the file that is read', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 20; i++) addRow(cell, `row ${i}`, 200_000)
@@ -212,7 +211,7 @@ describe('An incremental beside other programs (invariants 7 and 10)', () => {
 })
 
 describe('The logs that are kept', () => {
-  it('stay within the size of the database while no backup takes them', async () => {
+  test('stay within the size of the database while no backup takes them', async () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -227,7 +226,7 @@ describe('The logs that are kept', () => {
 })
 
 describe('A cell counts as changed', () => {
-  it('until its backup is stored, also for a process that is killed during the upload', async () => {
+  test('until its backup is stored, also for a process that is killed during the upload', async () => {
     const cellId = await cellWithBackup()
     const child = await StoreProcess.open(place)
     await child.sql(cellId, "INSERT INTO ledger (note) VALUES ('one')")
@@ -240,7 +239,7 @@ describe('A cell counts as changed', () => {
     expect(await restoredNotes(store, store.openCell(cellId), version)).toEqual(['one'])
   })
 
-  it('when the process was killed before the row that says so was written', async () => {
+  test('when the process was killed before the row that says so was written', async () => {
     const cellId = await cellWithBackup()
     const child = await StoreProcess.open(place)
     await child.order({ do: 'forget rows' })
@@ -252,7 +251,7 @@ describe('A cell counts as changed', () => {
     expect(changeOf(store, cellId)).toMatchObject({ dirty: true })
   })
 
-  it('after a backup that failed', async () => {
+  test('after a backup that failed', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const cell = createLedger(store)
@@ -267,7 +266,7 @@ describe('A cell counts as changed', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['one'])
   })
 
-  it('not after a backup that holds everything', async () => {
+  test('not after a backup that holds everything', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     expect(changeOf(store, cell.id)).toMatchObject({ dirty: true, dirtySinceSnapshot: true })
@@ -281,7 +280,7 @@ describe('A cell counts as changed', () => {
 })
 
 describe('When what is known of backups cannot be written down', () => {
-  it('commits are answered all the same, and the next backup is right', async () => {
+  test('commits are still answered, and the next backup is right', async () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -296,7 +295,7 @@ describe('When what is known of backups cannot be written down', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['one', 'two', 'three'])
   })
 
-  it('commits are answered all the same when a log cannot be kept, and the next backup is a base', async () => {
+  test('commits are still answered when a log cannot be kept, and the next backup is a base', async () => {
     const store = await place.create(EAGER)
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -314,7 +313,7 @@ describe('When what is known of backups cannot be written down', () => {
     expect(await restoredNotes(store, cell, version)).toEqual(['one', 'two'])
   })
 
-  it('a base that is being uploaded is still stored, and the next backup is a base again', async () => {
+  test('a base that is being uploaded is still stored, and the next backup is a base again', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ ...EAGER, objectStore: gated })
     const cell = createLedger(store)

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { beforeEach, describe, expect, it, onTestFinished } from 'vitest'
+import { beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { parseWalHeader, WalReader, walBytes } from '../../../src/engine/wal-file.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
@@ -53,7 +53,7 @@ function recovered(base: string, logs: readonly string[]): unknown[] {
 }
 
 describe('A kept log', () => {
-  it('is what SQLite needs to get from the file to the last commit', () => {
+  test('is what SQLite needs to get from the file to the last commit', () => {
     const base = path.join(directory, 'base.db')
     fs.copyFileSync(file, base)
     const count = add('one')
@@ -66,7 +66,7 @@ describe('A kept log', () => {
     ).toEqual(['one'])
   })
 
-  it('grows in place while the log does, and by what the log has grown only', () => {
+  test('grows in place while the log does, and by what the log has grown only', () => {
     const base = path.join(directory, 'base.db')
     fs.copyFileSync(file, base)
     segments.keep(wal(), add('one'), 0, 0)
@@ -79,7 +79,7 @@ describe('A kept log', () => {
     expect(recovered(base, [list[0]?.path as string])).toEqual(['one', 'two'])
   })
 
-  it('is left alone when nothing was added to the log', () => {
+  test('is left alone when nothing was added to the log', () => {
     const count = add('one')
     segments.keep(wal(), count, 0, 0)
     const before = fs.statSync(segments.list()[0]?.path as string, { bigint: true }).mtimeNs
@@ -87,7 +87,7 @@ describe('A kept log', () => {
     expect(fs.statSync(segments.list()[0]?.path as string, { bigint: true }).mtimeNs).toBe(before)
   })
 
-  it('stays as it is once it is sealed: what follows is another segment, whole again', () => {
+  test('stays as it is once it is sealed: what follows is another segment, whole again', () => {
     const base = path.join(directory, 'base.db')
     fs.copyFileSync(file, base)
     segments.keep(wal(), add('one'), 0, 0)
@@ -97,7 +97,7 @@ describe('A kept log', () => {
     expect(recovered(base, paths)).toEqual(['one', 'two'])
   })
 
-  it('loses what an interrupted growth left at its end', () => {
+  test('loses what an interrupted growth left at its end', () => {
     const base = path.join(directory, 'base.db')
     fs.copyFileSync(file, base)
     segments.keep(wal(), add('one'), 0, 0)
@@ -109,7 +109,7 @@ describe('A kept log', () => {
     expect(recovered(base, [grown?.path as string])).toEqual(['one', 'two'])
   })
 
-  it('does not grow by a log that was overwritten under the same salts, as after a power loss', () => {
+  test('does not grow by a log that was overwritten under the same salts, as after a power loss', () => {
     segments.keep(wal(), add('one'), 0, 0)
     const path1 = segments.list()[0]?.path as string
     // The first frame's checksum is another one now.
@@ -120,7 +120,7 @@ describe('A kept log', () => {
     expect(() => segments.keep(wal(), count, 1, 0)).toThrow(/overwritten/)
   })
 
-  it('is refused where the log ends within a transaction, is of another generation, or too short', () => {
+  test('is refused where the log ends within a transaction, is of another generation, or too short', () => {
     connection.exec('BEGIN')
     for (let i = 0; i < 100; i++) connection.prepare('INSERT INTO t (x) VALUES (randomblob(3000))').run()
     connection.exec('COMMIT')
@@ -134,14 +134,14 @@ describe('A kept log', () => {
     expect(segments.list()).toEqual([])
   })
 
-  it('is refused where there is no log', () => {
+  test('is refused where there is no log', () => {
     fs.writeFileSync(path.join(directory, 'short'), 'no log')
     fs.writeFileSync(path.join(directory, 'other'), Buffer.alloc(4_096, 7))
     expect(() => new WalReader(path.join(directory, 'short'))).toThrow()
     expect(() => new WalReader(path.join(directory, 'other'))).toThrow(/header/)
   })
 
-  it('has its salts and page size in its name', () => {
+  test('has its salts and page size in its name', () => {
     const count = add('one')
     segments.keep(wal(), count, 6, 6)
     const header = parseWalHeader(fs.readFileSync(wal()))
@@ -149,7 +149,7 @@ describe('A kept log', () => {
     expect(segment).toMatchObject({ sequence: 7, frames: count, ...header })
   })
 
-  it('goes when it has been stored, and other files in the folder are nobody to it', () => {
+  test('goes when it has been stored, and other files in the folder are nobody to it', () => {
     segments.keep(wal(), add('one'), 0, 0)
     segments.keep(wal(), add('two'), 1, 1)
     segments.keep(wal(), add('three'), 2, 2)

@@ -1,5 +1,5 @@
 import fs from 'node:fs/promises'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { toBackupError } from '../../../src/backup/archive/backup-errors.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -12,9 +12,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 function systemError(code: string): Error {
@@ -28,8 +27,8 @@ async function failNextWrite(code: string): Promise<void> {
   await handle.close()
 }
 
-describe('A failure on this machine is told as what it is, without a path (invariant 12):', () => {
-  it.each([
+describe('A failure on this machine has its own code, and no path in its message (invariant 12):', () => {
+  test.each([
     ['ENOSPC', 'disk_full'],
     ['EDQUOT', 'disk_full'],
     ['EMFILE', 'busy'],
@@ -43,7 +42,7 @@ describe('A failure on this machine is told as what it is, without a path (invar
     expect(error.cause).toBeInstanceOf(Error)
   })
 
-  it.each([
+  test.each([
     ['SQLITE_FULL', 'disk_full'],
     ['SQLITE_NOMEM', 'busy'],
     ['SQLITE_CANTOPEN', 'busy'],
@@ -52,7 +51,7 @@ describe('A failure on this machine is told as what it is, without a path (invar
     expect(toBackupError(Object.assign(new Error('injected'), { code })).code).toBe(expected)
   })
 
-  it('anything else is a bug of ours, and a CellError stays what it is', () => {
+  test('anything else is a bug of ours, and a CellError stays what it is', () => {
     expect(toBackupError(new TypeError('x is not a function')).code).toBe('internal')
     expect(toBackupError('thrown text').code).toBe('internal')
     const own = new CellError('busy', 'mine')
@@ -60,7 +59,7 @@ describe('A failure on this machine is told as what it is, without a path (invar
     expect(toBackupError(own, new AbortController().signal)).toBe(own)
   })
 
-  it('a cancelled call is busy, whatever it was that the cancelling interrupted', () => {
+  test('a cancelled call is busy, with any error that the cancelling caused', () => {
     expect(toBackupError(systemError('EBADF'), AbortSignal.abort())).toMatchObject({ code: 'busy' })
     expect(toBackupError(new CellError('object_store_unavailable', 'x'), AbortSignal.abort())).toMatchObject({
       code: 'busy',
@@ -69,7 +68,7 @@ describe('A failure on this machine is told as what it is, without a path (invar
 })
 
 describe('A backup that fails leaves nothing behind, and the next one is right:', () => {
-  it('when the spool cannot be written', async () => {
+  test('when the spool cannot be written', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 4; i++) addRow(cell, `row ${i}`, 1_000_000)
@@ -83,7 +82,7 @@ describe('A backup that fails leaves nothing behind, and the next one is right:'
     expect(notes(cell)).toHaveLength(4)
   })
 
-  it('when a kept log is gone by the time it is read', async () => {
+  test('when a kept log is gone by the time it is read', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -99,7 +98,7 @@ describe('A backup that fails leaves nothing behind, and the next one is right:'
     expect(notes(cell)).toEqual(['one'])
   })
 
-  it('whichever call to the object store fails, before or after it was carried out', async () => {
+  test('whichever call to the object store fails, before or after it was carried out', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing, backups: { keep: 3 } })
     const cell = createLedger(store)

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { DatabaseSource } from '../../../src/backup/create/database-source.ts'
 import { CellError } from '../../../src/errors.ts'
@@ -18,9 +18,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** A cell of some megabytes, whose rows tell whether they are all of one moment. */
@@ -84,8 +83,8 @@ function betweenReads(meanwhile: (read: number) => void | Promise<void>): { read
 }
 
 describe('A snapshot holds exactly the state at its cut (invariants 7 and 10)', () => {
-  it('while writers go on between its reads, one by one and in groups', async () => {
-    const random = seededRandom('writers beside a snapshot')
+  test('while writers go on between its reads, one by one and in groups', async () => {
+    const random = seededRandom()
     const store = await place.create({ checkpointBytes: 65_536 })
     const cell = createCounter(store)
     const cuts = recordCuts(cell)
@@ -107,7 +106,7 @@ describe('A snapshot holds exactly the state at its cut (invariants 7 and 10)', 
     expect(consistentValue(cell)).toBe(cuts[0])
   })
 
-  it('and the incrementals after it hold exactly theirs, whatever was written during the upload', async () => {
+  test('and the incrementals after it hold exactly theirs, whatever was written during the upload', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated, checkpointBytes: 65_536 })
     const cell = createCounter(store)
@@ -128,7 +127,7 @@ describe('A snapshot holds exactly the state at its cut (invariants 7 and 10)', 
     }
   })
 
-  it('and its writers are never held up: each write is done before the next read', async () => {
+  test('and its writers are never held up: each write is done before the next read', async () => {
     const store = await place.create()
     const cell = createCounter(store)
     let written = 0
@@ -145,7 +144,7 @@ describe('A snapshot holds exactly the state at its cut (invariants 7 and 10)', 
 })
 
 describe('A snapshot is given up', () => {
-  it('with busy, once the log outgrows walBytesMax; the log is checkpointed, and the next one is whole (invariant 7)', async () => {
+  test('with busy, once the log outgrows walBytesMax; the log is checkpointed, and the next one is whole (invariant 7)', async () => {
     const store = await place.create({ limits: { walBytesMax: 1_000_000 }, checkpointBytes: 65_536 })
     const cell = createCounter(store)
     const { version: before } = await store.backups.snapshot(cell.id)
@@ -166,7 +165,7 @@ describe('A snapshot is given up', () => {
     expect(consistentValue(cell)).toBe(32)
   })
 
-  it('with cell_not_found, when the cell is deleted while it is read', async () => {
+  test('with cell_not_found, when the cell is deleted while it is read', async () => {
     const store = await place.create()
     const cell = createCounter(store)
     const other = createCounter(store)
@@ -182,7 +181,7 @@ describe('A snapshot is given up', () => {
     expect(consistentValue(other)).toBe(32)
   })
 
-  it('with busy, when its caller cancels it; nothing is stored, and the cell counts as changed', async () => {
+  test('with busy, when its caller cancels it; nothing is stored, and the cell counts as changed', async () => {
     const store = await place.create()
     const cell = createCounter(store)
     const abort = new AbortController()
@@ -195,14 +194,14 @@ describe('A snapshot is given up', () => {
     expect(changeOf(store, cell.id)).toMatchObject({ dirty: true })
   })
 
-  it('with its caller’s own error, where it cancels with a CellError', async () => {
+  test('with its caller’s own error, where it cancels with a CellError', async () => {
     const store = await place.create()
     const cell = createCounter(store, 1)
     const reason = new CellError('shutting_down', 'not now')
     await expect(store.backups.snapshot(cell.id, { signal: AbortSignal.abort(reason) })).rejects.toBe(reason)
   })
 
-  it('with store_closed, when the store closes and its deadline is over', async () => {
+  test('with store_closed, when the store closes and its deadline is over', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const cell = createCounter(store, 1)
@@ -221,7 +220,7 @@ describe('A snapshot is given up', () => {
 })
 
 describe('While a snapshot is under way', () => {
-  it('the pool does not close the cell under its reads', async () => {
+  test('the pool does not close the cell under its reads', async () => {
     const store = await place.create({ openCellsMax: 1 })
     const cell = createCounter(store)
     const other = createLedger(store)
@@ -233,7 +232,7 @@ describe('While a snapshot is under way', () => {
     expect(consistentValue(cell)).toBe(cuts[0])
   })
 
-  it('a slow upload pins nothing: the pool closes the cell, it is opened and written again, and nothing is lost', async () => {
+  test('a slow upload pins nothing: the pool closes the cell, it is opened and written again, and nothing is lost', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated, openCellsMax: 1 })
     const cell = createCounter(store, 1)
@@ -261,7 +260,7 @@ describe('While a snapshot is under way', () => {
     }
   })
 
-  it('a cell that is deleted during the upload is stored all the same, and can be brought back', async () => {
+  test('a cell that is deleted during the upload is still stored, and can be brought back', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const cell = createCounter(store, 1)
@@ -276,7 +275,7 @@ describe('While a snapshot is under way', () => {
     expect(consistentValue(store.openCell(cell.id))).toBe(8)
   })
 
-  it('backups of one cell wait for each other, and those of other cells do not', async () => {
+  test('backups of one cell wait for each other, and those of other cells do not', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const [one, two] = [createLedger(store), createLedger(store)]
@@ -294,7 +293,7 @@ describe('While a snapshot is under way', () => {
 describe('The spool', () => {
   const spooled = () => filesBelow(place.data).filter((file) => file.startsWith('spool'))
 
-  it('holds a large object while it is uploaded, and is empty after success and after failure', async () => {
+  test('holds a large object while it is uploaded, and is empty after success and after failure', async () => {
     const failing = new FailingStore(place.folder())
     const gated = new GatedStore(failing)
     const store = await place.create({ objectStore: gated })
@@ -311,7 +310,7 @@ describe('The spool', () => {
     expect(spooled()).toEqual([])
   })
 
-  it('is emptied at every start', async () => {
+  test('is emptied at every start', async () => {
     const store = await place.create()
     await store.close()
     fs.mkdirSync(place.paths.spool, { recursive: true })
@@ -320,7 +319,7 @@ describe('The spool', () => {
     expect(spooled()).toEqual([])
   })
 
-  it('and its archive hold little in memory, whatever the size of the cell', {
+  test('and its archive hold little in memory, whatever the size of the cell', {
     timeout: 120_000,
   }, async () => {
     const store = await place.create({ durability: 'relaxed' })

@@ -2,28 +2,24 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { pathToFileURL } from 'node:url'
-import { expect, onTestFinished, test } from 'vitest'
+import { expect, test } from 'vitest'
 import { isCellError } from '../../../src/errors.ts'
-import { CellStore } from '../../../src/store/cell-store.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { StoreDirectory } from '../../support/store-directory.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 /** A store whose one cell has a snapshot of a few megabytes, so that restoring it takes many turns of the event loop. */
 async function storeWithSnapshot(): Promise<{ reopen(): Promise<CellStore>; dataDir: string; id: string }> {
   const folder = tempDirectory()
-  const dataDir = path.join(folder, 'data')
+  const data = StoreDirectory.ofTest(path.join(folder, 'data'))
   const options = { objectStore: pathToFileURL(path.join(folder, 'objects')).href, openCellsMax: 1 }
-  const store = await CellStore.create(dataDir, options)
+  const store = await data.create(options)
   const { id } = store.createCell()
   store.openCell(id).sql('CREATE TABLE t AS SELECT 1 AS n, randomblob(4000000) AS b')
   await store.backups.snapshot(id)
   store.openCell(id).sql('UPDATE t SET n = 2')
   await store.close()
-  const reopen = async () => {
-    const opened = await CellStore.open(dataDir, options)
-    onTestFinished(() => opened.close())
-    return opened
-  }
-  return { reopen, dataDir, id }
+  return { reopen: () => data.open(options), dataDir: data.path, id }
 }
 
 test('a cell that is closed and opened while it is restored shows the old data until the switch', async () => {

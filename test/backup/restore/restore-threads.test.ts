@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import fs from 'node:fs'
-import { describe, expect, it } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import type { RestoreThread } from '../../../src/backup/restore/restore-thread.ts'
 import { RestoreThreads } from '../../../src/backup/restore/restore-threads.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -21,7 +21,7 @@ async function works(worker: RestoreThread): Promise<boolean> {
 }
 
 describe('The thread of a restore', () => {
-  it('is the next one’s too, until nobody has used it for a while', async () => {
+  test('is the next one’s too, until nobody has used it for a while', async () => {
     const clock = new FakeClock()
     const threads = new RestoreThreads(clock)
     const worker = threads.take()
@@ -38,7 +38,7 @@ describe('The thread of a restore', () => {
     await other.close()
   })
 
-  it('is nobody else’s while it is used, and of several no more than one is kept', async () => {
+  test('is nobody else’s while it is used, and of several no more than one is kept', async () => {
     const threads = new RestoreThreads(new FakeClock())
     const [one, other] = [threads.take(), threads.take()]
     expect(other).not.toBe(one)
@@ -49,7 +49,7 @@ describe('The thread of a restore', () => {
     await threads.close()
   })
 
-  it('is not used again if it ended by itself', async () => {
+  test('is not used again after it has ended', async () => {
     const threads = new RestoreThreads(new FakeClock())
     const worker = threads.take()
     await threads.release(worker)
@@ -60,7 +60,7 @@ describe('The thread of a restore', () => {
     await next.close()
   })
 
-  it('ends with the store, also one that is given back later', async () => {
+  test('ends with the store, also one that is given back later', async () => {
     const threads = new RestoreThreads(new FakeClock())
     const [kept, late] = [threads.take(), threads.take()]
     await threads.release(kept)

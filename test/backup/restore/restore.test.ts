@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
@@ -17,9 +17,8 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(async () => {
+afterEach(() => {
   vi.restoreAllMocks()
-  await place.dispose()
 })
 
 /** A cell with a base and two incrementals, and a row that is in none of them. */
@@ -41,7 +40,7 @@ function leftOvers(cell: Cell): string[] {
 }
 
 describe('A restore', () => {
-  it('brings back any version, and the newest without one', async () => {
+  test('brings back any version, and the newest without one', async () => {
     const store = await place.create()
     const { cell, versions } = await createChain(store)
     for (const [i, version] of versions.entries()) {
@@ -56,7 +55,7 @@ describe('A restore', () => {
     expect(leftOvers(cell)).toEqual([])
   })
 
-  it('serves the old data until the switch, and replaces what is written meanwhile, also what is queued', async () => {
+  test('serves the old data until the switch, and replaces what is written meanwhile, also what is queued', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const { cell, versions } = await createChain(store)
@@ -75,7 +74,7 @@ describe('A restore', () => {
     expect(notes(cell)).toEqual(['one', 'two', 'after'])
   })
 
-  it('is durable: a start after it finds the restored cell, and the next backup is a base', async () => {
+  test('is durable: a start after it finds the restored cell, and the next backup is a base', async () => {
     const store = await place.create()
     const { cell, versions } = await createChain(store)
     await store.backups.restore(cell.id, { version: versions[0] })
@@ -90,7 +89,7 @@ describe('A restore', () => {
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
   })
 
-  it('to the newest version leaves nothing to back up, until something is written', async () => {
+  test('to the newest version leaves nothing to back up, until something is written', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     await store.backups.restore(cell.id)
@@ -104,7 +103,7 @@ describe('A restore', () => {
     expect(notes(cell)).toEqual(['one', 'two', 'three', 'new history'])
   })
 
-  it('reports its progress in stored bytes', async () => {
+  test('reports its progress in stored bytes', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     const events: { bytes: number; total: number }[] = []
@@ -115,7 +114,8 @@ describe('A restore', () => {
     expect(events.at(-1)).toEqual({ phase: 'download', bytes: total, total })
   })
 
-  it('of a cell whose CHECK answers otherwise on each connection is no damage', async () => {
+  test('of a cell whose CHECK answers otherwise on each connection is no damage', async () => {
+    place.directory.isDamaged = true
     const store = await place.create()
     const cell = store.createCell()
     cell.sql('CREATE TABLE odd (n CHECK (total_changes() > 0 AND changes() >= 0))')
@@ -127,7 +127,7 @@ describe('A restore', () => {
     expect(cell.sql('SELECT n FROM odd').rows).toEqual([{ n: 1 }])
   })
 
-  it('brings back full-text indexes, views, triggers, expired entries, and the tenant’s user_version', async () => {
+  test('brings back full-text indexes, views, triggers, expired entries, and the tenant’s user_version', async () => {
     const store = await place.create()
     const cell = store.createCell()
     cell.sql('CREATE VIRTUAL TABLE texts USING fts5(body)')
@@ -151,7 +151,7 @@ describe('A restore', () => {
 })
 
 describe('A restore works', () => {
-  it('with no local data at all, whatever lies where it was', async () => {
+  test('with no local data at all, whatever lies where it was', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     await store.close()
@@ -165,7 +165,7 @@ describe('A restore works', () => {
     expect(notes(again.openCell(cell.id))).toEqual(['one', 'two', 'three'])
   })
 
-  it('for a deleted cell, which is there again', async () => {
+  test('for a deleted cell, which is there again', async () => {
     const store = await place.create()
     const { cell, versions } = await createChain(store)
     store.deleteCell(cell.id)
@@ -177,7 +177,7 @@ describe('A restore works', () => {
     expect((await store.backups.incremental(cell.id)).baseVersion).toBeNull()
   })
 
-  it('for a cell whose file is damaged, and which serves nothing any more', async () => {
+  test('for a cell whose file is damaged, and which serves nothing any more', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     await store.close()
@@ -194,7 +194,7 @@ describe('A restore works', () => {
     expect(notes(damaged)).toEqual(['one', 'two', 'three'])
   })
 
-  it('for a cell that the catalog does not know: the manifest says whose it is', async () => {
+  test('for a cell that the catalog does not know: the manifest says whose it is', async () => {
     const store = await place.create()
     const { id: accountId } = store.accounts.create()
     const { cell } = await createChain(store, { accountId })
@@ -218,7 +218,7 @@ describe('A restore works', () => {
 })
 
 describe('A restore is refused', () => {
-  it('for another account’s cell as for one that does not exist, without a request', async () => {
+  test('for another account’s cell as for one that does not exist, without a request', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     const [mine, other] = [store.accounts.create().id, store.accounts.create().id]
@@ -236,7 +236,7 @@ describe('A restore is refused', () => {
     expect(notes(cell)).toEqual(LIVE)
   })
 
-  it('for the catalog, and for what is no cell id', async () => {
+  test('for the catalog, and for what is no cell id', async () => {
     const store = await place.create()
     for (const id of [store.id, '', '..', 'catalog', '../../etc']) {
       expect((await rejectedBy(store.backups.restore(id))).code).toBe('cell_not_found')
@@ -246,7 +246,7 @@ describe('A restore is refused', () => {
     }
   })
 
-  it('with invalid_version for what is none, and backup_not_found for one that is not there', async () => {
+  test('with invalid_version for what is none, and backup_not_found for one that is not there', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     const other = await createChain(store)
@@ -261,7 +261,7 @@ describe('A restore is refused', () => {
     expect(notes(cell)).toEqual(LIVE)
   })
 
-  it('with restore_in_progress while another runs, which ends as if nothing had been', async () => {
+  test('with restore_in_progress while another runs, which ends as if nothing had been', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const { cell, versions } = await createChain(store)
@@ -277,7 +277,7 @@ describe('A restore is refused', () => {
 })
 
 describe('A restore and backups of the same cell wait for each other:', () => {
-  it('a backup that is asked for during a restore is of the restored cell', async () => {
+  test('a backup that is asked for during a restore is of the restored cell', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const { cell, versions } = await createChain(store)
@@ -295,7 +295,7 @@ describe('A restore and backups of the same cell wait for each other:', () => {
     expect(notes(cell)).toEqual(['one'])
   })
 
-  it('a restore that is asked for during a backup comes after it', async () => {
+  test('a restore that is asked for during a backup comes after it', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const { cell, versions } = await createChain(store)
@@ -313,7 +313,7 @@ describe('A restore and backups of the same cell wait for each other:', () => {
     expect(notes(cell)).toEqual(LIVE)
   })
 
-  it('and cells that are open across a restore keep their handles, their statements and their KV', async () => {
+  test('and cells that are open across a restore keep their handles, their statements and their KV', async () => {
     const store = await place.create({ openCellsMax: 2 })
     const { cell, versions } = await createChain(store)
     const handle = store.openCell(cell.id)
@@ -330,7 +330,7 @@ describe('A restore and backups of the same cell wait for each other:', () => {
 })
 
 describe('A failed restore changes nothing', () => {
-  it('whichever call to the object store fails', async () => {
+  test('whichever call to the object store fails', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const { cell, versions } = await createChain(store)
@@ -355,7 +355,7 @@ describe('A failed restore changes nothing', () => {
     expect(n).toBeGreaterThan(7)
   })
 
-  it('when the caller cancels it, at any chunk', async () => {
+  test('when the caller cancels it, at any chunk', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     for (let n = 1; ; n++) {
@@ -379,7 +379,7 @@ describe('A failed restore changes nothing', () => {
     }
   })
 
-  it('when the disk is full: disk_full, and not a word of damage', async () => {
+  test('when the disk is full: disk_full, and not a word of damage', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     const full = Object.assign(new Error('ENOSPC: no space left on device, write'), {
@@ -395,7 +395,7 @@ describe('A failed restore changes nothing', () => {
     expect(leftOvers(cell)).toEqual([])
   })
 
-  it('when the switch cannot be begun: the old data is served on', async () => {
+  test('when the switch cannot be begun: the old data is served on', async () => {
     const store = await place.create()
     const { cell } = await createChain(store)
     const { writeSync } = fs
@@ -413,7 +413,7 @@ describe('A failed restore changes nothing', () => {
     expect(notes(cell)).toEqual(LIVE)
   })
 
-  it('when the cell is deleted while it is built: it stays deleted', async () => {
+  test('when the cell is deleted while it is built: it stays deleted', async () => {
     const gated = new GatedStore(place.folder())
     const store = await place.create({ objectStore: gated })
     const { cell, versions } = await createChain(store)
@@ -430,7 +430,7 @@ describe('A failed restore changes nothing', () => {
     }
   })
 
-  it('and an object store’s own error comes back as it is', async () => {
+  test('and an object store’s own error comes back as it is', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const { cell } = await createChain(store)

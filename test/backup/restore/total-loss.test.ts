@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -21,7 +21,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** Opens what is left after the loss of everything local. */
 async function afterTotalLoss(
@@ -49,7 +48,7 @@ function catalogVersions(storeId: string): string[] {
 }
 
 describe('From the object store alone (invariant 14)', () => {
-  it('accounts, keys and cells come back before the first request; revoked keys stay revoked', async () => {
+  test('accounts, keys and cells come back before the first request; revoked keys stay revoked', async () => {
     const store = await place.create()
     const account = store.accounts.create()
     const kept = store.apiKeys.create(account.id, { name: 'kept' })
@@ -71,7 +70,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(notes(again.openCell(deleted.id))).toEqual([])
   })
 
-  it('a cell comes back with its first use; it says so until then, and never shows an empty database', async () => {
+  test('a cell comes back with its first use; it says so until then, and never shows an empty database', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     addRow(cell, 'one')
@@ -89,7 +88,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(baseVersion).toBeNull()
   })
 
-  it('first uses at the same time share one restore', async () => {
+  test('first uses at the same time share one restore', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const { version } = await store.backups.snapshot(cell.id)
@@ -109,7 +108,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(recording.calls.filter(({ call, key }) => call === 'get' && key === version)).toHaveLength(2)
   })
 
-  it('a cell that was never backed up is no_backup, and is not made anew', async () => {
+  test('a cell that was never backed up answers no_backup, and is not created again', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.core.catalogStored()
@@ -120,7 +119,7 @@ describe('From the object store alone (invariant 14)', () => {
     await turnsUntil(() => !fs.existsSync(place.paths.cell(cell.id).database), 'there is no file')
   })
 
-  it('what a backup has answered for is there, however sudden the loss', async () => {
+  test('what a backup has answered for is there, however sudden the loss', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const account = store.accounts.create()
@@ -134,7 +133,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
   })
 
-  it('changes of the catalog are there a second later, without a backup of any cell', async () => {
+  test('changes of the catalog are there a second later, without a backup of any cell', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     await store.core.catalogStored()
@@ -148,7 +147,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })
   })
 
-  it('only what the newest catalog backup missed is lost, and cells backed up are their account’s still', async () => {
+  test('only what the newest catalog backup missed is lost, and cells backed up are their account’s still', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const account = store.accounts.create()
@@ -159,7 +158,7 @@ describe('From the object store alone (invariant 14)', () => {
     expect(again.accounts.find(account.id)).toMatchObject({ id: account.id })
   })
 
-  it('also when only the catalog was lost: cells that are here are used as they are', async () => {
+  test('also when only the catalog was lost: cells that are here are used as they are', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -178,7 +177,7 @@ describe('From the object store alone (invariant 14)', () => {
 })
 
 describe('A catalog that comes back', () => {
-  it('is backed up after its next change, also where the local state remembers as many changes of the lost one', async () => {
+  test('is backed up after its next change, also where the local state remembers as many changes of the lost one', async () => {
     const store = await place.create()
     await store.core.catalogStored()
     store.accounts.create()
@@ -195,7 +194,7 @@ describe('A catalog that comes back', () => {
     expect(last.accounts.list()).toMatchObject([{ id: account.id }])
   })
 
-  it('goes on with its own chain: most of its backups are incrementals', async () => {
+  test('goes on with its own chain: most of its backups are incrementals', async () => {
     const store = await place.create()
     const bases = new Set<string>()
     for (let i = 0; i < 9; i++) {
@@ -212,7 +211,7 @@ describe('A catalog that comes back', () => {
 })
 
 describe('A start without a catalog is refused', () => {
-  it('when the newest catalog backup is damaged: an older one might know a key that was revoked since', async () => {
+  test('when the newest catalog backup is damaged: an older one might know a key that was revoked since', async () => {
     const store = await place.create()
     const account = store.accounts.create()
     const key = store.apiKeys.create(account.id, {})
@@ -233,7 +232,7 @@ describe('A start without a catalog is refused', () => {
     await place.open()
   })
 
-  it('when there are backups of cells but none of the catalog', async () => {
+  test('when there are backups of cells but none of the catalog', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -244,7 +243,7 @@ describe('A start without a catalog is refused', () => {
     expect(fs.existsSync(place.data)).toBe(false)
   })
 
-  it.each(['missing', 'empty', 'no JSON', 'of a newer format', 'large'])(
+  test.each(['missing', 'empty', 'no JSON', 'of a newer format', 'large'])(
     'when store.json is %s',
     async (how) => {
       const store = await place.create()
@@ -269,7 +268,7 @@ describe('A start without a catalog is refused', () => {
     },
   )
 
-  it('when the object store does not answer: it tries until the deadline, then gives up and leaves nothing', async () => {
+  test('when the object store does not answer: it tries until the deadline, then gives up and leaves nothing', async () => {
     const store = await place.create()
     await store.close()
     place.loseData()
@@ -297,7 +296,7 @@ describe('A start without a catalog is refused', () => {
 })
 
 describe('One prefix belongs to one store (invariant 14):', () => {
-  it('another store’s is refused, with a catalog and without', async () => {
+  test('another store’s is refused, with a catalog and without', async () => {
     const store = await place.create()
     await store.close()
     const elsewhere = new ScratchPlace()
@@ -308,10 +307,9 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     expect(refused.message).toContain(store.id)
     expect((await rejectedBy(elsewhere.create({ objectStore: place.folder() }))).code).toBe('store_exists')
     await elsewhere.open()
-    await elsewhere.dispose()
   })
 
-  it('and found out before the first backup, where the object store did not answer at the start', async () => {
+  test('and found out before the first backup, where the object store did not answer at the start', async () => {
     const store = await place.create()
     await store.close()
     const elsewhere = new ScratchPlace()
@@ -326,10 +324,9 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     const stored = filesBelow(place.objects)
     expect((await rejectedBy(late.backups.snapshot(cell.id))).code).toBe('object_store_mismatch')
     expect(filesBelow(place.objects)).toEqual(stored)
-    await elsewhere.dispose()
   })
 
-  it('a claim without anything kept is a first start with that id: no fork', async () => {
+  test('a claim without anything kept is a first start with that id: no fork', async () => {
     const failing = new FailingStore(place.folder())
     // The process ends right after its claim.
     failing.failFromHere(1, (call, key) => call === 'put' && key.startsWith('snapshots/'))
@@ -349,7 +346,7 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     expect(second.id).toBe(first.id)
   })
 
-  it('two stores that claim it at the same time: one of them is refused', async () => {
+  test('two stores that claim it at the same time: one of them is refused', async () => {
     const elsewhere = new ScratchPlace()
     const outcomes = await Promise.allSettled([
       place.create(),
@@ -360,10 +357,9 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     // Whoever reads the other's claim before it makes its own finds a store there.
     expect(new Set(ids).size).toBe(1)
     expect(failed).toHaveLength(1)
-    await elsewhere.dispose()
   })
 
-  it('a folder with other people’s files in it is no store, and is left as it is', async () => {
+  test('a folder with other people’s files in it is no store, and is left as it is', async () => {
     await place.folder().put('photos/holiday', bufferBody(Buffer.from('jpeg')))
     const store = await place.create()
     await store.core.catalogStored()
@@ -372,7 +368,7 @@ describe('One prefix belongs to one store (invariant 14):', () => {
 })
 
 describe('The catalog’s own backup', () => {
-  it('holds changes that come together in one version, and is not made for what is no change', async () => {
+  test('holds changes that come together in one version, and is not made for what is no change', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     await store.core.catalogStored()
@@ -394,7 +390,7 @@ describe('The catalog’s own backup', () => {
     expect(recording.calls).toEqual([])
   })
 
-  it('waits for nobody twice: what a cell’s backup has stored is not stored again when the timer fires', async () => {
+  test('waits for nobody twice: what a cell’s backup has stored is not stored again when the timer fires', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     const cell = createLedger(store)
@@ -406,7 +402,7 @@ describe('The catalog’s own backup', () => {
     expect(recording.calls).toEqual([])
   })
 
-  it('is tried again until it works, whoever asked for it first', async () => {
+  test('is tried again until it works, without another request', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     await store.core.catalogStored()
@@ -423,7 +419,7 @@ describe('The catalog’s own backup', () => {
     await turnsUntil(isStored, 'the catalog is backed up by itself')
   })
 
-  it('keeps only the newest few, and every one of them restores', async () => {
+  test('keeps only the newest few, and every one of them restores', async () => {
     const store = await place.create()
     for (let i = 0; i < 40; i++) {
       store.accounts.create()
@@ -436,7 +432,7 @@ describe('The catalog’s own backup', () => {
     expect(again.accounts.list()).toHaveLength(40)
   })
 
-  it('is made at the start for what was not stored at the end', async () => {
+  test('is made at the start for what was not stored at the end', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     await store.core.catalogStored()
@@ -451,7 +447,7 @@ describe('The catalog’s own backup', () => {
     expect(last.accounts.find(account.id)).toMatchObject({ id: account.id })
   })
 
-  it('is no cell to anybody: its id and its versions answer as if they were not there', async () => {
+  test('is no cell to anybody: its id and its versions answer as if they were not there', async () => {
     const store = await place.create()
     await store.core.catalogStored()
     expect(codeOf(() => store.openCell(store.id))).toBe('cell_not_found')

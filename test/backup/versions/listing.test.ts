@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { VersionIndex } from '../../../src/backup/versions/version-index.ts'
@@ -11,10 +11,9 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 describe('A listing', () => {
-  it('shows what each backup answered, newest first', async () => {
+  test('shows what each backup answered, newest first', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const results = [await store.backups.snapshot(cell.id)]
@@ -35,7 +34,7 @@ describe('A listing', () => {
     expect(await store.backups.latest(cell.id)).toEqual(backups[0])
   })
 
-  it('comes in pages, each version once, also when backups are made and removed in between', async () => {
+  test('comes in pages, each version once, also when backups are made and removed in between', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const made: string[] = []
@@ -57,7 +56,7 @@ describe('A listing', () => {
     expect(seen).toEqual(made)
   })
 
-  it('has no next page when the last one is just full', async () => {
+  test('has no next page when the last one is just full', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 4; i++) await store.backups.snapshot(cell.id)
@@ -68,7 +67,7 @@ describe('A listing', () => {
     expect(last.nextCursor).toBeNull()
   })
 
-  it('sorts stamps with and without a fraction by time, over the edges of pages', async () => {
+  test('sorts stamps with and without a fraction by time, over the edges of pages', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const stamps = ['20260101T000000Z', '20260101T000000.001Z', '20260101T000000.999Z', '20260101T000001Z']
@@ -88,7 +87,7 @@ describe('A listing', () => {
     expect(seen).toEqual([...stamps].reverse())
   })
 
-  it('refuses a bad limit and a bad cursor', async () => {
+  test('refuses a bad limit and a bad cursor', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (const limit of [0, -1, 1.5, 1_001, Number.NaN]) {
@@ -107,14 +106,14 @@ describe('A listing', () => {
     }
   })
 
-  it('is empty for a cell without backups, and cell_not_found for one that nobody knows', async () => {
+  test('is empty for a cell without backups, and cell_not_found for one that nobody knows', async () => {
     const store = await place.create()
     expect(await store.backups.list(store.createCell().id)).toEqual({ backups: [], nextCursor: null })
     const error = await rejectedBy(store.backups.list('5d2c0f11-1c1b-4c7e-8a44-3b5a1f6e7d22'))
     expect(error.code).toBe('cell_not_found')
   })
 
-  it('leaves alone what other people put into the folder', async () => {
+  test('leaves alone what other people put into the folder', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const { version } = await store.backups.snapshot(cell.id)
@@ -125,7 +124,7 @@ describe('A listing', () => {
     expect(backups.map((each) => each.version)).toEqual([version])
   })
 
-  it('reads each manifest once', async () => {
+  test('reads each manifest once', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     const cell = createLedger(store)
@@ -143,7 +142,7 @@ describe('A listing', () => {
 })
 
 describe('A manifest', () => {
-  it('that is larger than what is read first is read to its end', async () => {
+  test('that is larger than what is read first is read to its end', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const version = versionOf(cell.id, 0)

@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { FailingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
@@ -11,7 +11,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 function stored(cell: Cell): string[] {
   return fs.readdirSync(path.join(place.objects, 'snapshots', cell.id)).sort()
@@ -40,7 +39,7 @@ async function expectAllRestorable(
 }
 
 describe('Retention', () => {
-  it('keeps the newest so many, whatever was made by hand, and nothing that only the others rest on', async () => {
+  test('keeps exactly as many of the newest backups as it is set to, also of those made by hand', async () => {
     const store = await place.create({ backups: { keep: 3 } })
     const cell = createLedger(store)
     const made: string[] = []
@@ -48,7 +47,7 @@ describe('Retention', () => {
     expect(stored(cell)).toEqual(made.slice(-3).map(nameOf))
   })
 
-  it('never removes a base or a link that a kept version needs', async () => {
+  test('never removes a base or a link that a kept version needs', async () => {
     const store = await place.create({ backups: { keep: 3 } })
     const cell = createLedger(store)
     const states = new Map<string, string[]>()
@@ -61,10 +60,10 @@ describe('Retention', () => {
     expect(await expectAllRestorable(store, cell, states)).toBeGreaterThanOrEqual(3)
   })
 
-  it('with any sequence of backups leaves only what restores, and at least as many as it is to keep', {
+  test('with any sequence of backups leaves only what restores, and at least as many as it is to keep', {
     timeout: 120_000,
   }, async () => {
-    const random = seededRandom('retention')
+    const random = seededRandom()
     const store = await place.create({ backups: { keep: 4 } })
     const cell = createLedger(store)
     const states = new Map<string, string[]>()
@@ -82,7 +81,7 @@ describe('Retention', () => {
     }
   })
 
-  it('does not count a damaged version: the last good one always stays', async () => {
+  test('does not count a damaged version: the last good one always stays', async () => {
     const store = await place.create({ backups: { keep: 2 } })
     const cell = createLedger(store)
     addRow(cell, 'good')
@@ -109,7 +108,7 @@ describe('Retention', () => {
     expect(stored(cell)).toEqual([newest, last].map(nameOf))
   })
 
-  it('does not count a version whose chain has a gap, or a damaged link', async () => {
+  test('does not count a version whose chain has a gap, or a damaged link', async () => {
     const store = await place.create({ backups: { keep: 3 } })
     const cell = createLedger(store)
     addRow(cell, 'good')
@@ -126,7 +125,7 @@ describe('Retention', () => {
     expect(stored(again.openCell(cell.id))).toContain(nameOf(newest))
   })
 
-  it('that fails is no failure of the backup, and is made up for by the next', async () => {
+  test('that fails is no failure of the backup, and is made up for by the next', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing, backups: { keep: 2 } })
     const cell = createLedger(store)
@@ -140,7 +139,7 @@ describe('Retention', () => {
     expect(stored(cell)).toHaveLength(2)
   })
 
-  it('removes an incremental before its base: what is listed restores also when it is interrupted', async () => {
+  test('removes an incremental before its base: what is listed restores also when it is interrupted', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing, backups: { keep: 4 } })
     const cell = createLedger(store)
@@ -158,7 +157,7 @@ describe('Retention', () => {
     }
   })
 
-  it('costs one listing, and no reading of what this process has stored itself; the look is for the catalog', async () => {
+  test('costs one listing, and no reading of what this process has stored itself; the look is for the catalog', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording, backups: { keep: 2 } })
     const cell = createLedger(store)
@@ -168,7 +167,7 @@ describe('Retention', () => {
     expect(recording.calls.map(({ call }) => call)).toEqual(['list', 'put', 'delete', 'head'])
   })
 
-  it('of all versions is the default: none is removed', async () => {
+  test('of all versions is the default: none is removed', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     for (let i = 0; i < 70; i++) await store.backups.incremental(cell.id)

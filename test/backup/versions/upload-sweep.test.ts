@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { TEST_EPOCH_MS } from '../../support/fake-clock.ts'
@@ -12,7 +12,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 /** What a process leaves that is killed while it copies an object into the folder. */
 function strandUpload(key: string, begunMs: number): string {
@@ -25,7 +24,7 @@ function strandUpload(key: string, begunMs: number): string {
 }
 
 describe('Uploads that were never finished', () => {
-  it('are ended beside the first backup, and then once a day; younger ones may still be under way', async () => {
+  test('are ended with the first backup, and then once a day; younger ones may still be under way', async () => {
     const recording = new RecordingStore(place.folder())
     const old = strandUpload('a', TEST_EPOCH_MS - DAY_MS - 1_000)
     const young = strandUpload('b', TEST_EPOCH_MS - DAY_MS + 60_000)
@@ -46,7 +45,7 @@ describe('Uploads that were never finished', () => {
     expect(recording.count('sweepUploads')).toBe(2)
   })
 
-  it('hold no backup up, and fail none: that is only logged', async () => {
+  test('hold no backup up, and fail none: that is only logged', async () => {
     const failing = new FailingStore(place.folder())
     failing.failFromHere(1, (call) => call === 'sweepUploads')
     const gated = new GatedStore(failing)
@@ -64,7 +63,7 @@ describe('Uploads that were never finished', () => {
     expect(warnings).toEqual(['could not remove unfinished uploads; trying again in a day'])
   })
 
-  it('keep no store from closing, and are not complained of then', async () => {
+  test('keep no store from closing, and are not complained of then', async () => {
     const gated = new GatedStore(place.folder())
     gated.gates = (call) => call === 'sweepUploads'
     const warnings: string[] = []

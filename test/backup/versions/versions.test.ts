@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { afterEach, beforeEach, describe, expect, it } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import {
   checkVersion,
@@ -21,21 +21,20 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 describe('A version', () => {
-  it('is the key of its object, with a compact time stamp', () => {
+  test('is the key of its object, with a compact time stamp', () => {
     const time = Date.UTC(2026, 10, 21, 2, 2, 13, 123)
     expect(versionOf(CELL, time)).toBe(`snapshots/${CELL}/backup-20261121T020213.123Z`)
     expect(parseVersion(versionOf(CELL, time))).toEqual({ cellId: CELL, time })
   })
 
-  it('may lack the fraction of a second', () => {
+  test('may lack the fraction of a second', () => {
     const time = Date.UTC(2026, 10, 21, 2, 2, 13)
     expect(parseVersion(`snapshots/${CELL}/backup-20261121T020213Z`)).toEqual({ cellId: CELL, time })
   })
 
-  it.each([
+  test.each([
     '',
     'backup-20261121T020213.123Z',
     `snapshots//backup-20261121T020213.123Z`,
@@ -53,17 +52,17 @@ describe('A version', () => {
     expect(codeOf(() => checkVersion(version, CELL))).toBe('invalid_version')
   })
 
-  it('of another cell is backup_not_found', () => {
+  test('of another cell is backup_not_found', () => {
     expect(codeOf(() => checkVersion(versionOf(OTHER, 0), CELL))).toBe('backup_not_found')
   })
 
-  it('of nothing that is no cell id can be made', () => {
+  test('of nothing that is no cell id can be made', () => {
     for (const id of ['', '..', 'catalog', CELL.toUpperCase()]) {
       expect(codeOf(() => versionOf(id, 0))).toBe('internal')
     }
   })
 
-  it('sorts by its time, newest first, whatever the spelling', () => {
+  test('sorts by its time, newest first, whatever the spelling', () => {
     const key = (stamp: string) => `snapshots/${CELL}/backup-${stamp}`
     const sorted = [
       '20261121T020214Z',
@@ -77,7 +76,7 @@ describe('A version', () => {
 })
 
 describe('Every backup has a version of its own, later than all before it', () => {
-  it('when two fall into one millisecond', async () => {
+  test('when two fall into one millisecond', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const versions: string[] = []
@@ -86,7 +85,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     expect(new Set(versions).size).toBe(5)
   })
 
-  it('when the clock steps back between them, by a year', async () => {
+  test('when the clock steps back between them, by a year', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const first = await store.backups.snapshot(cell.id)
@@ -104,7 +103,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     expect(notes(again.openCell(cell.id))).toEqual(['after the step'])
   })
 
-  it('when the clock steps back and nothing is known of the ones before but what the object store lists', async () => {
+  test('when the clock steps back and nothing is known of the ones before but what the object store lists', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const first = await store.backups.snapshot(cell.id)
@@ -116,7 +115,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     expect(compareVersions(first.version, second.version)).toBeGreaterThan(0)
   })
 
-  it('when one of an unknown hand holds the stamp already, which stays as it was (invariant 9)', async () => {
+  test('when one of an unknown hand holds the stamp already, which stays as it was (invariant 9)', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const taken = versionOf(cell.id, place.clock.now())
@@ -127,7 +126,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     expect(fs.readFileSync(path.join(place.objects, taken))).toEqual(bytes)
   })
 
-  it('when one of an unknown hand takes the stamp between the listing and the upload', async () => {
+  test('when one of an unknown hand takes the stamp between the listing and the upload', async () => {
     const racing = new RacingStore(place.folder())
     const store = await place.create({ objectStore: racing })
     const cell = createLedger(store)
@@ -138,7 +137,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     await store.backups.restore(cell.id, { version })
   })
 
-  it('when the answer to a put was lost: what may be stored is not newer than what was acknowledged later', async () => {
+  test('when the answer to a put was lost: what may be stored is not newer than what was acknowledged later', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
     const cell = createLedger(store)
@@ -160,7 +159,7 @@ describe('Every backup has a version of its own, later than all before it', () =
     }
   })
 
-  it('and one listing is all that finding it costs; the look is for the catalog', async () => {
+  test('and one listing is all that finding it costs; the look is for the catalog', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording })
     const cell = createLedger(store)
@@ -173,7 +172,7 @@ describe('Every backup has a version of its own, later than all before it', () =
 })
 
 describe('What a chain rests on must be where the next link goes', () => {
-  it('a base that somebody removed makes the next backup a base', async () => {
+  test('a base that somebody removed makes the next backup a base', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     const { version: base } = await store.backups.snapshot(cell.id)
@@ -185,7 +184,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     expect(notes(cell)).toEqual(['one'])
   })
 
-  it('a link that somebody removed makes the next backup a base', async () => {
+  test('a link that somebody removed makes the next backup a base', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -201,7 +200,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     expect(notes(cell)).toEqual(['one', 'two', 'three'])
   })
 
-  it('an object store that was emptied gets everything anew, the catalog and the claim too (invariant 14)', async () => {
+  test('an object store that was emptied gets everything again, with the catalog and the claim (invariant 14)', async () => {
     const store = await place.create()
     const [one, two] = [createLedger(store), createLedger(store)]
     for (const cell of [one, two]) {
@@ -227,7 +226,7 @@ describe('What a chain rests on must be where the next link goes', () => {
     }
   })
 
-  it('another object store than before gets everything anew', async () => {
+  test('another object store than before gets everything again', async () => {
     const store = await place.create()
     const cell = createLedger(store)
     await store.backups.snapshot(cell.id)
@@ -244,7 +243,6 @@ describe('What a chain rests on must be where the next link goes', () => {
     const again = await place.open({ objectStore: elsewhere.folder() })
     await again.openCell(cell.id).ensureLocal()
     expect(notes(again.openCell(cell.id))).toEqual(['since'])
-    await elsewhere.dispose()
   })
 })
 

@@ -15,8 +15,8 @@ import { StoreTransport } from '../../../src/cli/owner/store-transport.ts'
 import { CellError } from '../../../src/errors.ts'
 import { GREETING_PATH, greeting, HEARTBEAT_MS } from '../../../src/http/owner-protocol.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
-import { CellStore } from '../../../src/store/cell-store.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
+import { StoreDirectory } from '../../support/store-directory.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 import { turnsUntil } from '../../support/turns.ts'
@@ -24,11 +24,9 @@ import { ownerClientContract } from './owner-client.contract.ts'
 
 async function openStore(clock: Clock = systemClock) {
   const folder = tempDirectory()
-  const paths = new StorePaths(path.join(folder, 'data'))
+  const data = StoreDirectory.ofTest(path.join(folder, 'data'))
   const objectStore = pathToFileURL(path.join(folder, 'objects')).href
-  const store = await CellStore.create(paths.root, { objectStore, clock })
-  onTestFinished(() => store.close())
-  return { store, paths }
+  return { store: await data.create({ objectStore, clock }), paths: data.paths }
 }
 
 async function openedHere() {

@@ -2,7 +2,11 @@ import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { SqlTokens } from '../../../src/engine/sql-policy/sql-lexer.ts'
 import type { SqlToken } from '../../../src/engine/sql-policy/sql-token.ts'
-import { FUZZ_TIMEOUT_MS, fuzzCount, fuzzRandom, type Random } from '../../support/sql/fuzz.ts'
+import { countOf } from '../../support/counts.ts'
+import type { Random } from '../../support/random.ts'
+import { seededRandom } from '../../support/seed.ts'
+
+const STATEMENTS = countOf('CELLSTORE_FUZZ_COUNT')
 
 function tokensOf(sql: string): SqlToken[] {
   const tokens = new SqlTokens(sql)
@@ -168,29 +172,25 @@ describe("agreement with SQLite's own tokenizer", () => {
     return sql
   }
 
-  test(
-    'every token of random texts begins, ends and is legal or not as SQLite says',
-    () => {
-      const database = new Database(':memory:')
-      const random = fuzzRandom('sql-lexer')
-      let compared = 0
-      for (let round = fuzzCount(); round > 0; round--) {
-        const sql = soup(random)
-        let from = 0
-        for (const token of [...tokensOf(sql), undefined]) {
-          const isEnd = token === undefined || token.text === ';'
-          const actual = isEnd ? NOTHING_LEFT : { text: token.text, legal: token.kind !== 'illegal' }
-          const rest = sql.slice(from)
-          expect(actual, JSON.stringify({ sql, rest })).toEqual(firstTokenOf(database, rest))
-          if (token !== undefined) {
-            expect(sql.startsWith(token.text, token.start)).toBe(true)
-            from = token.start + token.text.length
-          }
-          compared++
+  test('every token of random texts begins, ends and is legal or not as SQLite says', () => {
+    const database = new Database(':memory:')
+    const random = seededRandom()
+    let compared = 0
+    for (let round = STATEMENTS; round > 0; round--) {
+      const sql = soup(random)
+      let from = 0
+      for (const token of [...tokensOf(sql), undefined]) {
+        const isEnd = token === undefined || token.text === ';'
+        const actual = isEnd ? NOTHING_LEFT : { text: token.text, legal: token.kind !== 'illegal' }
+        const rest = sql.slice(from)
+        expect(actual, JSON.stringify({ sql, rest })).toEqual(firstTokenOf(database, rest))
+        if (token !== undefined) {
+          expect(sql.startsWith(token.text, token.start)).toBe(true)
+          from = token.start + token.text.length
         }
+        compared++
       }
-      console.info(`sql-lexer: ${compared} tokens compared`)
-    },
-    FUZZ_TIMEOUT_MS,
-  )
+    }
+    console.info(`sql-lexer: ${compared} tokens compared`)
+  })
 })

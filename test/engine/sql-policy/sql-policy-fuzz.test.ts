@@ -4,11 +4,15 @@ import { describe, expect, test } from 'vitest'
 import { checkStatement } from '../../../src/engine/sql-policy/sql-policy.ts'
 import { SqlStatement, type StatementVerb } from '../../../src/engine/sql-policy/sql-statement.ts'
 import { isCellError } from '../../../src/errors.ts'
-import { FUZZ_TIMEOUT_MS, fuzzCount, fuzzRandom, type Random } from '../../support/sql/fuzz.ts'
+import { countOf } from '../../support/counts.ts'
+import type { Random } from '../../support/random.ts'
+import { seededRandom } from '../../support/seed.ts'
 import { HONEST_SQL } from '../../support/sql/honest-sql.ts'
 import { disguise, mutate, wrap } from '../../support/sql/sql-disguise.ts'
 import { ALLOWED, FORBIDDEN, VOCABULARY } from '../../support/sql/sql-statements.ts'
 import { type Outcome, TenantDatabase } from '../../support/sql/tenant-database.ts'
+
+const STATEMENTS = countOf('CELLSTORE_FUZZ_COUNT')
 
 /** Statements that one database has to bear before a fresh one takes over, and the driver can collect the old ones. */
 const STATEMENTS_PER_DATABASE = 2_000
@@ -73,58 +77,46 @@ function runInGroup(database: TenantDatabase, sql: string): Outcome {
 }
 
 describe('invariants 5 and 6, on a real database', () => {
-  test(
-    'whatever its clothes, a forbidden statement never passes',
-    () => {
-      const random = fuzzRandom('sql-policy disguises')
-      for (let round = fuzzCount(); round > 0; round--) {
-        const sql = disguise(random.pick(FORBIDDEN), random)
-        expect(isAllowed(sql), JSON.stringify(sql)).toBe(false)
-      }
-    },
-    FUZZ_TIMEOUT_MS,
-  )
+  test('a forbidden statement never passes, however it is written', () => {
+    const random = seededRandom()
+    for (let round = STATEMENTS; round > 0; round--) {
+      const sql = disguise(random.pick(FORBIDDEN), random)
+      expect(isAllowed(sql), JSON.stringify(sql)).toBe(false)
+    }
+  })
 
-  test(
-    'whatever its clothes, an allowed statement passes',
-    () => {
-      const random = fuzzRandom('sql-policy honest disguises')
-      for (let round = fuzzCount(); round > 0; round--) {
-        const sql = disguise(random.pick(ALLOWED), random)
-        expect(isAllowed(sql), JSON.stringify(sql)).toBe(true)
-      }
-    },
-    FUZZ_TIMEOUT_MS,
-  )
+  test('an allowed statement passes, however it is written', () => {
+    const random = seededRandom()
+    for (let round = STATEMENTS; round > 0; round--) {
+      const sql = disguise(random.pick(ALLOWED), random)
+      expect(isAllowed(sql), JSON.stringify(sql)).toBe(true)
+    }
+  })
 
-  test(
-    'what passes touches nothing but the tenant tables',
-    async () => {
-      const random = fuzzRandom('sql-policy effects')
-      const count = { refused: 0, ran: 0, failed: 0 }
-      let database = new TenantDatabase()
-      try {
-        for (let round = fuzzCount(); round > 0; round--) {
-          const sql = database.inPlace(variant(random))
-          if (!isAllowed(sql)) {
-            count.refused++
-            continue
-          }
-          const outcome = random.chance(0.5) ? runAlone(database, sql) : runInGroup(database, sql)
-          count[outcome]++
-          if ((count.ran + count.failed) % STATEMENTS_PER_DATABASE === 0) {
-            database.close()
-            await setImmediate()
-            database = freshTenantDatabase()
-          }
+  test('what passes touches nothing but the tenant tables', async () => {
+    const random = seededRandom()
+    const count = { refused: 0, ran: 0, failed: 0 }
+    let database = new TenantDatabase()
+    try {
+      for (let round = STATEMENTS; round > 0; round--) {
+        const sql = database.inPlace(variant(random))
+        if (!isAllowed(sql)) {
+          count.refused++
+          continue
         }
-      } finally {
-        database.close()
-        console.info(`sql-policy effects: ${JSON.stringify(count)}`)
+        const outcome = random.chance(0.5) ? runAlone(database, sql) : runInGroup(database, sql)
+        count[outcome]++
+        if ((count.ran + count.failed) % STATEMENTS_PER_DATABASE === 0) {
+          database.close()
+          await setImmediate()
+          database = freshTenantDatabase()
+        }
       }
-    },
-    FUZZ_TIMEOUT_MS,
-  )
+    } finally {
+      database.close()
+      console.info(`sql-policy effects: ${JSON.stringify(count)}`)
+    }
+  })
 })
 
 describe('agreement with SQLite on what a text is', () => {
@@ -217,38 +209,34 @@ describe('agreement with SQLite on what a text is', () => {
     return database
   }
 
-  test(
-    'what SQLite carries out is what the first word was taken for',
-    async () => {
-      const random = fuzzRandom('sql-policy first words')
-      let database = freshDatabase()
-      let done = 0
-      for (let round = fuzzCount(); round > 0; round--) {
-        if (round % STATEMENTS_PER_DATABASE === 0) {
-          database.close()
-          await setImmediate()
-          database = freshDatabase()
-        }
-        const { verb, sql, isDone, undo } = random.pick(MARKED)
-        let text = sql
-        for (let pieces = random.below(6); pieces > 0; pieces--) text = random.pick(SOUP) + text
-        try {
-          const statement = database.prepare(text)
-          if (statement.reader) statement.all()
-          else statement.run()
-        } catch {
-          // Not a statement; a PRAGMA may have acted all the same.
-        }
-        if (!isDone(database)) continue
-        done++
-        database.exec(undo)
-        const { head } = new SqlStatement(text)
-        expect(head.explain ? 'EXPLAIN' : head.verb, JSON.stringify(text)).toBe(verb)
-        expect(isAllowed(text), JSON.stringify(text)).toBe(verb === 'INSERT')
+  test('what SQLite carries out is what the first word was taken for', async () => {
+    const random = seededRandom()
+    let database = freshDatabase()
+    let done = 0
+    for (let round = STATEMENTS; round > 0; round--) {
+      if (round % STATEMENTS_PER_DATABASE === 0) {
+        database.close()
+        await setImmediate()
+        database = freshDatabase()
       }
-      console.info(`sql-policy first words: ${done} carried out`)
-      expect(done).toBeGreaterThan(fuzzCount() / 20)
-    },
-    FUZZ_TIMEOUT_MS,
-  )
+      const { verb, sql, isDone, undo } = random.pick(MARKED)
+      let text = sql
+      for (let pieces = random.below(6); pieces > 0; pieces--) text = random.pick(SOUP) + text
+      try {
+        const statement = database.prepare(text)
+        if (statement.reader) statement.all()
+        else statement.run()
+      } catch {
+        // Not a statement; a PRAGMA may have acted all the same.
+      }
+      if (!isDone(database)) continue
+      done++
+      database.exec(undo)
+      const { head } = new SqlStatement(text)
+      expect(head.explain ? 'EXPLAIN' : head.verb, JSON.stringify(text)).toBe(verb)
+      expect(isAllowed(text), JSON.stringify(text)).toBe(verb === 'INSERT')
+    }
+    console.info(`sql-policy first words: ${done} carried out`)
+    expect(done).toBeGreaterThan(STATEMENTS / 20)
+  })
 })

@@ -214,7 +214,7 @@ describe('other values', () => {
     },
   )
 
-  test('blobs are Uint8Array both ways, whatever they are a view of', () => {
+  test('blobs are Uint8Array both ways, also as a view of a larger buffer', () => {
     const bytes = Uint8Array.from([0, 1, 2, 255, 254, 0])
     const { value } = bound(bytes)
     expect(value).toBeInstanceOf(Uint8Array)

@@ -102,7 +102,7 @@ describe('what SQLite refuses', () => {
     expect(codeOf(() => openTestDatabase().sql('SELECT zeroblob(600000000)'))).toBe('result_memory_exceeded')
   })
 
-  test('a full-text index that is out of step is the caller’s affair, and does not quarantine the cell', () => {
+  test('a full-text index that is out of step is an sql_error, and does not quarantine the cell', () => {
     const database = openTestDatabase()
     database.sql('CREATE TABLE content (id INTEGER PRIMARY KEY, body)')
     database.sql("CREATE VIRTUAL TABLE f USING fts5(body, content='content', content_rowid='id')")

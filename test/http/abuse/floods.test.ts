@@ -1,10 +1,11 @@
 import type net from 'node:net'
 import { expect, test } from 'vitest'
+import { countOf } from '../../support/counts.ts'
 import { openIdle, Victim } from '../../support/http/victim.ts'
 import { answersIn, exchange } from '../../support/http/wire.ts'
 
-const IDLE = Number(process.env['CELLSTORE_TEST_IDLE_SOCKETS'] ?? 200)
-const SLOW = Number(process.env['CELLSTORE_TEST_SLOW_SOCKETS'] ?? 50)
+const IDLE = countOf('CELLSTORE_TEST_IDLE_SOCKETS')
+const SLOW = countOf('CELLSTORE_TEST_SLOW_SOCKETS')
 /** The node gives headers 10 s and a whole request 30 s. */
 const SLOW_MS = 60_000
 
@@ -67,7 +68,7 @@ test(
   SLOW_MS + IDLE * 10,
 )
 
-test('everything that is too large is told so, and nothing else suffers', async () => {
+test('everything that is too large is refused with its code, and other requests do not suffer', async () => {
   const victim = await Victim.start()
   const json = 'Content-Type: application/json'
   const body = (method: string, path: string, text: string) =>

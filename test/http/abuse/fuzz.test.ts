@@ -1,10 +1,11 @@
 import net from 'node:net'
 import { expect, test } from 'vitest'
+import { countOf } from '../../support/counts.ts'
 import { Mutator } from '../../support/http/mutator.ts'
 import { Victim } from '../../support/http/victim.ts'
 import { seededRandom } from '../../support/seed.ts'
 
-const COUNT = Number(process.env['CELLSTORE_TEST_HTTP_FUZZ'] ?? 2_000)
+const COUNT = countOf('CELLSTORE_TEST_HTTP_FUZZ')
 const AT_ONCE = 32
 const CELL_CHECKED_EVERY = 100
 /** After so long a silence a connection is given up: what was cut short never gets an answer of its own. */
@@ -29,7 +30,7 @@ function send(port: number, bytes: Buffer): Promise<string> {
 test(
   `${COUNT} requests that are almost right: no 500, no crash, nothing logged as a bug, and others are answered meanwhile`,
   async () => {
-    const random = seededRandom('HTTP fuzz')
+    const random = seededRandom()
     const victim = await Victim.start('--rate', '1000000')
     let mutator = new Mutator(random, victim)
     const statuses = new Map<string, number>()

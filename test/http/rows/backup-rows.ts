@@ -32,6 +32,11 @@ const BAD_VERSIONS = [
   `snapshots/${UNKNOWN_ID}/backup-20261121T020213.123Z/`,
 ]
 
+function damageCell({ data, cellDirectory }: Bench): void {
+  data.isDamaged = true
+  fs.writeFileSync(path.join(cellDirectory, 'cell.db'), 'this is no database '.repeat(1_000))
+}
+
 /** Changes one byte in the middle of the cell's only backup. */
 function damageBackup({ backupDirectory }: Bench): void {
   const [name = ''] = fs.readdirSync(backupDirectory)
@@ -266,8 +271,7 @@ export const BACKUP_ROWS: Row[] = [
   {
     title: 'a cell whose file is damaged',
     bench: {},
-    before: (bench) =>
-      fs.writeFileSync(path.join(bench.cellDirectory, 'cell.db'), 'this is no database '.repeat(1_000)),
+    before: damageCell,
     ask: { method: 'GET', path: `${cell}/kv/k` },
     status: 503,
     problem: { code: 'cell_quarantined', sqlite_code: 'SQLITE_NOTADB', reason: 'damaged' },
@@ -277,7 +281,7 @@ export const BACKUP_ROWS: Row[] = [
     title: 'what is told of a cell whose file is damaged',
     bench: {},
     before: async (bench) => {
-      fs.writeFileSync(path.join(bench.cellDirectory, 'cell.db'), 'this is no database '.repeat(1_000))
+      damageCell(bench)
       await bench.send({ method: 'GET', path: `${cell}/kv/k` })
     },
     ask: { method: 'GET', path: cell },

@@ -47,14 +47,6 @@ export const BATCH_ROWS: Row[] = [
   },
   { title: 'no operation at all', ask: batch(), status: 200, body: { results: [] } },
   {
-    title: 'a batch of reads',
-    ask: batch({ sql: 'SELECT 1 AS a' }, { sql: 'VALUES (2)' }),
-    status: 200,
-    body: {
-      results: [expect.objectContaining({ rows: [{ a: 1 }] }), expect.objectContaining({ row_count: 1 })],
-    },
-  },
-  {
     title: 'an error in the middle',
     before: [table],
     ask: batch(insert, put, insert),

@@ -1,4 +1,4 @@
-import { badKeyLists, badTtls, get, kv, op, persistent, put } from './kv-asks.ts'
+import { badKeyLists, badTtls, kv, op, put } from './kv-asks.ts'
 import type { Row } from './row.ts'
 
 export const KV_COUNTER_ROWS: Row[] = [
@@ -15,25 +15,6 @@ export const KV_COUNTER_ROWS: Row[] = [
     body: { key: 'n', value: 1, ttl_seconds: 60 },
   },
   {
-    title: 'incr of a live key, which keeps its TTL',
-    before: [put('n', { value: '41', ttl_seconds: 60 })],
-    ask: op('incr', { key: 'n', ttl_seconds: 5 }),
-    status: 200,
-    body: { key: 'n', value: 42, ttl_seconds: 60 },
-  },
-  {
-    title: 'a negative delta',
-    ask: op('incr', { key: 'n', delta: -7 }),
-    status: 200,
-    body: { key: 'n', value: -7, ttl_seconds: -1 },
-  },
-  {
-    title: 'a delta of 0',
-    ask: op('incr', { key: 'n', delta: 0 }),
-    status: 200,
-    body: { key: 'n', value: 0, ttl_seconds: -1 },
-  },
-  {
     title: 'a delta beyond 2^53, exactly',
     ask: { method: 'POST', path: `${kv}/ops/incr`, raw: '{"key":"n","delta":9007199254740993}' },
     status: 200,
@@ -46,29 +27,20 @@ export const KV_COUNTER_ROWS: Row[] = [
     body: { key: 'n', value: '9223372036854775807', ttl_seconds: -1 },
   },
   {
-    title: 'a value beyond 2^53, read back as its digits',
-    before: [op('incr', { key: 'n', delta: { type: 'integer', value: '9007199254740993' } })],
-    ask: get('n'),
-    status: 200,
-    body: { key: 'n', value: '9007199254740993', ...persistent },
-  },
-  {
     title: 'an overflow',
     before: [op('mset', { entries: [{ key: 'n', value: '9223372036854775807' }] })],
     ask: op('incr', { key: 'n' }),
     status: 400,
     problem: { code: 'integer_overflow', field: 'delta' },
   },
-  ...['x', '', '1.5', ' 1', '01', '+1', '9223372036854775808', '1e3'].map(
-    (value): Row => ({
-      title: `incr of the value ${JSON.stringify(value)}`,
-      before: [op('mset', { entries: [{ key: 'n', value }] })],
-      ask: op('incr', { key: 'n' }),
-      status: 400,
-      problem: { code: 'not_an_integer', field: 'key' },
-    }),
-  ),
-  ...['1.5', '"1"', 'null', 'true', '1e300', '9223372036854775808', '{"type":"integer","value":"x"}'].map(
+  {
+    title: 'incr of a value that is no integer',
+    before: [put('n', { value: '1.5' })],
+    ask: op('incr', { key: 'n' }),
+    status: 400,
+    problem: { code: 'not_an_integer', field: 'key' },
+  },
+  ...['1.5', '"1"', '9223372036854775808', '{"type":"integer","value":"x"}'].map(
     (delta): Row => ({
       title: `a delta of ${delta}`,
       ask: { method: 'POST', path: `${kv}/ops/incr`, raw: `{"key":"n","delta":${delta}}` },
@@ -95,18 +67,6 @@ export const KV_COUNTER_ROWS: Row[] = [
     problem: { code: 'invalid_key', field: 'key' },
   },
   {
-    title: 'incr of a key of 1,024 bytes',
-    ask: op('incr', { key: 'k'.repeat(1_024) }),
-    status: 200,
-    body: { key: 'k'.repeat(1_024), value: 1, ttl_seconds: -1 },
-  },
-  {
-    title: 'incr of a key of 1,025 bytes',
-    ask: op('incr', { key: 'k'.repeat(1_025) }),
-    status: 400,
-    problem: { code: 'invalid_key', field: 'key', limit: 1_024 },
-  },
-  {
     title: 'incr of a key with a lone surrogate',
     ask: { method: 'POST', path: `${kv}/ops/incr`, raw: '{"key":"\\udc00"}' },
     status: 400,
@@ -124,18 +84,6 @@ export const KV_COUNTER_ROWS: Row[] = [
     ask: op('ttl', { keys: ['a', 'b', 'missing', 'a'] }),
     status: 200,
     body: [60, -1, null, 60],
-  },
-  { title: 'TTLs of no keys', ask: op('ttl', { keys: [] }), status: 200, body: [] },
-  {
-    title: 'the TTL of an entry in its last millisecond',
-    bench: {},
-    before: async (bench) => {
-      await bench.send(put('a', { value: '', ttl_seconds: 1 }))
-      bench.clock.step(999)
-    },
-    ask: op('ttl', { keys: ['a'] }),
-    status: 200,
-    body: [1],
   },
   ...badKeyLists('ttl'),
 
@@ -171,12 +119,6 @@ export const KV_COUNTER_ROWS: Row[] = [
     ask: op('expire', { ttl_seconds: 1 }),
     status: 400,
     problem: { code: 'invalid_request', field: 'key' },
-  },
-  {
-    title: 'expire of an empty key',
-    ask: op('expire', { key: '' }),
-    status: 400,
-    problem: { code: 'invalid_key', field: 'key' },
   },
   ...badTtls('expire', 'ttl_seconds', (ttl) => ({
     method: 'POST',

@@ -5,7 +5,7 @@ import { CellBackup } from '../../../src/backup/create/cell-backup.ts'
 import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import type { Random } from '../sql/fuzz.ts'
+import type { Random } from '../random.ts'
 import { digestOf } from './database-digest.ts'
 import { ForeignProgram } from './foreign-program.ts'
 import { FailingStore } from './object-store-decorators.ts'
@@ -74,7 +74,7 @@ export class ChainModel {
   async dispose(): Promise<void> {
     vi.restoreAllMocks()
     await this.#foreign?.close()
-    await this.place.dispose()
+    await this.place.directory.close()
   }
 
   #choose(): [string, () => void | Promise<void>] {

@@ -8,7 +8,7 @@ import type {
   ObjectStore,
   TransferOptions,
 } from '../../../src/backup/object-store/object-store.ts'
-import { CellError } from '../../../src/errors.ts'
+import { CellError, type CellErrorCode } from '../../../src/errors.ts'
 
 export type Call = 'put' | 'get' | 'head' | 'list' | 'delete' | 'sweepUploads'
 
@@ -126,6 +126,8 @@ export class FailingStore extends PassingStore {
 export class GatedStore extends PassingStore {
   /** Which calls wait. */
   gates: (call: Call, key: string) => boolean = () => false
+  /** What calls that don't wait fail with. */
+  failure: CellErrorCode | undefined
   #waiting: (() => void)[] = []
   #arrivals: (() => void)[] = []
 
@@ -139,15 +141,24 @@ export class GatedStore extends PassingStore {
     return this.#waiting.length
   }
 
+  /** Every call waits from here on. */
+  hold(): void {
+    this.gates = () => true
+  }
+
   /** Lets everything through that waits, and all that comes. */
   open(): void {
+    this.failure = undefined
     this.gates = () => false
     for (const go of this.#waiting.splice(0)) go()
   }
 
   /** Waits no longer than its caller does, as the contract of an object store has it. */
   protected override async before(call: Call, key: string, signal?: AbortSignal): Promise<void> {
-    if (!this.gates(call, key)) return
+    if (!this.gates(call, key)) {
+      if (this.failure !== undefined) throw new CellError(this.failure, 'The object store fails (injected).')
+      return
+    }
     await new Promise<void>((resolve, reject) => {
       this.#waiting.push(resolve)
       for (const arrived of this.#arrivals.splice(0)) arrived()

@@ -1,38 +1,45 @@
 import fs from 'node:fs'
-import os from 'node:os'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
 import Database from 'better-sqlite3'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import type { StorePaths } from '../../../src/base/store-paths.ts'
 import type { Cell } from '../../../src/store/cell.ts'
-import { CellStore } from '../../../src/store/cell-store.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/settings.ts'
 import { FakeClock } from '../fake-clock.ts'
+import { StoreDirectory } from '../store-directory.ts'
+import { tempDirectory } from '../temp-directory.ts'
 
-/** A data directory and a folder of objects beside it, and the store that runs on them. Everything goes with `dispose`. */
+/** A data directory and a folder of objects beside it, on a clock that the test moves. Checked and removed when the test has finished. */
 export class ScratchPlace {
-  readonly root = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-backup-'))
-  readonly data = path.join(this.root, 'data')
+  readonly root = tempDirectory('cellstore-backup')
+  readonly directory = StoreDirectory.ofTest(path.join(this.root, 'data'))
   readonly objects = path.join(this.root, 'kept')
   readonly clock = new FakeClock()
-  readonly paths = new StorePaths(this.data)
-  readonly #opened: CellStore[] = []
+
+  get data(): string {
+    return this.directory.path
+  }
+
+  get paths(): StorePaths {
+    return this.directory.paths
+  }
 
   folder(): FileObjectStore {
     return new FileObjectStore({ root: this.objects })
   }
 
-  async create(options: StoreOptions = {}): Promise<CellStore> {
-    return this.#remember(await CellStore.create(this.data, this.#options(options)))
+  create(options: StoreOptions = {}): Promise<CellStore> {
+    return this.directory.create(this.#options(options))
   }
 
-  async open(options: StoreOptions = {}): Promise<CellStore> {
-    return this.#remember(await CellStore.open(this.data, this.#options(options)))
+  open(options: StoreOptions = {}): Promise<CellStore> {
+    return this.directory.open(this.#options(options))
   }
 
-  async openOrCreate(options: StoreOptions = {}): Promise<CellStore> {
-    return this.#remember(await CellStore.openOrCreate(this.data, this.#options(options)))
+  openOrCreate(options: StoreOptions = {}): Promise<CellStore> {
+    return this.directory.openOrCreate(this.#options(options))
   }
 
   /** Makes the closed store's catalog one that has never heard of a cell, as one from before its making. */
@@ -62,18 +69,8 @@ export class ScratchPlace {
     return work
   }
 
-  async dispose(): Promise<void> {
-    for (const store of this.#opened.splice(0)) await store.close().catch(() => {})
-    fs.rmSync(this.root, { recursive: true, force: true })
-  }
-
   #options(options: StoreOptions): StoreOptions {
     return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options }
-  }
-
-  #remember(store: CellStore): CellStore {
-    this.#opened.push(store)
-    return store
   }
 }
 

@@ -4,7 +4,10 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { onTestFinished } from 'vitest'
 import { type Outcome, PROJECT, run, shellEnv } from '../package/run.ts'
+import { workersOf } from '../processes.ts'
+import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
+import { until } from '../until.ts'
 
 export const ENTRY = path.join(PROJECT, 'src', 'cli', 'cellstore.ts')
 /** Each command is a process of its own, and most of its time would be compiling the same sources again. */
@@ -17,12 +20,16 @@ type Command = readonly [program: string, ...args: string[]]
 /** A folder with room for a data directory and an object store, and the command as a process of its own in it. */
 export class Workplace {
   readonly folder = tempDirectory('cellstore-cli')
-  readonly dataDir = path.join(this.folder, 'data')
+  readonly data = StoreDirectory.ofTest(path.join(this.folder, 'data'))
+  readonly dataDir = this.data.path
   readonly objects = path.join(this.folder, 'objects')
   readonly env: Environment
 
   /** @param env what the commands are told beside the defaults */
   constructor(env: Environment = {}) {
+    this.data.mayHaveLogs = true
+    // Registered after the check, so called before it: the workers of a killed node end a moment after it.
+    onTestFinished(() => until(() => workersOf(this.dataDir).length === 0, 'the workers have ended'))
     this.env = { NODE_COMPILE_CACHE: COMPILE_CACHE, ...env }
   }
 
@@ -163,19 +170,10 @@ function spawnNode(
     env: { ...shellEnv(), ...env },
     stdio: [...stdio],
   })
-  onTestFinished(() => void child.kill('SIGKILL'))
+  const exited = once(child, 'exit')
+  onTestFinished(async () => {
+    child.kill('SIGKILL')
+    await exited
+  })
   return child
-}
-
-/** Looks until something holds. Whoever waits for another process can only look. */
-export async function until(
-  holds: () => boolean | Promise<boolean>,
-  what: string,
-  msMax = 30_000,
-): Promise<void> {
-  const deadline = performance.now() + msMax
-  while (!(await holds())) {
-    if (performance.now() > deadline) throw new Error(`After ${msMax} ms still not: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
 }

@@ -2,9 +2,9 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { Durability } from '../../../src/engine/cell-settings.ts'
-import { CellStore } from '../../../src/store/cell-store.ts'
-import { checkIntegrity } from '../integrity.ts'
-import type { Random } from '../sql/fuzz.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import type { Random } from '../random.ts'
+import { StoreDirectory } from '../store-directory.ts'
 import type { Acknowledgements, CellState } from './acknowledgements.ts'
 import { prepareLedger, readLedger, writeEntry } from './ledger.ts'
 import { untilServed } from './until-served.ts'
@@ -24,9 +24,15 @@ export async function checkAfterPowerLoss(
   durability: Durability,
   random: Random,
 ): Promise<void> {
-  const data = path.join(root, 'data')
-  let store = await openStore(root, durability)
-  try {
+  const data = new StoreDirectory(path.join(root, 'data'))
+  data.mayHaveLogs = true
+  // A store closes its object store.
+  const open = () =>
+    data.openOrCreate({
+      objectStore: new FileObjectStore({ root: path.join(root, 'objects') }),
+      durability,
+    })
+  await data.use(open(), async (store) => {
     checkAccounts(store, acknowledged)
     await checkCells(store, acknowledged)
     for (const { version, cell } of acknowledged.backups) {
@@ -34,25 +40,10 @@ export async function checkAfterPowerLoss(
     }
     await goOn(store, random)
     await checkOneBackup(store, acknowledged, random)
-  } finally {
-    await store.close()
-  }
-  checkIntegrity(data, { afterPowerLoss: true })
-  if (!random.chance(0.1)) return
-  fs.rmSync(data, { recursive: true })
-  store = await openStore(root, durability)
-  try {
-    await checkRecovered(store, acknowledged)
-  } finally {
-    await store.close()
-  }
-}
-
-async function openStore(root: string, durability: Durability): Promise<CellStore> {
-  return await CellStore.openOrCreate(path.join(root, 'data'), {
-    objectStore: new FileObjectStore({ root: path.join(root, 'objects') }),
-    durability,
   })
+  if (!random.chance(0.1)) return
+  fs.rmSync(data.path, { recursive: true })
+  await data.use(open(), (store) => checkRecovered(store, acknowledged))
 }
 
 function checkAccounts(store: CellStore, { accounts }: Acknowledgements): void {

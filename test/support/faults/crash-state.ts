@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import type { Random } from '../sql/fuzz.ts'
+import type { Random } from '../random.ts'
 import {
   applyNames,
   type DataChange,

@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ServedNode } from '../cli/workplace.ts'
-import type { Random } from '../sql/fuzz.ts'
+import type { Random } from '../random.ts'
 
 type Answer = { status: number; body: Record<string, unknown> }
 

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import { DiskModel, FileNode, FolderNode, type Node } from './disk-model.ts'
-import { isProcessCall, PROCESS_CALLS, type Processes } from './processes.ts'
 import { type Argument, type Call, descriptorOf, pathOf } from './trace.ts'
+import { isProcessCall, PROCESS_CALLS, type TracedProcesses } from './traced-processes.ts'
 
 /** What is recorded of a program so that its disk can be modelled. Calls that change files in other ways are refused. */
 export const DISK_CALLS = [
@@ -24,11 +24,11 @@ interface Descriptor {
 export class RecordedDisk {
   readonly model = new DiskModel()
   readonly #root: string
-  readonly #processes: Processes
+  readonly #processes: TracedProcesses
   /** By process: each numbers its own. */
   readonly #open = new Map<string, Map<number, Descriptor>>()
 
-  constructor(root: string, processes: Processes) {
+  constructor(root: string, processes: TracedProcesses) {
     this.#root = root
     this.#processes = processes
   }

@@ -2,8 +2,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
-import { CellStore } from '../../../src/store/cell-store.ts'
-import { checkIntegrity } from '../integrity.ts'
+import type { StoreOptions } from '../../../src/store/settings.ts'
+import { StoreDirectory } from '../store-directory.ts'
 import { prepareLedger, readLedger, writeEntry } from './ledger.ts'
 import { untilServed } from './until-served.ts'
 
@@ -27,7 +27,8 @@ export class RestorePlace {
 
   static async create(root: string): Promise<RestorePlace> {
     fs.mkdirSync(root)
-    const store = await openStore(root)
+    const data = new StoreDirectory(path.join(root, 'data'))
+    const store = await data.create(optionsOf(root))
     const cell = store.createCell()
     prepareLedger(cell)
     let n = 0
@@ -43,7 +44,7 @@ export class RestorePlace {
     const after = readLedger(cell) as number[]
     writeSome()
     const before = readLedger(cell) as number[]
-    await store.close()
+    await data.close()
     return new RestorePlace(root, cell.id, version, before, after)
   }
 
@@ -72,11 +73,10 @@ export class RestorePlace {
    * @throws if the cell is neither as it was before nor as it was to be, or can't be used
    */
   async look(root: string): Promise<'old' | 'new'> {
-    const store = await openStore(root)
-    let found: number[] | undefined
-    try {
+    const data = new StoreDirectory(path.join(root, 'data'))
+    const found = await data.use(data.openOrCreate(optionsOf(root)), async (store) => {
       const cell = await untilServed(store.openCell(this.cell))
-      found = readLedger(cell)
+      const first = readLedger(cell)
       // It can be written to, backed up, and restored after all.
       cell.transaction(() => writeEntry(cell, 999))
       const last = await store.backups.incremental(this.cell)
@@ -84,18 +84,14 @@ export class RestorePlace {
       if (String(readLedger(cell)) !== String(this.after)) throw new Error('A second restore has failed')
       await store.backups.restore(this.cell, { version: last.version })
       if (!readLedger(cell)?.includes(999)) throw new Error('A backup made afterwards is not what it was')
-    } finally {
-      await store.close()
-    }
-    checkIntegrity(path.join(root, 'data'))
+      return first
+    })
     if (String(found) === String(this.before)) return 'old'
     if (String(found) === String(this.after)) return 'new'
     throw new Error(`The cell holds [${found}]`)
   }
 }
 
-async function openStore(root: string): Promise<CellStore> {
-  return await CellStore.openOrCreate(path.join(root, 'data'), {
-    objectStore: new FileObjectStore({ root: path.join(root, 'objects') }),
-  })
+function optionsOf(root: string): StoreOptions {
+  return { objectStore: new FileObjectStore({ root: path.join(root, 'objects') }) }
 }

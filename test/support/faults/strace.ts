@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
+import { until } from '../until.ts'
 
 /** Why nothing can be traced here; undefined where it can. Tests are skipped with the reason. */
 export const noStrace: string | undefined = (() => {
@@ -36,6 +37,8 @@ export interface TraceOptions {
   paths?: readonly string[] | undefined
   injection?: Injection | undefined
 }
+
+const ATTACH_MS_MAX = 60_000
 
 /** Bytes of a write that are recorded: more than any program of ours writes at once. */
 const BYTES_MAX = 4 * 1_048_576
@@ -92,12 +95,20 @@ export class ProgramUnderStrace {
     const ended = once(child, 'exit')
     const run = new ProgramUnderStrace(child)
     try {
-      await until(() => run.stdout.includes('ready\n') || child.exitCode !== null, 'the program is ready')
+      await until(
+        () => run.stdout.includes('ready\n') || child.exitCode !== null,
+        'the program is ready',
+        ATTACH_MS_MAX,
+      )
       const strace = spawn('strace', [...straceArguments(trace), '-p', String(child.pid)], {
         stdio: 'ignore',
       })
       const traced = once(strace, 'exit')
-      await until(() => isTraced(child.pid as number) || strace.exitCode !== null, 'strace is attached')
+      await until(
+        () => isTraced(child.pid as number) || strace.exitCode !== null,
+        'strace is attached',
+        ATTACH_MS_MAX,
+      )
       child.stdin?.end('go\n')
       await Promise.all([ended, traced])
       return run
@@ -122,13 +133,5 @@ function isTraced(pid: number): boolean {
       )
   } catch {
     return false
-  }
-}
-
-async function until(holds: () => boolean, what: string): Promise<void> {
-  const deadline = performance.now() + 60_000
-  while (!holds()) {
-    if (performance.now() > deadline) throw new Error(`After a minute still not: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 2))
   }
 }

@@ -1,4 +1,4 @@
-import type { Random } from '../sql/fuzz.ts'
+import type { Random } from '../random.ts'
 import type { Injection } from './strace.ts'
 import { readTrace } from './trace.ts'
 
@@ -34,12 +34,12 @@ export function faultsOf(calls: ReadonlyMap<string, number>): Injection[] {
  * Some of them, each kind of call as likely as any other: of some there are hundreds, of others one, and that one is the
  * rename.
  *
- * @param count `all`, or how many
+ * @param count Infinity for all
  */
-export function sampleFaults(all: readonly Injection[], count: string, random: Random): readonly Injection[] {
-  if (count === 'all' || Number(count) >= all.length) return all
+export function sampleFaults(all: readonly Injection[], count: number, random: Random): readonly Injection[] {
+  if (count >= all.length) return all
   const kinds = [...new Set(all.map(({ call }) => call))]
-  return Array.from({ length: Number(count) }, () => {
+  return Array.from({ length: count }, () => {
     const kind = random.pick(kinds)
     return random.pick(all.filter(({ call }) => call === kind))
   })

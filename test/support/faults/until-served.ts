@@ -1,6 +1,6 @@
 import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
-import { until } from '../cli/workplace.ts'
+import { until } from '../until.ts'
 
 /** The cell, once it serves: one that the disk has failed under is checked first. */
 export async function untilServed(cell: Cell): Promise<Cell> {

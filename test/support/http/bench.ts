@@ -3,9 +3,10 @@ import os from 'node:os'
 import path from 'node:path'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
-import { CellStore } from '../../../src/store/cell-store.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/settings.ts'
-import { GatedObjectStore } from './gated-object-store.ts'
+import { GatedStore } from '../backup/object-store-decorators.ts'
+import { StoreDirectory } from '../store-directory.ts'
 import { SteppedClock } from './stepped-clock.ts'
 import type { RawReply, Transport, TransportFactory } from './transports.ts'
 
@@ -35,9 +36,8 @@ export interface BenchOptions {
 export class Bench {
   readonly clock = new SteppedClock()
   readonly directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-http-'))
-  readonly objectStore = new GatedObjectStore(
-    new FileObjectStore({ root: path.join(this.directory, 'objects') }),
-  )
+  readonly data = new StoreDirectory(path.join(this.directory, 'data'))
+  readonly objectStore = new GatedStore(new FileObjectStore({ root: path.join(this.directory, 'objects') }))
   readonly logged: Record<string, unknown>[] = []
   store!: CellStore
   accountId!: string
@@ -51,12 +51,8 @@ export class Bench {
 
   static async open(transport: TransportFactory, options: BenchOptions = {}): Promise<Bench> {
     const bench = new Bench()
-    const { clock, directory, objectStore } = bench
-    bench.store = await CellStore.create(path.join(directory, 'data'), {
-      clock,
-      objectStore,
-      ...options.store,
-    })
+    const { clock, objectStore } = bench
+    bench.store = await bench.data.create({ clock, objectStore, ...options.store })
     bench.accountId = bench.store.accounts.create().id
     bench.key = bench.store.apiKeys.create(bench.accountId).key
     bench.strangerId = bench.store.accounts.create().id
@@ -80,7 +76,7 @@ export class Bench {
 
   /** Where the cell's files are, for tests that lose or damage them; safe while the cell is not open. */
   get cellDirectory(): string {
-    return path.join(this.directory, 'data', 'cells', this.cell.slice(0, 2), this.cell)
+    return this.data.paths.cell(this.cell).directory
   }
 
   /** The folder of the cell's backups. */
@@ -137,10 +133,13 @@ export class Bench {
   }
 
   async close(): Promise<void> {
-    this.objectStore.release()
+    this.objectStore.open()
     await this.#transport.close()
-    await this.store.close()
-    fs.rmSync(this.directory, { recursive: true, force: true })
+    try {
+      await this.data.close()
+    } finally {
+      fs.rmSync(this.directory, { recursive: true, force: true })
+    }
   }
 }
 

@@ -1,4 +1,4 @@
-import type { Random } from '../sql/fuzz.ts'
+import type { Random } from '../random.ts'
 import type { Victim } from './victim.ts'
 
 /** Bytes of requests, most of them almost right: the wrong ones that come closest are the ones that get furthest. */

@@ -1,6 +1,7 @@
 import { type Clock, systemClock, type Timer } from '../../../src/base/clock.ts'
+import { DRAIN_MS_MAX } from '../../../src/http/drain-body.ts'
 
-/** A wall clock that stands still until a test steps it. Timers and durations are the real ones. */
+/** A wall clock that stands still until a test steps it. Timers and durations are the real ones: sockets run on them. */
 export class SteppedClock implements Clock {
   #now: number
 
@@ -22,5 +23,16 @@ export class SteppedClock implements Clock {
 
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
     return systemClock.setTimer(run, delayMs, options)
+  }
+}
+
+/** One that leaves the deadlines for draining a body to the test. */
+export class DrainClock extends SteppedClock {
+  readonly deadlines: (() => void)[] = []
+
+  override setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer {
+    if (delayMs !== DRAIN_MS_MAX) return super.setTimer(run, delayMs, options)
+    this.deadlines.push(run)
+    return { cancel: () => void this.deadlines.splice(this.deadlines.indexOf(run), 1) }
   }
 }

@@ -66,7 +66,7 @@ describe('what was being committed when a worker ended is asked of the next work
     expect(change.error?.code).toBeUndefined()
   })
 
-  test('the node stops before anybody was asked: it is answered all the same', async () => {
+  test('when the node stops before a worker was asked, the operation is still answered', async () => {
     const { node, change, later, second } = await endedInCommit()
     const stopped = node.workers.stop(1_000)
     for (const worker of node.all) worker.end()

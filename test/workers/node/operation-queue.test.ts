@@ -68,7 +68,7 @@ test('a batch holds large operations only up to a bound, and one of any size', (
   expect(shape(queue)).toBe('a:3')
 })
 
-test('a cell, a worker and their memory have bounds, and whoever is refused is told when to try again (invariant 13)', () => {
+test('a cell, a worker and their memory have bounds, and a refusal says when to try again (invariant 13)', () => {
   const queue = new OperationQueue({ operationsMax: 3, operationsPerCellMax: 2, bytesMax: 10 })
   queue.add(operation('a'))
   queue.add(operation('a'))

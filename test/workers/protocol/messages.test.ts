@@ -16,7 +16,7 @@ const MESSAGES: unknown[] = [
 ]
 
 test('messages arrive as they were, however the stream of bytes is cut', () => {
-  const random = seededRandom('messages')
+  const random = seededRandom()
   const stream = Buffer.concat(MESSAGES.map(encodeMessage))
   for (let round = 0; round < 20; round++) {
     const arrived: unknown[] = []

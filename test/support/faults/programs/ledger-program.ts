@@ -6,7 +6,7 @@ import { FileObjectStore } from '../../../../src/backup/object-store/file/file-o
 import type { Durability } from '../../../../src/engine/cell-settings.ts'
 import type { Cell } from '../../../../src/store/cell.ts'
 import { CellStore } from '../../../../src/store/cell-store.ts'
-import { Random } from '../../sql/fuzz.ts'
+import { Random } from '../../random.ts'
 import { say } from '../acknowledgements.ts'
 import { prepareLedger, writeEntry } from '../ledger.ts'
 import { toldToGo } from './told-to-go.ts'

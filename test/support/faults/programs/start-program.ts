@@ -13,8 +13,12 @@ const store = await CellStore.openOrCreate(`${root}/data`, {
 if (store) {
   for (const { id } of store.cells({ limit: 100 }).cells) {
     try {
-      store.openCell(id).kv.put('started', 'v')
-      store.openCell(id).kv.delete('started')
+      const cell = store.openCell(id)
+      // In one transaction: whatever a fault makes of it, the key that the ledger does not have is never there.
+      cell.transaction(() => {
+        cell.kv.put('started', 'v')
+        cell.kv.delete('started')
+      })
     } catch {
       // What a fault has made of it shows afterwards.
     }

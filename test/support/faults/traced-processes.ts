@@ -8,7 +8,7 @@ export function isProcessCall({ name }: Call): boolean {
 }
 
 /** Which thread of a trace is of which process: descriptors are a process's. */
-export class Processes {
+export class TracedProcesses {
   /** Of each thread that was made in the trace, its maker, and whether it is a process of its own. */
   readonly #made: ReadonlyMap<string, { by: string; isProcess: boolean }>
 
@@ -17,14 +17,14 @@ export class Processes {
   }
 
   /** A thread's first calls can come before the end of the call that made it, so all of the trace is read. */
-  static async read(trace: string): Promise<Processes> {
+  static async read(trace: string): Promise<TracedProcesses> {
     const made = new Map<string, { by: string; isProcess: boolean }>()
     for await (const call of readTrace(trace)) {
       if (!isProcessCall(call)) continue
       const isProcess = !call.args.some(({ text }) => text.includes('CLONE_FILES'))
       made.set(String(call.result), { by: call.thread, isProcess })
     }
-    return new Processes(made)
+    return new TracedProcesses(made)
   }
 
   /** The thread that began the thread's process; `main` for that which was traced first. */

@@ -1,0 +1,33 @@
+/**
+ * How much each random test does: `test` in `npm test`, `soak` in `npm run soak`, where an environment variable of the
+ * same name sets another count.
+ */
+export const COUNTS = {
+  CELLSTORE_TEST_CACHE_ROUNDS: { test: 2_000, soak: 20_000, of: 'random steps of the catalog cache' },
+  CELLSTORE_ROUNDS: { test: 3, soak: 10, of: 'cells that are filled and emptied' },
+  CELLSTORE_FUZZ_COUNT: { test: 20_000, soak: 200_000, of: 'generated SQL statements in each test' },
+  CELLSTORE_MUTANTS: { test: 300, soak: 3_000, of: 'damaged copies of a backup' },
+  CELLSTORE_MODEL_RUNS: { test: 6, soak: 40, of: 'sequences of writes, backups and restores' },
+  CELLSTORE_TEST_HTTP_FUZZ: { test: 2_000, soak: 20_000, of: 'mutated HTTP requests' },
+  CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },
+  CELLSTORE_TEST_SLOW_SOCKETS: { test: 50, soak: 500, of: 'slow heads and bodies' },
+  CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
+  CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },
+  CELLSTORE_NODE_KILLS: { test: 5, soak: 50, of: 'kills of nodes and workers under HTTP writes' },
+  CELLSTORE_POWER_LOSSES: { test: 50, soak: 500, of: 'power losses' },
+  CELLSTORE_POWER_LOSS_STEPS: { test: 80, soak: 200, of: 'steps of the program that loses power' },
+  CELLSTORE_START_FAULTS: { test: 6, soak: 60, of: 'faults in a start, or all' },
+  CELLSTORE_RESTORE_FAULTS: { test: 14, soak: 140, of: 'faults in a restore, or all' },
+  CELLSTORE_WRITE_FAULTS: { test: 10, soak: 100, of: 'faults under writes, or all' },
+  CELLSTORE_FOREIGN_RUNS: { test: 3, soak: 10, of: 'runs beside other programs' },
+  CELLSTORE_DESCRIPTOR_CELLS: { test: 150, soak: 2_000, of: 'cells of a node with few descriptors' },
+  CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
+} as const
+
+/** The count of this run; `all` is Infinity. */
+export function countOf(name: keyof typeof COUNTS): number {
+  const { CELLSTORE_SOAK, [name]: told } = process.env
+  if (CELLSTORE_SOAK === undefined) return COUNTS[name].test
+  if (told === undefined) return COUNTS[name].soak
+  return told === 'all' ? Number.POSITIVE_INFINITY : Number(told)
+}
