@@ -7,7 +7,7 @@ import type { BackupDestination } from './backup-destination.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
-/** Restorable versions of the catalog to keep. */
+/** Restorable versions of the catalog to keep; their chains stay too. */
 const VERSIONS_KEPT = 3
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000

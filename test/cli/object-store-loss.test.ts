@@ -93,7 +93,9 @@ test("another store's prefix is refused, and nothing is made or changed", async 
   other.env['CELLSTORE_OBJECT_STORE'] = `file://${place.objects}`
   const { code, stdout, stderr } = await other.run('serve', '--port', '0')
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
-  expect(stderr).toMatch(/^cellstore: .* belongs to the store [-0-9a-f]{36}, this is [-0-9a-f]{36}\..*$/m)
+  expect(stderr).toMatch(
+    /^cellstore: .* belongs to store [-0-9a-f]{36}, but this is store [-0-9a-f]{36}\..*$/m,
+  )
   expect(fs.readdirSync(path.join(place.objects, 'snapshots')).sort()).toEqual(before)
   expect((await place.serve()).key).toBe('')
 })

@@ -10,9 +10,9 @@ import { type Segment, Segments } from './segments.ts'
  * Tracks the changes of one cell: notes that it changed, and keeps each write-ahead log as a segment before a checkpoint
  * overwrites it. So an incremental costs as much as the changes, also after the cell was closed or the node restarted.
  *
- *     clean ── change ──▶ dirty ── cut() ──▶ backup under way ── stored, no change since ──▶ clean
- *                           ▲   (saved as dirty) │      └─────── stored, changed since ────▶ dirty
- *                           └── backupFailed() ──┘
+ *     clean  ── change ──▶ dirty
+ *     either ── cut() ───▶ backup under way ──┬── stored, no change since the cut ───▶ clean
+ *                          (saves as dirty)   └── stored, changed since; or failed ──▶ dirty
  *
  *     no chain ── baseStored() ──▶ chain ── incrementalStored() ──▶ chain, one version longer
  *        ▲  ▲                      │   └─── baseStored() ─────────▶ chain of the new base

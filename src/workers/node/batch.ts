@@ -33,8 +33,8 @@ export interface RunningStatement {
  *                       without a transaction
  *
  * If the next try holds the operation, it becomes provisional in that transaction. A caller that gives up settles its
- * operation in any state. When the worker ends early, `sent` operations have not run and run again. For provisional
- * ones, the slot reads the cell's commit marker, which tells whether `t` was committed.
+ * operation in any state. When the worker ends early, nothing of the `sent` operations is committed, and they run again
+ * (`notRun`). For provisional ones, the slot reads the cell's commit marker, which tells whether `t` was committed.
  */
 export class Batch {
   readonly #operations: readonly QueuedOperation[]
@@ -78,7 +78,7 @@ export class Batch {
     return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
   }
 
-  /** After the worker ended: what may have been committed, and what has not run. */
+  /** After the worker ended: what may have been committed, and what must run again. */
   lost(): { provisional: ProvisionalResults[]; notRun: QueuedOperation[] } {
     const isOpen = ({ outcomes }: ProvisionalResults) => outcomes.some(([{ isSettled }]) => !isSettled)
     const provisional = [...this.#provisional.values()].filter(isOpen)

@@ -51,7 +51,7 @@ export class IsolatedSlots {
     return (this.#cells.get(cellId) as IsolatedSlot).slot
   }
 
-  /** Returns cells whose time is over. Earlier, if another cell waits for a worker and the slot is idle. */
+  /** Returns idle cells to the shared slots: after their time, or earlier if another cell waits for a worker. */
   rebalance(): void {
     const now = this.#parts.clock.monotonic()
     const isAwaited = [...this.#cells.values()].some(

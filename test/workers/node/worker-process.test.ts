@@ -98,7 +98,7 @@ test('signals to the whole process group do not end a worker: its node does (SIG
   for (let n = 1; n <= 20; n++)
     expect(await node.service.execute(id, { op: 'kv.incr', key: 'n' })).toMatchObject({ value: n })
   // One that was still starting can not know yet.
-  const used = node.lostWorkers.filter(({ message }) => message.includes('another takes over'))
+  const used = node.lostWorkers.filter(({ message }) => message.includes('a new one takes its place'))
   expect(used).toEqual([])
   const { workers } = node
   await node.close()
