@@ -15,7 +15,7 @@ export const ACCOUNTS_SCHEMA = `
   CREATE TABLE accounts (id TEXT NOT NULL PRIMARY KEY, name TEXT, created_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `
 
-/** Who cells and keys belong to. What is one account's is invisible to every other. */
+/** The owners of cells and keys. No account sees what belongs to another. */
 export class Accounts {
   readonly #catalog: Catalog
   readonly #clock: Clock

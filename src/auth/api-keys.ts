@@ -10,7 +10,7 @@ import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
 export interface ApiKeyRecord {
   id: string
   name: string | null
-  /** The key's first characters, by which its owner knows it. */
+  /** The key's first characters, by which its owner recognises it. */
   hint: string
   /** Epoch milliseconds. */
   createdAt: number
@@ -19,7 +19,7 @@ export interface ApiKeyRecord {
 }
 
 export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
-  /** The key itself. It is nowhere else, and can't be shown again (invariant 12). */
+  /** The key itself. It is stored nowhere and can't be shown again (invariant 12). */
   key: string
 }
 
@@ -44,7 +44,7 @@ export const API_KEYS_SCHEMA = `
 `
 
 const LAST_USED_EVERY_MS = 60_000
-/** Some 2 MB of hashes and ids: each request is one of a key's. */
+/** About 2 MB of hashes and ids: each request looks a key up. */
 const KEYS_KEPT_MAX = 10_000
 
 type KeyRow = [id: string, name: string | null, hint: string, createdAt: number, lastUsedAt: number | null]
@@ -90,8 +90,8 @@ export class ApiKeys {
   }
 
   /**
-   * @param options.key a key to take instead of a new one, such as a node's root key
-   * @throws `invalid_request` if that key is malformed, or the name; `constraint_violation` if the key is there already
+   * @param options.key a key to use instead of a new one, such as a node's root key
+   * @throws `invalid_request` if that key or the name is malformed; `constraint_violation` if the key exists
    */
   create(
     accountId: string,
@@ -138,7 +138,7 @@ export class ApiKeys {
   }
 
   /**
-   * Revokes a key; from the very next {@link verify} on it is refused. A repeat answers the same.
+   * Revokes a key: the very next {@link verify} refuses it. A repeat returns the same answer.
    *
    * @throws `api_key_not_found` if the account has no such key
    */
@@ -153,8 +153,8 @@ export class ApiKeys {
   }
 
   /**
-   * Whose key it is. What the catalog says of it is kept only until the catalog changes, so that a revocation holds from
-   * the very next call on.
+   * Finds the account of a key. The answer is cached only until the catalog changes, so that a revocation holds from the
+   * very next call on.
    *
    * @throws `unauthorized`, the same for every reason
    */
@@ -170,12 +170,12 @@ export class ApiKeys {
     return verified
   }
 
-  /** Removes an account's keys without a trace: for keys that nobody has ever seen. */
+  /** Removes an account's keys without a trace, for keys that nobody has ever seen. */
   removeAll(accountId: string): void {
     this.#catalog.change(() => this.#removeAll.run(accountId))
   }
 
-  /** Writes down when keys were last used. Never throws: what could not be written is kept, and tried again. */
+  /** Stores when keys were last used. Never throws: what could not be written is kept and tried again. */
   flush(): void {
     this.#timer?.cancel()
     this.#timer = undefined

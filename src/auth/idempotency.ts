@@ -9,7 +9,7 @@ export interface IdempotencyKey {
   path: string
   /** As the client chose it, 1–255 characters. */
   key: string
-  /** Of the request's body: the same key with another body is a mistake. */
+  /** The hash of the request's body: the same key with another body is a mistake. */
   fingerprint: string
 }
 

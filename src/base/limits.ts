@@ -1,4 +1,4 @@
-/** Bounds on what a cell takes. Every one is a setting, and the error it causes names it and its value. */
+/** Bounds on what a cell takes. Each is a setting, and the error of each names the bound and its value. */
 export interface Limits {
   /** A KV key, in UTF-8 bytes. */
   keyBytesMax: number
@@ -18,7 +18,7 @@ export interface Limits {
   batchOperationsMax: number
   /** A cell's database file, in bytes. */
   cellBytesMax: number
-  /** A cell's write-ahead log, in bytes, while something (a snapshot, a foreign reader) keeps it from being checkpointed. */
+  /** A cell's write-ahead log, in bytes, while a snapshot or another program prevents its checkpoint. */
   walBytesMax: number
 }
 

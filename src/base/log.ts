@@ -1,4 +1,4 @@
-/** Where the engine reports what no caller is told: pino's order of arguments. Never a key, a value or an SQL parameter. */
+/** For what no caller hears of, with pino's order of arguments. It never gets a key, a value or an SQL parameter. */
 export interface Log {
   info(fields: object, message: string): void
   warn(fields: object, message: string): void

@@ -14,9 +14,9 @@ export interface CellRecord {
   name: string | null
   /** Epoch milliseconds. */
   createdAt: number
-  /** Epoch milliseconds; null while it is there. Its backups outlive it. */
+  /** Epoch milliseconds; null while it exists. Its backups outlive it. */
   deletedAt: number | null
-  /** Null: as the store's setting says. */
+  /** Null: the store's setting applies. */
   durability: Durability | null
 }
 
@@ -47,12 +47,12 @@ export const CELLS_SCHEMA = `
 `
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
-/** Some 2 MB of records: each request needs its cell's. */
+/** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
 
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
-/** Which cells there are. Deleted ones are remembered: their backups are still their account's. */
+/** The cells of the store. Deleted ones are kept: their backups still belong to their account. */
 export class CellRegistry {
   readonly #catalog: Catalog
   readonly #find: Statement
@@ -79,7 +79,7 @@ export class CellRegistry {
     return this.#known.get(id, this.#read)
   }
 
-  /** @throws `cell_not_found` for one that is absent or deleted */
+  /** @throws `cell_not_found` for a cell that does not exist or was deleted */
   require(id: string): Readonly<CellRecord> {
     const record = this.find(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
@@ -95,7 +95,7 @@ export class CellRegistry {
     this.#catalog.change(() => this.#setDeleted.run(at, id))
   }
 
-  /** Cells that are there, in the order they were made. @throws `invalid_request` for a bad cursor or limit */
+  /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
   list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
     const count = pageLimit(limit, this.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseNumber)

@@ -8,19 +8,19 @@ export interface KvEntry {
 }
 
 export interface KvTtlOptions {
-  /** Whole seconds to live, from 1. At most one of `ttlSeconds` and `ttlMs`; neither means for ever. */
+  /** Whole seconds to live, from 1. At most one of `ttlSeconds` and `ttlMs`; without both, the entry does not expire. */
   ttlSeconds?: number | undefined
   /** Whole milliseconds to live, from 1. */
   ttlMs?: number | undefined
 }
 
 export interface KvPutOptions extends KvTtlOptions {
-  /** Keep the time to live that the entry has, instead of clearing it. Not together with a new one. */
+  /** Keep the entry's time to live instead of clearing it. Not together with a new one. */
   keepTtl?: boolean | undefined
 }
 
 export interface KvPutResult {
-  /** True if no live entry was there before. */
+  /** True if there was no live entry before. */
   created: boolean
   ttlSeconds: number
   expiresAt: number | null

@@ -8,13 +8,13 @@ export interface BackupListOptions {
   cursor?: string | undefined
   /** Versions a page; 100 by default, 1,000 at most. */
   limit?: number | undefined
-  /** Only if the cell is this account's. */
+  /** Only if the cell belongs to this account. */
   accountId?: string | undefined
   signal?: AbortSignal | undefined
 }
 
 export interface BackupList {
-  /** Newest first. Only what can be restored, as far as manifests tell; so a page may hold fewer than its limit. */
+  /** Newest first, and only versions that can be restored, as far as manifests tell: a page may have fewer than its limit. */
   backups: BackupInfo[]
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null
@@ -22,7 +22,7 @@ export interface BackupList {
 
 const PAGE_MAX = 1_000
 
-/** Which part of a cell's versions a listing shows. */
+/** One page of a cell's versions. */
 export class BackupPage {
   readonly #limit: number
   readonly #after: string | undefined
