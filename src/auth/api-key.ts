@@ -3,8 +3,8 @@ import zlib from 'node:zlib'
 
 /**
  * An API key is `cell_sk_` + 43 characters of secret + 6 of checksum, both base62. The prefix lets a scanner find a
- * leaked key in a text, and the checksum tells it from a lookalike; a mistyped key is refused without a look-up. This
- * file is pure: what a key may do is in the catalog, which holds the key's hash and never the key.
+ * leaked key in a text, and the checksum tells it from a lookalike and refuses a mistyped key without a look-up. This file
+ * is pure: the catalog says what a key may do, and holds the key's hash, never the key.
  */
 export const API_KEY_PREFIX = 'cell_sk_'
 
@@ -34,7 +34,7 @@ export function makeApiKey(randomBytes: (size: number) => Uint8Array): string {
 /**
  * Checks a key's shape and checksum, so that garbage and typos never reach the catalog.
  *
- * @returns the key, or undefined for what can't be one
+ * @returns the key, or undefined if the text can't be one
  */
 export function parseApiKey(text: string): string | undefined {
   if (!SHAPE.test(text)) return undefined
@@ -46,17 +46,17 @@ export function hashApiKey(key: string): string {
   return crypto.hash('sha256', key)
 }
 
-/** The first characters of a key, by which its owner knows it again: the prefix and 4 of the secret's 43. */
+/** The first characters of a key, by which its owner recognises it: the prefix and 4 of the secret's 43. */
 export function hintOf(key: string): string {
   return key.slice(0, HINT_CHARS)
 }
 
-/** CRC32 changes with every single typo: it catches any error that lies within 32 bits in a row. */
+/** CRC32 detects every single typo: any error within 32 consecutive bits. */
 function checksumOf(text: string): string {
   return encodeBase62(BigInt(zlib.crc32(text)), CHECKSUM_CHARS)
 }
 
-/** Fixed width: leading zeros are kept, or keys would differ in length. */
+/** Of fixed width: without the leading zeros, keys would differ in length. */
 function encodeBase62(value: bigint, width: number): string {
   let text = ''
   for (let rest = value; text.length < width; rest /= 62n) text = BASE62[Number(rest % 62n)] + text

@@ -46,7 +46,7 @@ export const API_KEYS_SCHEMA = `
 `
 
 const LAST_USED_EVERY_MS = 60_000
-/** Some 2 MB of hashes and ids: each request is one of a key's. */
+/** About 2 MB of hashes and ids: each request looks a key up. */
 const KEYS_KEPT_MAX = 10_000
 
 type KeyRow = [id: string, name: string | null, hint: string, createdAt: number, lastUsedAt: number | null]

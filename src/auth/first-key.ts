@@ -6,12 +6,12 @@ import type { ApiKeys, CreatedApiKey } from './api-keys.ts'
 const META_KEY = 'first_key'
 const PENDING = 'pending'
 
-/** What a new catalog says where a first key is due: on a proven first start only (invariant 14). */
+/** The mark in a new catalog that a first key is due: only on a proven first start (invariant 14). */
 export const FIRST_KEY_PENDING = { [META_KEY]: PENDING } as const
 
 /**
- * The first key of a store that is served: made once, shown once. Nobody can have used the store before it was shown,
- * so a start that was cut off in between makes another and revokes the one that nobody saw.
+ * The first key of a served store: made once, shown once. Nobody can have used the store before the key was shown, so a
+ * start after an interrupted one makes another key and revokes the one that nobody saw.
  */
 export class FirstKey {
   readonly #catalog: Catalog
@@ -32,11 +32,11 @@ export class FirstKey {
   /**
    * Makes the first account, and a key of it.
    *
-   * @param rootKey taken in place of a new key
-   * @throws `invalid_request` if it is malformed, and where no first key is due: the keys of the first account would go
+   * @param rootKey used instead of a new key
+   * @throws `invalid_request` if it is malformed, or if no first key is due: the keys of the first account would go
    */
   issue(rootKey?: string): CreatedApiKey {
-    if (!this.pending) throw new CellError('invalid_request', 'The store has its first key already.')
+    if (!this.pending) throw new CellError('invalid_request', 'The store already has its first key.')
     return this.#catalog.change(() => {
       const account = this.#accounts.list()[0] ?? this.#accounts.create()
       this.#keys.removeAll(account.id)
@@ -44,7 +44,7 @@ export class FirstKey {
     })
   }
 
-  /** From here on it is somebody's, and stays. */
+  /** The key was shown: from here on it is in use and stays. */
   shown(): void {
     this.#catalog.setMeta(META_KEY, 'shown')
   }

@@ -4,7 +4,7 @@ export interface Clock {
   now(): number
   /** Milliseconds since some fixed point; never steps back. For measuring durations. */
   monotonic(): number
-  /** Calls `run` once after `delayMs`. A timer does not keep the process alive, unless it is told to. */
+  /** Calls `run` once after `delayMs`. A timer does not keep the process alive unless `keepsAlive` is set. */
   setTimer(run: () => void, delayMs: number, options?: { keepsAlive?: boolean }): Timer
 }
 
@@ -14,10 +14,10 @@ export interface Timer {
   cancel(): void
 }
 
-/** setTimeout's own ceiling: a longer delay would fire at once. */
+/** The ceiling of setTimeout: a longer delay would fire immediately. */
 const TIMER_DELAY_MS_MAX = 2 ** 31 - 1
 
-/** The real clock; its `random` is the one source of chance where nothing depends on it but timing. */
+/** The real clock. Its `random` is for jitter alone: nothing but timing may depend on it. */
 export const systemClock: Clock & { random: () => number } = {
   random: () => Math.random(),
   now: () => Date.now(),

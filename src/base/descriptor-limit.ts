@@ -2,15 +2,15 @@ import fs from 'node:fs'
 
 /** An open cell: database, log, shared memory, and the reading descriptor of a snapshot. */
 const DESCRIPTORS_PER_CELL = 4
-/** Sockets, temporary files and the process's own. */
+/** For sockets, temporary files and the process itself. */
 const DESCRIPTORS_RESERVED = 512
 const OPEN_CELLS_MAX = 1_000
 const OPEN_CELLS_MIN = 16
-/** Of a process that serves: pipes, temporary files, calls to the object store. */
+/** What a server needs for pipes, temporary files and calls to the object store. */
 const DESCRIPTORS_OF_A_SERVER = 256
 const CONNECTIONS_MAX = 10_000
 const CONNECTIONS_MIN = 64
-/** Where the system doesn't say: what macOS starts a process with. */
+/** Assumed if the system does not say: what macOS starts a process with. */
 const DESCRIPTORS_ASSUMED = 2_560
 
 /** How many cells a process can keep open without running out of descriptors. */
@@ -19,7 +19,7 @@ export function openCellsFor(descriptors = descriptorLimit()): number {
   return Math.max(OPEN_CELLS_MIN, Math.min(OPEN_CELLS_MAX, affordable))
 }
 
-/** How many connections a process can serve beside its open cells. */
+/** How many connections a process can serve in addition to its open cells. */
 export function connectionsFor(openCells: number, descriptors = descriptorLimit()): number {
   const affordable = descriptors - DESCRIPTORS_OF_A_SERVER - openCells * DESCRIPTORS_PER_CELL
   return Math.max(CONNECTIONS_MIN, Math.min(CONNECTIONS_MAX, affordable))

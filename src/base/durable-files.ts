@@ -6,8 +6,8 @@ export const DIRECTORY_MODE = 0o700
 export const FILE_MODE = 0o600
 
 /**
- * Whether there is a file. Where that can't be told it is not said to be missing, as `existsSync` does: whoever takes a
- * store's file for lost makes another one in its place.
+ * Whether a file exists. Unlike `existsSync` it throws if that can't be found out: a caller that takes a store's file for
+ * lost makes another one in its place.
  *
  * @throws the file system's error
  */
@@ -26,9 +26,9 @@ export function fsyncDirectory(directory: string): void {
 }
 
 /**
- * Makes a directory and those above it that are missing, each durable in its parent.
+ * Makes a directory and its missing parents, and makes each durable in its own parent.
  *
- * @returns the topmost one that it made, or undefined if all were there
+ * @returns the topmost directory that it made, or undefined if all existed
  */
 export function makeDirectory(directory: string): string | undefined {
   if (exists(directory)) return undefined
@@ -44,8 +44,8 @@ export function makeDirectory(directory: string): string | undefined {
 }
 
 /**
- * Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. One that
- * can't be written whole is removed.
+ * Writes a new file and makes its bytes durable; its name is durable after {@link fsyncDirectory} of its folder. If the
+ * write fails, the file is removed.
  */
 export function writeNewFile(file: string, bytes: Uint8Array): void {
   const fd = fs.openSync(file, 'wx', FILE_MODE)
@@ -61,7 +61,7 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
   }
 }
 
-/** Replaces a small file as a unit. Not fsynced: for what may be lost with the machine's power, never half there. */
+/** Replaces a small file atomically, without an fsync: a power loss may lose it, but never leaves half of it. */
 export function replaceFile(file: string, bytes: string): void {
   const temporary = `${file}.new`
   try {

@@ -18,7 +18,7 @@ export interface Limits {
   batchOperationsMax: number
   /** A cell's database file, in bytes. */
   cellBytesMax: number
-  /** A cell's write-ahead log, in bytes, while something (a snapshot, a foreign reader) keeps it from being checkpointed. */
+  /** A cell's write-ahead log, in bytes, while a snapshot or another program prevents its checkpoint. */
   walBytesMax: number
 }
 

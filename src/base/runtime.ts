@@ -1,8 +1,8 @@
 import { CellError } from '../errors.ts'
 
 /**
- * True from Node 22.15, and from 23.8 in the 23 line: those have zstd in `node:zlib`. Below, better-sqlite3 13 crashes the
- * process without a word as soon as it opens a database, so this is asked before its addon is loaded.
+ * True from Node 22.15, and from 23.8 in the 23 line: those have zstd in `node:zlib`. On older ones better-sqlite3 13 crashes
+ * the process without a message as soon as it opens a database, so call this before its addon is loaded.
  *
  * This module must load on any Node that knows ESM: the command asks it first.
  */

@@ -3,7 +3,7 @@ import path from 'node:path'
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
-/** A cell's id is a lower-case UUID. Anything else names no cell: an empty or odd id must never reach a path or a key. */
+/** A cell's id is a lower-case UUID. No other text may reach a path or a key. */
 export function isCellId(id: string): boolean {
   return UUID.test(id)
 }
@@ -12,7 +12,7 @@ export function newCellId(): string {
   return randomUUID()
 }
 
-/** Where a store keeps what; the only place that joins paths of a store. */
+/** The files and folders of a store: the only place that joins their paths. */
 export class StorePaths {
   readonly root: string
 
@@ -24,7 +24,7 @@ export class StorePaths {
     return path.join(this.root, 'catalog.db')
   }
 
-  /** What only this machine knows, and may lose: see LocalState. */
+  /** What only this machine knows and may lose: see LocalState. */
   get localState(): string {
     return path.join(this.root, 'local.db')
   }
@@ -52,7 +52,7 @@ export class StorePaths {
     return path.join(this.root, 'spool')
   }
 
-  /** The same of one worker, so that it can be emptied when that has ended. */
+  /** The spool of one worker: it can be emptied when that worker has ended. */
   spoolOf(pid: number): string {
     return path.join(this.spool, String(pid))
   }
@@ -66,7 +66,7 @@ export class StorePaths {
     return new CellPaths(path.join(this.cells, id.slice(0, 2), id))
   }
 
-  /** The catalog is a cell of its own, with its files beside the others. */
+  /** The catalog is a cell too, with its files next to the others. */
   get catalogCell(): CellPaths {
     return new CellPaths(path.join(this.root, 'catalog'), this.catalog)
   }
@@ -95,7 +95,7 @@ export class CellPaths {
     return path.join(this.directory, 'segments')
   }
 
-  /** There while the cell is kept closed because the disk failed or its file is damaged: see Quarantine. */
+  /** Exists while the cell is quarantined: see Quarantine. */
   get quarantine(): string {
     return path.join(this.directory, 'quarantine.json')
   }
@@ -105,7 +105,7 @@ export class CellPaths {
     return path.join(this.directory, 'incoming.db')
   }
 
-  /** There while a switch to `restoreTarget` is decided and not yet finished. */
+  /** Exists while a switch to `restoreTarget` is decided and not finished. */
   get restoreIntent(): string {
     return path.join(this.directory, 'restore-intent')
   }

@@ -17,15 +17,15 @@ export interface NewCatalog {
   storeId: string
   /** Epoch milliseconds. */
   createdAt: number
-  /** The DDL of the parts above. */
+  /** The DDL of the layers above. */
   tables: readonly string[]
-  /** What they put down from the start. */
+  /** The rows that they insert at the start. */
   meta?: Readonly<Record<string, string>> | undefined
 }
 
 /**
- * The store's own database: which cells there are, and what the parts above keep of accounts and keys. A cell like any
- * other to the engine and to backups, under the store's own id.
+ * The store's own database: its cells, and what the layers above keep about accounts and keys. To the engine and to backups
+ * it is a cell like any other, under the store's id.
  */
 export class Catalog {
   readonly database: CellDatabase
@@ -55,7 +55,7 @@ export class Catalog {
       this.#checkVersion()
     } catch (error) {
       this.database.close()
-      throw isCellError(error, 'cell_quarantined') ? error : noCatalog('It holds no store.', error)
+      throw isCellError(error, 'cell_quarantined') ? error : noCatalog('The file holds no store.', error)
     }
   }
 
@@ -70,7 +70,7 @@ export class Catalog {
     hooks.opened?.(this.database)
   }
 
-  /** Writes the file of a new, empty catalog, durably and as a unit. */
+  /** Writes the file of a new, empty catalog, durably and atomically. */
   static write(file: string, { storeId, createdAt, tables, meta = {} }: NewCatalog): void {
     const entries = Object.entries({
       ...meta,
@@ -104,12 +104,12 @@ export class Catalog {
     }
   }
 
-  /** Counts up with every {@link change}: what tells whether a backup holds all of them. */
+  /** Counts up with every {@link change}: it tells whether a backup holds all of them. */
   get changes(): number {
     return Number(this.meta('changes'))
   }
 
-  /** Runs a change that has to be in the catalog's backup. */
+  /** Runs a change that the catalog's backup must contain. */
   change<T>(run: () => T): T {
     this.assertOpen()
     this.#changing++
@@ -126,12 +126,12 @@ export class Catalog {
     }
   }
 
-  /** Another number after every {@link change}, also one that failed; undefined while one is under way. */
+  /** Differs after every {@link change}, also after one that failed; undefined while one runs. */
   get version(): number | undefined {
     return this.#changing === 0 ? this.#version : undefined
   }
 
-  /** Runs a change that need not be backed up for its own sake, such as when a key was last used. */
+  /** Runs a change that alone needs no backup, such as when a key was last used. */
   note<T>(run: () => T): T {
     this.assertOpen()
     return this.database.syncs.skip(() => this.database.transaction(run))
@@ -156,7 +156,7 @@ export class Catalog {
   #checkVersion(): void {
     const version = this.meta('schema_version')
     if (version === String(SCHEMA_VERSION)) return
-    throw noCatalog(`It is of schema version ${version}; this version of cellstore knows ${SCHEMA_VERSION}.`)
+    throw noCatalog(`Its schema version is ${version}; this version of cellstore knows ${SCHEMA_VERSION}.`)
   }
 }
 

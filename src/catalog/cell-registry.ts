@@ -51,12 +51,12 @@ export const CELLS_SCHEMA = `
 `
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
-/** Some 2 MB of records: each request needs its cell's. */
+/** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
 
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
-/** Which cells there are. Deleted ones are remembered: their backups are still their account's. */
+/** The cells of the store. Deleted ones are kept: their backups still belong to their account. */
 export class CellRegistry {
   readonly #catalog: Catalog
   readonly #find: Statement
@@ -83,7 +83,7 @@ export class CellRegistry {
     return this.#known.get(id, this.#read)
   }
 
-  /** @throws `cell_not_found` for one that is absent or deleted */
+  /** @throws `cell_not_found` for a cell that does not exist or was deleted */
   require(id: string): Readonly<CellRecord> {
     const record = this.find(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
@@ -99,7 +99,7 @@ export class CellRegistry {
     this.#catalog.change(() => this.#setDeleted.run(at, id))
   }
 
-  /** Cells that are there, in the order they were made. @throws `invalid_request` for a bad cursor or limit */
+  /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
   list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
     const count = pageLimit(limit, this.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseNumber)

@@ -11,28 +11,28 @@ const SCHEMA = `
 const BUSY_MS_MAX = 5_000
 
 /**
- * What only this machine knows of its cells: when entries will expire, how far backups have come. Each part keeps a
- * table of its own here. It is not backed up, and its commits are not fsynced: all of it can be found again by looking
- * at the cells, so losing it costs time, never data.
+ * What only this machine knows of its cells: when entries expire, how far backups have come. Each part keeps its own table
+ * here. It is not backed up, and its commits are not fsynced: a scan of the cells finds all of it again, so losing it costs
+ * time, never data.
  */
 export class LocalState {
   readonly #connection: Connection
   readonly #isOwner: boolean
-  /** The object store that was used before, if this is another: how far backups have come is true of one only. */
+  /** The object store that was used before, if this is another one: backup progress belongs to one object store. */
   readonly movedFrom: string | undefined
   /**
-   * True if every row is up to date: the store was closed properly, or the machine has not gone down since. Commits here
-   * are not fsynced, but a killed process loses none.
+   * True if every row is up to date: the store was closed properly, or the machine has not been restarted since. Commits
+   * here are not fsynced, but a killed process loses none.
    */
   complete: boolean
 
-  /** One that another process has opened, for use beside it. */
+  /** Opens the state that another process, the owner of the store, has opened. */
   static join(path: string): LocalState {
     return new LocalState(path, undefined, openConfigured(path))
   }
 
   /**
-   * @param objectStore the URL of the one that backups go to; what was known of another one is dropped
+   * @param objectStore the URL of the one that backups go to; rows about another one are dropped
    * @param joined a connection of a process that is not the store's owner
    */
   constructor(path: string, objectStore?: string, joined?: Connection) {
@@ -57,7 +57,7 @@ export class LocalState {
     if (this.complete) this.set('boot', bootId())
   }
 
-  /** Every cell was looked at: what was lost with the machine is known again. */
+  /** Every cell was scanned: what a power loss took is known again. */
   markComplete(): void {
     this.complete = true
     this.set('boot', bootId())
@@ -92,7 +92,7 @@ export class LocalState {
   }
 }
 
-/** Tells one run of the machine from the next; random where the system doesn't say, so that nothing is assumed. */
+/** Identifies one run of the machine; random where the system does not say, so that nothing is assumed. */
 function bootId(): string {
   try {
     return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
@@ -101,7 +101,7 @@ function bootId(): string {
   }
 }
 
-/** A damaged file is dropped, since all in it can be found again. One that can't be opened now may be sound. */
+/** A damaged file is deleted, since a scan finds all of it again. A file that can't be opened now may be sound. */
 function openOrReplace(path: string): Connection {
   try {
     return openConfigured(path)

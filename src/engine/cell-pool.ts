@@ -16,14 +16,13 @@ export interface CellOpener {
   hooks(id: string): CellHooks
   /** Called before the file is opened: finishes a restore that a crash interrupted. */
   beforeOpen(id: string, paths: CellPaths): void
-  /** What to throw when there is no file. */
+  /** The error to throw if there is no file. */
   missing(id: string): CellError
 }
 
 /**
- * The open cells: at most `max`, the least recently used is closed to make room. A cell that is in a transaction, has
- * commits queued or is being read for a snapshot is never closed under it; so the bound can be exceeded for as long as
- * all of them are.
+ * The open cells: at most `max`, and the least recently used is closed to make room. A cell that is in a transaction, has
+ * queued commits or is being read for a snapshot stays open, so the bound can be exceeded while all cells are in use.
  */
 export class CellPool {
   readonly quarantine: Quarantine
@@ -78,14 +77,14 @@ export class CellPool {
     return { database, unpin }
   }
 
-  /** Closes one cell and puts other files in the place of its own, or none: that ends its quarantine. */
+  /** Closes one cell and replaces or removes its files: that ends its quarantine. */
   replace(id: string, install: () => void): void {
     this.close(id)
     install()
-    this.quarantine.lift(id)
+    this.quarantine.end(id)
   }
 
-  /** Closes one cell, whoever uses it: queued commits are made first. */
+  /** Closes one cell, even while it is in use: queued commits are made first. */
   close(id: string): void {
     this.quarantine.interrupt(id)
     this.#close(id)
@@ -138,14 +137,14 @@ export class CellPool {
   }
 
   /**
-   * A scan, not a list kept in order: opening a file costs a hundred times as much, and every use stays free of it.
+   * A scan, not a sorted list: opening a file costs a hundred times as much, and uses of a cell cost nothing.
    *
    * @returns false if all of them are in use
    */
   #closeLeastRecentlyUsed(): boolean {
     let oldestId: string | undefined
     let oldestUse = Number.POSITIVE_INFINITY
-    // forEach, since the entries of a for loop would be garbage: one array a cell, at every open.
+    // forEach: a for loop would make one array of garbage per cell at every open.
     this.#open.forEach((database, id) => {
       if (database.usedAt >= oldestUse || database.busy) return
       oldestUse = database.usedAt

@@ -8,20 +8,20 @@ import { walBytes } from './wal-file.ts'
 export interface WalState {
   /** Frames in the write-ahead log, up to the last commit. */
   frames: number
-  /** Of these, already in the database file. */
+  /** How many of these are already in the database file. */
   checkpointed: number
 }
 
 export interface CheckpointHold {
-  /** The file was written to all the same: what was read of it is worthless. */
+  /** The file was written despite the hold: what was read of it is worthless. */
   readonly broken: boolean
   release(): void
 }
 
 export interface CheckpointBounds {
-  /** Checkpoint once the log holds this many bytes. */
+  /** Checkpoint once the log has this many bytes. */
   checkpointBytes: number
-  /** Break holds once it holds this many. */
+  /** Break holds once it has this many. */
   walBytesMax: number
 }
 
@@ -35,13 +35,13 @@ export interface CheckpointEvents {
   failed(error: unknown): void
 }
 
-/** A look at the log costs as much as a read. So small changes, whose size is known, are counted first. */
+/** Measuring the log costs as much as a read, so small changes of known size are counted first. */
 const WEIGHT_BETWEEN_MEASURES = 64
 const REFUSED_BETWEEN_TRIES = 32
-/** The weight of a change of unknown size: it is followed by a look. */
+/** The weight of a change of unknown size: the log is measured after it. */
 export const UNKNOWN_WEIGHT = WEIGHT_BETWEEN_MEASURES
 
-/** When a cell's write-ahead log is moved into its database file: only here (invariant 7). */
+/** Moves a cell's write-ahead log into its database file. Nothing else does (invariant 7). */
 export class Checkpoints {
   readonly #connection: Connection
   readonly #path: string
@@ -53,10 +53,10 @@ export class Checkpoints {
   #weight = 0
   /** The length of the log at which the next checkpoint is tried. */
   #nextBytes: number
-  /** The log has passed its bound, and was not begun anew since. */
+  /** The log has passed its bound and was not reset since. */
   #isOvergrown = false
   #refused = 0
-  /** Frames that were in the log when there was no room to move them. */
+  /** Frames in the log when there was last no room to move them. */
   #triedToRelieve = 0
   #readDescriptor: number | undefined
   #closed = false
@@ -75,7 +75,7 @@ export class Checkpoints {
     this.#nextBytes = bounds.checkpointBytes
   }
 
-  /** True while somebody reads the file. */
+  /** True while a hold exists. */
   get held(): boolean {
     return this.#holds.size > 0
   }
@@ -120,8 +120,8 @@ export class Checkpoints {
   }
 
   /**
-   * The disk has no room left. Where the database need not grow for what the log holds, that is moved, and the next commits
-   * overwrite the log in place. Never throws.
+   * For a disk without room: if the database need not grow for it, the log is moved, and the next commits overwrite the
+   * log in place. Never throws.
    */
   relieve(): void {
     try {
@@ -135,14 +135,14 @@ export class Checkpoints {
   }
 
   /**
-   * Before a change. A log that can't be begun anew, because another program has been reading it all along, would grow with
-   * every commit: at its bound, changes are refused until that program is done.
+   * Before a change. While another program keeps reading the log, SQLite can't reset it, and it grows with every commit: at
+   * its bound, changes are refused until that program has ended its read.
    *
    * @throws `busy`
    */
   assertRoom(): void {
     if (!this.#isOvergrown || this.#connection.inTransaction) return
-    // Each try costs a look at all of the log: the first counts, and then one of many.
+    // Each try reads all of the log: so only the first refused change makes one, and then one of many.
     if (this.#refused++ % REFUSED_BETWEEN_TRIES === 0 && this.#run('TRUNCATE')) {
       this.#isOvergrown = false
       this.#refused = 0
@@ -151,7 +151,7 @@ export class Checkpoints {
     const limit = this.#bounds.walBytesMax
     throw new CellError(
       'busy',
-      `Another program reads the cell, and its log has reached ${limit} bytes meanwhile. Try again when that has ended.`,
+      `Another program reads the cell, and its log has reached ${limit} bytes. Try again when that program has finished.`,
       { limit },
     )
   }
@@ -190,7 +190,7 @@ export class Checkpoints {
     if (this.#weight >= WEIGHT_BETWEEN_MEASURES) this.measure()
   }
 
-  /** Looks at the log, and checkpoints if it is long. Never throws: whoever has just committed has committed. */
+  /** Measures the log, and checkpoints if it is long. Never throws: the commit before it has succeeded. */
   measure(): void {
     this.#weight = 0
     if (this.#closed || this.#connection.inTransaction) return
@@ -201,7 +201,7 @@ export class Checkpoints {
       if (frames === checkpointed || bytes < this.#nextBytes) return
       if (bytes > this.#bounds.walBytesMax) this.#breakHolds()
       else if (this.#isForbidden()) return
-      // Where another program reads the log, each try would cost as much again: the next one waits until it has grown.
+      // While another program reads the log, each try costs as much again: the next one waits until the log has grown.
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
       this.#run('PASSIVE')
     } catch (error) {
@@ -222,8 +222,8 @@ export class Checkpoints {
   }
 
   /**
-   * The connection is closed. Whoever still reads the file keeps the descriptor until it is done: closed at once, its number
-   * could be another file's before the next read.
+   * The connection is closed. While a hold exists, its reader needs the descriptor: if it were closed now, its number could
+   * belong to another file at the next read.
    */
   closed(): void {
     this.#closeDescriptor()

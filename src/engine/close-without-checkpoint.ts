@@ -1,15 +1,15 @@
 import { type Connection, closeLeavingLog } from './sqlite.ts'
 import { cutWal } from './wal-file.ts'
 
-/** Connections that can't be closed without a write: kept, since the driver would close what nobody holds. */
+/** Connections that can't be closed without a write: referenced here, since the driver closes a collected one. */
 const parked = new Set<Connection>()
 
 /**
- * Closes the connection of a cell that the disk has failed under. Nothing is written, but for what was refused: that goes
- * from its log. Never throws.
+ * Closes the connection of a cell whose disk has failed. Nothing is written; only refused commits are cut off the log.
+ * Never throws.
  *
  * @param framesOf asks the connection how many frames of the log hold commits
- * @returns that number, if it could be told
+ * @returns that number, if it is known
  */
 export function closeWithoutCheckpoint(
   connection: Connection,
@@ -20,13 +20,13 @@ export function closeWithoutCheckpoint(
   try {
     frames = framesOf()
   } catch {
-    // Not known then, and nothing is cut off.
+    // Unknown: nothing is cut off.
   }
   if (!closeLeavingLog(connection)) parked.add(connection)
   try {
     if (frames !== undefined) cutWal(`${path}-wal`, frames)
   } catch {
-    // The disk fails; whether what was refused is there again is not known.
+    // The disk fails: nobody knows whether the refused commits are in the log.
   }
   return frames
 }

@@ -3,13 +3,13 @@ import { PAGE_BYTES } from './cell-settings.ts'
 import type { Connection, Statement } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
-/** Above a cell's bound, for what only deletes: at least a few pages, and a sixteenth of a large cell. */
+/** Room above a cell's bound for deletions: at least this many pages, and a sixteenth of a large cell. */
 const PAGES_MIN = 64
 const SHARE = 16
 
 /**
- * The bound on a cell's size, and some room above it for deletions: taking a row out of an index can split a page, and a
- * full-text index notes what was deleted in new ones. Without that room a full cell could not be emptied.
+ * The bound on a cell's size, and some room above it for deletions: removing a row from an index can split a page, and a
+ * full-text index records deletions in new pages. Without that room a full cell could not be emptied.
  *
  * The bound is moved only in a cell that has been full since it was opened.
  */
@@ -32,7 +32,7 @@ export class DeleteReserve {
   }
 
   /**
-   * Runs what deletes; a second time if the first has failed for want of room. It must leave nothing behind when it fails.
+   * Runs a deletion, and runs it again with more room if the cell was full. It must leave nothing behind when it fails.
    */
   forDeletion<T>(run: () => T): T {
     if (this.#wasFull) return this.#raised(run)
@@ -40,14 +40,14 @@ export class DeleteReserve {
     try {
       return run()
     } catch (error) {
-      // A transaction that has ended with the error can't go on.
+      // If the error has ended the transaction, it can't go on.
       if (!isFull(error) || this.#connection.inTransaction !== inTransaction) throw error
       this.#wasFull = true
       return this.#raised(run)
     }
   }
 
-  /** Runs a COMMIT: only there does a full-text index write what it has to note of the transaction's deletions. */
+  /** Runs a COMMIT: a full-text index records the deletions of a transaction only there. */
   forCommit(commit: () => void): void {
     if (this.#wasFull) this.#raised(commit)
     else commit()
@@ -64,7 +64,7 @@ export class DeleteReserve {
       return run()
     } finally {
       if (--this.#depth === 0 && this.#connection.open) {
-        // SQLite keeps the bound at what the file has grown to.
+        // If the file has grown beyond the bound, SQLite sets the bound to its size.
         this.#lower ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages}`)
         this.#lower.get()
       }

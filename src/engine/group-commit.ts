@@ -1,52 +1,52 @@
-/** What a group needs of the connection it commits to: see `Transactions`. */
+/** What a group needs of its connection: see `Transactions`. */
 export interface GroupTarget {
   readonly inTransaction: boolean
-  /** Whether pieces of work can be in one transaction without noticing each other. */
+  /** Whether several pieces of work may share a transaction unnoticed. */
   canShare(): boolean
   begin(): void
   commit(): void
   /** Leaves no transaction open, whatever state it was in. */
   rollback(): void
   savepoint<T>(work: () => T): T
-  /** The same for work that leaves nothing behind when it fails. */
+  /** Without a savepoint, for work that leaves nothing behind when it fails. */
   unguarded<T>(work: () => T): T
   /** One piece of work in a transaction of its own. */
   run<T>(work: () => T): T
 }
 
-/** What became of a piece of work. */
+/** The result of a piece of work. */
 export type Outcome = { ok: true; value: unknown } | { ok: false; error: unknown }
 
 /** A piece of work that may share a transaction, and so an fsync, with others. */
 export interface GroupWork {
   /** It leaves nothing behind when it fails, so that it needs no savepoint. */
   readonly isAtomic?: boolean
-  /** May run a second time, when a neighbour ended the whole transaction; so it must do nothing but touch the cell. */
+  /** May run again if a neighbour ended the whole transaction; so it must do nothing but use the cell. */
   run(): unknown
   /** Called once, when the outcome is final: what succeeded is committed. Must not throw. */
   settle(outcome: Outcome): void
 }
 
-/** Told of each transaction that a group takes. */
+/** Called for each transaction of a group. */
 export interface GroupEvents {
   /**
-   * Inside the transaction, right before its COMMIT, with the work that it holds and what came of it: the last moment to
-   * make a note of the transaction in itself, or to throw what must undo it.
+   * Inside the transaction, right before its COMMIT, with its work and the results: the last moment to write a marker into
+   * the transaction, or to throw an error that undoes it.
    */
   beforeCommit(works: readonly GroupWork[], outcomes: readonly Outcome[]): void
   /** Right after its COMMIT, before any of its work is settled. Must not throw. */
   committed(): void
-  /** After each piece of work: whether those so far are to be committed before the next is run. */
+  /** After each piece of work: whether to commit those so far before the next one runs. */
   isFull(outcomes: readonly Outcome[]): boolean
 }
 
-/** Pieces of work in one group: bounds how long the event loop is held before the fsync. */
+/** Pieces of work in one group: bounds how long the event loop is blocked before the fsync. */
 const GROUP_MAX = 512
 
 /**
  * Group commit: work that arrives in one turn of the event loop shares a transaction, and so one fsync. Each piece that
- * needs one has a savepoint of its own, so that no request sees another's failure or rollback, and nothing is answered before the
- * COMMIT that holds it (invariant 8).
+ * needs it runs in a savepoint, so that no request sees another's failure or rollback, and nothing is answered before its
+ * COMMIT (invariant 8).
  */
 export class GroupCommit {
   readonly #target: GroupTarget
@@ -54,7 +54,7 @@ export class GroupCommit {
   #queue: GroupWork[] = []
   #scheduled = false
 
-  /** @param translate makes of an error what a caller is told; called when no transaction is open */
+  /** @param translate turns an error into the one for callers; called when no transaction is open */
   constructor(target: GroupTarget, translate: (error: unknown) => unknown) {
     this.#target = target
     this.#translate = translate
@@ -75,12 +75,12 @@ export class GroupCommit {
     })
   }
 
-  /** Commits what is queued, now. */
+  /** Commits the queue immediately. */
   flush(): void {
     while (this.#queue.length > 0) this.commit(this.#queue.splice(0, GROUP_MAX))
   }
 
-  /** Commits a group that the caller has gathered, now. Never throws: whatever happens is some work's outcome. */
+  /** Commits a group that the caller has gathered. Never throws: every error is the outcome of some work. */
   commit(group: readonly GroupWork[], events?: GroupEvents): void {
     new Group(this.#target, this.#translate, events).commit(group)
   }
@@ -97,7 +97,7 @@ export class GroupCommit {
   }
 }
 
-/** One group on its way, in as few transactions as its neighbours allow. */
+/** Commits one group in as few transactions as possible. */
 class Group {
   readonly #target: GroupTarget
   readonly #translate: (error: unknown) => unknown
@@ -121,8 +121,8 @@ class Group {
   }
 
   /**
-   * @returns what is still to be done
-   * @throws what makes all of the group fail; nothing of it is settled then
+   * @returns the work that is left
+   * @throws an error that makes all of the group fail; none of it is settled then
    */
   #commitTogether(group: readonly GroupWork[]): readonly GroupWork[] {
     const target = this.#target
@@ -142,7 +142,7 @@ class Group {
     } catch (error) {
       target.rollback()
       if (!isOneWorks(error)) throw error
-      // Only COMMIT found out, and not whose it was: that shows when each commits alone.
+      // Only the COMMIT failed, and does not say whose fault it is: that shows when each commits alone.
       for (const work of done) this.#settleAlone(work)
       return rest
     }
@@ -151,7 +151,7 @@ class Group {
     return rest
   }
 
-  /** Asked inside the transaction, where it costs no lock of its own. */
+  /** Asked inside the transaction, where it costs no extra lock. */
   #canShare(): boolean {
     try {
       return this.#target.canShare()
@@ -161,7 +161,7 @@ class Group {
     }
   }
 
-  /** Each in a transaction of its own, in place of the one that was opened for all. */
+  /** Commits each in its own transaction, instead of the one that was opened for all. */
   #oneByOne(group: readonly GroupWork[]): readonly GroupWork[] {
     this.#target.rollback()
     for (const work of group) this.#settleAlone(work)
@@ -169,8 +169,8 @@ class Group {
   }
 
   /**
-   * One piece of work ended the whole transaction, and those before it are undone with it. Its neighbours must not
-   * notice: those before it are run again together, then it alone, and the rest goes on.
+   * One piece of work ended the whole transaction, and undid those before it. Its neighbours must not notice: those before
+   * it run again together, then it runs alone, and the rest follows.
    */
   #withoutCulprit(group: readonly GroupWork[], at: number): readonly GroupWork[] {
     this.#target.rollback()
@@ -209,7 +209,7 @@ class Group {
   }
 }
 
-/** A deferred foreign key that is broken; a full-text index that had no room for what it writes at the COMMIT. */
+/** A broken deferred foreign key, or a full-text index that had no room for its writes at the COMMIT. */
 function isOneWorks(error: unknown): boolean {
   return error instanceof Error && 'code' in error && /^SQLITE_(CONSTRAINT|FULL)/.test(String(error.code))
 }

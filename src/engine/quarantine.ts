@@ -8,9 +8,9 @@ import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
 import type { ClosedCell } from './recovery-check.ts'
 import { isDamage, isSqliteError } from './sqlite-errors.ts'
 
-/** That a cell is kept closed, and why. */
+/** Why a cell is kept closed, and since when. */
 export interface QuarantineState {
-  /** `io_error`: the disk failed under it, and it is checked again by itself. `damaged`: only a restore mends it. */
+  /** `io_error`: the disk failed, and the cell is checked again automatically. `damaged`: only a restore repairs it. */
   reason: QuarantineReason
   /** Epoch milliseconds. */
   since: number
@@ -20,7 +20,7 @@ export interface QuarantineParts {
   clock: Clock
   log: Log
   paths(id: string): CellPaths
-  /** Closes the cell without a further write. @returns frames of its log that hold commits, if that is known */
+  /** Closes the cell without a write. @returns how many frames of its log hold commits, if known */
   discard(id: string): number | undefined
   /** See `checkClosedCell`. */
   check(cell: ClosedCell): Promise<void>
@@ -28,13 +28,13 @@ export interface QuarantineParts {
 
 interface Entry extends QuarantineState {
   frames?: number | undefined
-  /** Before the next check; infinite if there is to be none. */
+  /** The time until the next check; infinite if there will be none. */
   waitMs: number
-  /** When that is, on the monotonic clock. */
+  /** When that check is due, on the monotonic clock. */
   dueAt: number
   timer?: Timer | undefined
   checking: boolean
-  /** Counts up whenever somebody else has to do with the cell's files: a check that began before is void. */
+  /** Counts up when another part uses the cell's files: a check that began before counts for nothing. */
   turn: number
 }
 
@@ -43,18 +43,22 @@ const WAIT_MS_MAX = 300_000
 const NEVER = Number.POSITIVE_INFINITY
 
 /**
- * The cells that are kept closed because the disk has failed under them, or because their files are damaged: after an error
- * of the disk, what is in memory and what is on the disk may be two things. Such a cell is closed as it is. After a wait,
- * longer each time, it is checked, by itself or because somebody asks for it; it serves again only once it is proven
- * whole. One that is found damaged stays closed until it is restored.
+ * The cells that are kept closed because their disk has failed or their files are damaged: after a disk error, memory and
+ * disk may differ. Such a cell is closed without a checkpoint.
  *
- * A file beside the cell remembers it for the next process, which checks it before it opens it. That file needs no fsync:
- * with the machine's memory goes what it warns of.
+ *     serving ──disk error──▶ io_error ──check passes──▶ serving
+ *        │                     │   ▲
+ *        │                     │   └─ check can't be made: a longer wait, then the next check
+ *        └──damage found──▶ damaged ◀──check finds damage
+ *                              └──restore or delete──▶ serving, or gone
+ *
+ * A check runs after the wait, or when the cell is asked for once it is due. A file next to the cell tells the next process,
+ * which checks the cell before it opens it. That file needs no fsync: a power loss also takes the memory that differed.
  */
 export class Quarantine {
   readonly #parts: QuarantineParts
   readonly #entries = new Map<string, Entry>()
-  /** Of cells that have passed: one that fails again soon waits longer than before. */
+  /** Cells that have passed a check: one that fails again soon waits longer than before. */
   readonly #passed = new Map<string, { at: number; waitMs: number }>()
   #stopped = false
 
@@ -72,7 +76,7 @@ export class Quarantine {
     const waitMs = reason === 'damaged' ? NEVER : isSoon ? longer(passed.waitMs) : WAIT_MS
     const entry = this.#enter(id, { reason, since: clock.now() }, waitMs)
     this.#save(id, entry)
-    // Not at once: the error may have come up in the midst of a transaction.
+    // Later: the error may have occurred in the middle of a transaction.
     setImmediate(() => this.#discard(id, entry))
   }
 
@@ -82,13 +86,13 @@ export class Quarantine {
     return known && { reason: known.reason, since: known.since }
   }
 
-  /** @throws `cell_quarantined` while the cell is kept closed; begins the check that is due */
+  /** @throws `cell_quarantined` while the cell is kept closed; starts the check if it is due */
   assertFree(id: string): void {
     let entry = this.#entries.get(id)
     if (entry === undefined) {
       const remembered = this.#remembered(id)
       if (remembered === undefined) return
-      // Also what was found damaged is looked at once more: it may have been mended by hand since.
+      // A damaged cell is checked again too: somebody may have repaired it since.
       entry = this.#enter(id, remembered, 0)
     }
     const leftMs = entry.dueAt - this.#parts.clock.monotonic()
@@ -96,7 +100,7 @@ export class Quarantine {
     throw refusal(entry, leftMs)
   }
 
-  /** Somebody else has to do with the cell's files now: a check that runs counts for nothing. */
+  /** Another part uses the cell's files now: a running check counts for nothing. */
   interrupt(id: string): void {
     const entry = this.#entries.get(id)
     if (entry === undefined) return
@@ -104,9 +108,9 @@ export class Quarantine {
     this.#wait(id, entry)
   }
 
-  /** The cell's files are other ones now, or gone. */
-  lift(id: string): void {
-    this.#end(id)
+  /** The cell's files were replaced or removed. */
+  end(id: string): void {
+    this.#remove(id)
     this.#passed.delete(id)
   }
 
@@ -160,9 +164,12 @@ export class Quarantine {
   }
 
   #pass(id: string, { waitMs }: Entry): void {
-    this.#end(id)
+    this.#remove(id)
     this.#passed.set(id, { at: this.#parts.clock.monotonic(), waitMs })
-    this.#parts.log.warn({ cellId: id }, 'a cell that the disk had failed under is whole, and serves again')
+    this.#parts.log.warn(
+      { cellId: id },
+      'the disk had failed under a cell; the cell is proven whole and serves again',
+    )
   }
 
   #fail(id: string, entry: Entry, err: unknown): void {
@@ -181,18 +188,18 @@ export class Quarantine {
     this.#wait(id, entry)
   }
 
-  #end(id: string): void {
+  #remove(id: string): void {
     this.#entries.get(id)?.timer?.cancel()
     this.#entries.delete(id)
     fs.rmSync(this.#parts.paths(id).quarantine, { force: true })
   }
 
-  /** A disk that can't take it is no reason to stop here: then the next process does not know. */
+  /** Never throws: if the disk refuses the file, the next process does not know of the quarantine. */
   #save(id: string, { reason, since, frames }: Entry): void {
     try {
       replaceFile(this.#parts.paths(id).quarantine, JSON.stringify({ reason, since, frames }))
     } catch (err) {
-      this.#parts.log.warn({ cellId: id, err }, 'that a cell is kept closed could not be noted')
+      this.#parts.log.warn({ cellId: id, err }, 'the quarantine of a cell could not be written to its file')
     }
   }
 
@@ -224,7 +231,7 @@ function refusal({ reason, waitMs }: Entry, leftMs: number): CellError {
   }
   return new CellError(
     'cell_quarantined',
-    'The disk has failed under the cell, and it is kept closed until it is proven whole. Try again.',
+    'The disk failed under the cell. The cell stays closed until it is proven whole. Try again.',
     { reason, retryAfterMs: Math.max(leftMs, WAIT_MS) },
   )
 }

@@ -2,13 +2,13 @@ import fs from 'node:fs'
 import type { Connection } from './sqlite.ts'
 
 /**
- * SQLite's own look at every page of a database, for damage that no checksum of ours would show.
+ * SQLite's check of every page of a database, for damage that no checksum of ours shows.
  *
- * @returns the first thing that is wrong, or undefined
- * @throws what SQLite throws of a file that it can't read at all
+ * @returns the first problem, or undefined
+ * @throws SQLite's error for a file that it can't read at all
  */
 export function findDamage(connection: Connection): string | undefined {
-  // A CHECK may call what answers otherwise on another connection (total_changes(), random()): that is no damage.
+  // A CHECK may call a function whose result differs per connection (total_changes(), random()): that is not damage.
   connection.pragma('ignore_check_constraints = ON')
   if (isWhole(connection)) return undefined
   return problemsOfTables(connection)[0]
@@ -17,8 +17,8 @@ export function findDamage(connection: Connection): string | undefined {
 const READ_BYTES = 1_048_576
 
 /**
- * Reads a file to its end. To SQLite a page that the disk does not give can look like a damaged one, so damage is believed
- * only of a file that can be read. For one that no connection of this process has open (invariant 4).
+ * Reads a file to its end. SQLite may report a page that the disk can't read as damaged, so believe damage only of a file
+ * that can be read. No connection of this process may have the file open (invariant 4).
  *
  * @throws the system's error
  */
@@ -43,8 +43,8 @@ function isWhole(connection: Connection): boolean {
 }
 
 /**
- * What is wrong with the tables that have pages. A virtual table also gives its opinion in a look at everything: a search
- * index that was not filled yet is no damage, and the live cell had it too. Nor is a generated column that fails.
+ * The problems of the tables that have pages. A check of the whole database also asks the virtual tables: but a search index
+ * that is not filled yet is not damage, and the live cell had it too. Nor is a generated column that fails.
  */
 function problemsOfTables(connection: Connection): string[] {
   const tables = connection

@@ -3,7 +3,7 @@ import type { CellDatabase } from './cell-database.ts'
 import { databaseImage } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
-/** Version of the worker tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
+/** Version of the reserved tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
 const SCHEMA_VERSION = 1
 
 const META_SCHEMA = `
@@ -11,7 +11,7 @@ const META_SCHEMA = `
   INSERT INTO _cell_meta VALUES ('schema_version', ${SCHEMA_VERSION});
 `
 
-/** The tables that a cell begins with: the engine's own, and those that the layers above add. */
+/** The tables of a new cell: the engine's own, and those that the layers above add. */
 export class ReservedSchema {
   readonly #tables: string
   #image: Buffer | undefined
@@ -27,16 +27,16 @@ export class ReservedSchema {
   }
 
   /**
-   * Makes sure that an opened file is one this version can use.
+   * Checks that this version can use an opened file.
    *
-   * @throws `cell_quarantined` for one that a newer version has written, and for one that is no cell
+   * @throws `cell_quarantined` for a file of a newer version, and for one that is not a cell
    */
   check(database: CellDatabase): void {
     const version = versionOf(database)
     if (version === SCHEMA_VERSION) return
     throw new CellError(
       'cell_quarantined',
-      `The cell is of schema version ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,
+      `The schema version of the cell is ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,
     )
   }
 }
@@ -45,8 +45,10 @@ function versionOf(database: CellDatabase): unknown {
   try {
     return database.prepare("SELECT value FROM main._cell_meta WHERE key = 'schema_version'").pluck().get()
   } catch (error) {
-    // Only where SQLite itself finds nothing wrong with the file: then what it lacks is our table.
+    // SQLite finds nothing wrong with the file: it only lacks our table.
     if (!isSqliteError(error) || error.code !== 'SQLITE_ERROR') throw error
-    throw new CellError('cell_quarantined', "The cell's file is a database, and no cell.", { cause: error })
+    throw new CellError('cell_quarantined', "The cell's file is a SQLite database, but not a cell.", {
+      cause: error,
+    })
   }
 }

@@ -8,7 +8,7 @@ interface SqliteErrorShape {
   message: string
 }
 
-/** What translating an error needs to know of the cell. */
+/** What the translation of an error needs to know of the cell. */
 export interface ErrorContext {
   /** The database file. */
   path: string
@@ -35,21 +35,21 @@ function isFileError(error: unknown): error is NodeJS.ErrnoException {
   return error instanceof Error && 'errno' in error && 'syscall' in error
 }
 
-/** The file can't be relied on any more: what was written may not be there, or what is there is no database. */
+/** The file is unreliable: written pages may be missing, or it is not a database. */
 const DAMAGED = /^SQLITE_(CORRUPT|NOTADB|IOERR)/
 /**
- * Of these the file knows nothing: locks, memory, temporary and shared-memory files. And a virtual table's index can be out
- * of step by a tenant's own doing.
+ * These say nothing about the file: locks, memory, temporary and shared-memory files. And tenants can themselves bring a
+ * virtual table's index out of step.
  */
 const NOT_DAMAGED =
   /^SQLITE_(CORRUPT_VTAB|IOERR_(NOMEM|BLOCKED|LOCK|RDLOCK|UNLOCK|CHECKRESERVEDLOCK|GETTEMPPATH|CONVPATH|ACCESS|DELETE|DELETE_NOENT|SHMOPEN|SHMSIZE|SHMLOCK|SHMMAP))$/
-/** The file, or one beside it, can't be got at now. */
+/** The file, or its log, can't be accessed now. */
 const OUT_OF_REACH = /^SQLITE_(CANTOPEN|PROTOCOL|IOERR)/
 const LOCKED = /^SQLITE_(BUSY|LOCKED)/
-/** SQLite opens a file that can't be opened for writing for reading, and stays with that. Only opening it again helps. */
+/** If SQLite can't open a file for writing, it opens it for reading, until it is closed. */
 const OPENED_FOR_READING = /^SQLITE_READONLY/
 
-/** Whether a result code of SQLite's says that a file is damaged. */
+/** Whether a SQLite result code means a damaged file. */
 export function isDamage(code: string): boolean {
   return DAMAGED.test(code) && !NOT_DAMAGED.test(code)
 }
@@ -63,12 +63,13 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
     return new CellError('cell_quarantined', `The cell's file can't be used: ${message}.`, {
       ...details,
       reason,
-      // By then it is looked into.
+      // By then the cell is being checked.
       ...(reason === 'io_error' ? { retryAfterMs: 2_000 } : {}),
     })
   }
   if (OPENED_FOR_READING.test(code)) {
-    const text = "The cell's file could not be opened for writing, and is closed until it can. Try again."
+    const text =
+      "The cell's file could not be opened for writing. It stays closed until that succeeds. Try again."
     return new CellError('cell_quarantined', text, { ...details, reason: 'io_error' })
   }
   switch (code) {
@@ -79,7 +80,7 @@ function fromSqlite(error: Error & SqliteErrorShape, context: ErrorContext): Cel
     case 'SQLITE_IOERR_NOMEM':
       return new CellError(
         'result_memory_exceeded',
-        'The statement makes a value that is larger than a cell may hold in memory.',
+        'The statement makes a value that is too large for the memory of a cell.',
         details,
       )
   }
@@ -99,7 +100,7 @@ function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): 
   const limit = limits.cellBytesMax
   return new CellError(
     'cell_full',
-    `The cell is full: it may hold ${limit} bytes. Delete something, or raise the limit.`,
+    `The cell is full: its limit is ${limit} bytes. Delete something, or raise the limit.`,
     {
       ...details,
       limit,
@@ -120,10 +121,10 @@ function outOfReach(details: CellErrorDetails): CellError {
 }
 
 function diskFull(details: CellErrorDetails): CellError {
-  return new CellError('disk_full', 'The disk has no room left; nothing of the change was kept.', details)
+  return new CellError('disk_full', 'The disk is full; nothing of the change was kept.', details)
 }
 
-/** A write that fails for want of room leaves what it has written of the log in place, so the room stays taken. */
+/** A write that fails on a full disk leaves its part of the log behind, so that the disk stays full. */
 const DISK_FULL_BYTES = 1_048_576
 
 function isDiskFull(directory: string): boolean {
@@ -135,7 +136,7 @@ function isDiskFull(directory: string): boolean {
   }
 }
 
-/** The driver's own words; anything else of these classes is a mistake of ours. */
+/** The driver's messages; any other error of these classes is our own bug. */
 const PARAMETERS = /parameter|named|can only bind/i
 
 function fromDriver(error: Error): CellError {
@@ -143,14 +144,14 @@ function fromDriver(error: Error): CellError {
   if (text.includes('more than one statement')) {
     return new CellError(
       'multiple_statements',
-      'One statement a call. Use a batch or a transaction for several.',
+      'Only one statement per call is allowed. Use a batch or a transaction for several.',
       {
         cause: error,
       },
     )
   }
   if (text.includes('contains no statements')) {
-    return new CellError('sql_error', 'The text holds no SQL statement.', { cause: error })
+    return new CellError('sql_error', 'The text contains no SQL statement.', { cause: error })
   }
   if (text.includes('connection is not open'))
     return new CellError('store_closed', 'The cell was closed.', { cause: error })

@@ -12,11 +12,11 @@ const SQLITE_VERSION_MIN = [3, 51, 3] as const
 let versionChecked = false
 
 /**
- * Opens a database file that exists. No BUSY wait: one connection writes a cell (invariant 3), so a lock held by someone
- * else is a foreign process, and waiting for it would stall every other cell.
+ * Opens an existing database file. It never waits for a lock: one connection writes a cell (invariant 3), so only another
+ * program can hold one, and waiting for it would stall every other cell.
  *
- * @param options.readonly writes neither the database nor its log, also not when it is closed
- * @throws `unsupported_runtime` on a Node that the driver would crash; SQLite's own errors as they come.
+ * @param options.readonly writes neither the database nor its log, not even at the close
+ * @throws `unsupported_runtime` on a Node that the driver would crash; SQLite's own errors
  */
 export function openConnection(path: string, { readonly = false } = {}): Connection {
   assertSupportedRuntime()
@@ -26,16 +26,16 @@ export function openConnection(path: string, { readonly = false } = {}): Connect
 }
 
 /**
- * Closes a connection without the checkpoint that SQLite makes when the last one to a file is closed: another one that
- * can't write, and so checkpoints nothing, is closed after it.
+ * Closes a connection without the checkpoint that SQLite makes at the close of the last connection to a file: a read-only
+ * one, which makes none, is closed after it.
  *
- * @returns false if there is no such other one to be had; then the connection is still open
+ * @returns false if no such connection could be opened; then this one is still open
  */
 export function closeLeavingLog(connection: Connection): boolean {
   let guard: Connection | undefined
   try {
     guard = openConnection(connection.name, { readonly: true })
-    // Takes the shared lock, which a checkpoint at the close would have to have for itself.
+    // Takes a shared lock: the checkpoint at the close would need an exclusive one.
     guard.prepare('SELECT count(*) FROM sqlite_schema').get()
     connection.close()
     return true

@@ -34,7 +34,7 @@ export class Transactions {
   readonly #connection: Connection
   readonly #state: CellState
   readonly #events: TransactionEvents
-  /** Prepared with their first use: of thousands of open cells, most need none. */
+  /** Prepared with their first use: most of thousands of open cells need none. */
   #statements: Map<ControlSql, Statement> | undefined
   #depth = 0
   #schemaVersion: Statement | undefined
@@ -57,8 +57,8 @@ export class Transactions {
   }
 
   /**
-   * Whether several pieces of work may share a transaction unnoticed. Not where foreign keys are checked at COMMIT only:
-   * there a neighbour's rows would mend, or break, what a piece of work is to be told by itself (invariant 8).
+   * Whether several pieces of work may share a transaction unnoticed. Not if foreign keys are checked only at COMMIT: then
+   * a neighbour's rows would repair, or break, the keys of this piece of work (invariant 8).
    */
   canShare(): boolean {
     this.#schemaVersion ??= this.#connection.prepare('PRAGMA main.schema_version').pluck() as Statement
@@ -95,7 +95,7 @@ export class Transactions {
     return value
   }
 
-  /** Runs what only reads in one transaction, so that all of it costs one lock; inside another, just there. */
+  /** Runs reads in one transaction, so that all of them cost one lock; inside another transaction, as part of that. */
   read<T>(work: () => T): T {
     if (this.#depth > 0) return work()
     this.#state.assertNotQuarantined()
@@ -129,8 +129,8 @@ export class Transactions {
   }
 
   /**
-   * Runs `work` in the open transaction with no savepoint of its own, for what leaves nothing behind when it fails: a single
-   * statement, which SQLite undoes by itself. Two statements less.
+   * Runs `work` in the open transaction without a savepoint, which saves two statements: for work that leaves nothing behind
+   * when it fails, such as a single statement, which SQLite undoes.
    */
   unguarded<T>(work: () => T): T {
     this.#depth++
@@ -144,7 +144,7 @@ export class Transactions {
     }
   }
 
-  /** For a group, which keeps its own order of events: {@link commit} or {@link rollback} ends it. */
+  /** For a group, which orders its own events: {@link commit} or {@link rollback} ends it. */
   begin(): void {
     this.#state.assertNotQuarantined()
     this.#events.begin()
@@ -162,7 +162,7 @@ export class Transactions {
     this.#events.rolledBack()
   }
 
-  /** After every statement that is not the engine's own: the connection is as it was (invariant 6). */
+  /** After every statement of a caller: leaves the connection as it was before (invariant 6). */
   checkAfterStatement(): void {
     const inTransaction = this.inTransaction
     if (inTransaction === this.#depth > 0) return
@@ -202,7 +202,7 @@ export class Transactions {
 function refusePromise<T>(value: T): T {
   if (value === null || typeof value !== 'object' || !('then' in value)) return value
   if (typeof value.then !== 'function') return value
-  // Nobody else will hear of it if it rejects.
+  // If it rejects, nobody else handles that.
   value.then(undefined, () => {})
   throw new CellError(
     'invalid_request',

@@ -1,23 +1,23 @@
 import fs from 'node:fs'
 
 /**
- * The fsync of one cell's write-ahead log outside of SQLite: in the thread pool, where those of many cells go side by
- * side, instead of one after the other inside each COMMIT. The log carries no locks, so opening and closing it here is
- * safe (invariant 4).
+ * The fsync of one cell's write-ahead log outside of SQLite: in the thread pool, where many cells' fsyncs run in parallel,
+ * instead of one after the other inside each COMMIT. The log carries no locks, so opening and closing it here is safe
+ * (invariant 4).
  *
- * A failure stays: once an fsync has failed, a later one that succeeds proves nothing of what the first was to store.
+ * A failure is final: after a failed fsync, a later one that succeeds proves nothing about what the first should have stored.
  */
 export class WalSync {
   readonly #path: string
-  /** Opened before what it is to store is written: only then does it hear of every error. */
+  /** Opened before the writes that it covers: only then does it report every error of them. */
   #descriptor: number | undefined
-  /** Something was written that no fsync covers which has begun since. */
+  /** Something was written since the last fsync began. */
   #pending = false
   #running = 0
-  /** Settles when all that have begun have ended. */
+  /** Settles when all fsyncs that have begun have ended. */
   #last: Promise<void> = Promise.resolve()
 
-  /** @param path of the database */
+  /** @param path the database file */
   constructor(path: string) {
     this.#path = `${path}-wal`
   }
@@ -27,7 +27,7 @@ export class WalSync {
     return this.#pending || this.#running > 0
   }
 
-  /** Before something is written without an fsync. @throws what opening a file throws; nothing is to be written then */
+  /** Call before a write without an fsync. @throws the system's error; nothing may be written then */
   expect(): void {
     this.#descriptor ??= fs.openSync(this.#path, 'r')
     this.#pending = true
@@ -44,12 +44,12 @@ export class WalSync {
       this.#close()
     })
     this.#last = Promise.all([before, own]).then(() => {})
-    // Whoever waits for it hears of it.
+    // Its callers handle the error.
     this.#last.catch(() => {})
     return this.#last
   }
 
-  /** The same at once, for a cell that is being closed. @throws the system's error */
+  /** A blocking {@link sync}, for a cell that is being closed. @throws the system's error */
   syncNow(): void {
     if (!this.#pending) return
     this.#pending = false

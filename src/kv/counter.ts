@@ -2,10 +2,10 @@ import { CellError } from '../errors.ts'
 
 const INT64_MIN = -(2n ** 63n)
 const INT64_MAX = 2n ** 63n - 1n
-/** The one spelling of each integer. A leading zero, a plus or a space makes a text that is no counter. */
+/** The one spelling of each integer: no leading zero, no plus, no space. */
 const CANONICAL_INTEGER = /^(0|-?[1-9]\d{0,18})$/
 
-/** @throws `invalid_request` for what is no whole number of 64 bits */
+/** @throws `invalid_request` for anything but a whole number of 64 bits */
 export function checkDelta(delta: number | bigint): bigint {
   const step = typeof delta === 'bigint' || Number.isSafeInteger(delta) ? BigInt(delta) : undefined
   if (step !== undefined && fits(step)) return step
@@ -15,7 +15,7 @@ export function checkDelta(delta: number | bigint): bigint {
 }
 
 /**
- * @param text the counter's value; undefined for one that is not there yet
+ * @param text the counter's value; undefined if it does not exist yet
  * @throws `not_an_integer`, `integer_overflow`
  */
 export function addTo(text: string | undefined, step: bigint): bigint {

@@ -9,10 +9,10 @@ const BATCH_MIN = 16
 const BATCH_MAX = 1_024
 
 /**
- * Removes the expired entries of an open cell, in batches so small that none holds up the event loop for more than a few
+ * Removes the expired entries of an open cell, in batches so small that none blocks the event loop for more than a few
  * milliseconds, with a turn of the loop between them.
  *
- * @returns when the next entry expires, in epoch milliseconds; null if none will; undefined if it was stopped before the end
+ * @returns when the next entry expires, in epoch milliseconds; null if none will; undefined if stopped before the end
  */
 export async function collectExpired(
   database: CellDatabase,
@@ -23,7 +23,7 @@ export async function collectExpired(
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
     const started = clock.monotonic()
-    // A lost deletion of what is expired is made again: it needs no fsync of its own.
+    // No fsync: a power loss brings expired entries back, and they are deleted again.
     const removed = database.syncs.skip(() =>
       database.writeDelete(() => remove.run(clock.now(), batch).changes, batch),
     )

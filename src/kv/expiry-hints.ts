@@ -11,7 +11,7 @@ const SCHEMA = `
  * closed cells are found without opening them.
  */
 export class ExpiryHints {
-  /** Of the open cells, what the table says. */
+  /** The rows of the open cells. */
   readonly #known = new Map<string, number>()
   readonly #find: Statement
   readonly #put: Statement
@@ -40,13 +40,13 @@ export class ExpiryHints {
     return true
   }
 
-  /** After a look at the cell. */
+  /** After the cell was read. */
   set(cellId: string, due: number): void {
     this.#put.run(cellId, due)
     this.#known.set(cellId, due)
   }
 
-  /** For a cell that nothing is known of. */
+  /** For a cell without a hint. */
   setIfAbsent(cellId: string, due: number): void {
     this.#putIfAbsent.run(cellId, due)
   }
@@ -56,7 +56,7 @@ export class ExpiryHints {
     this.#remove.run(cellId)
   }
 
-  /** The cell was closed: the table alone remembers. */
+  /** The cell was closed: only the table keeps its hint. */
   forget(cellId: string): void {
     this.#known.delete(cellId)
   }

@@ -4,17 +4,17 @@ import type { Log } from '../base/log.ts'
 import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from './expiry-hints.ts'
 
-/** Expired entries are invisible at once, so collecting them can wait until more have come together. */
+/** Expired entries are invisible immediately, so their collection can wait for more of them. */
 const COLLECT_AFTER_MS = 1_000
-/** A cell that could not be opened is looked at again after this. */
+/** A cell that could not be opened is tried again after this time. */
 const RETRY_MS = 60_000
-/** Timers don't notice that the clock was set, or that the machine slept: nothing waits longer than this. */
+/** The longest wait: timers do not notice that the clock was set, or that the machine slept. */
 const LOOK_MS_MAX = 3_600_000
 
-/** Collects what is expired in one cell, also in one that the pool has closed, and brings its hint up to date. */
+/** Collects the expired entries of one cell, open or closed, and updates its hint. */
 export type CollectCell = (cellId: string, signal: AbortSignal) => Promise<void>
 
-/** Has expired entries collected in the background, in all cells of the store, one cell after the other. */
+/** Collects expired entries in the background, in all cells of the store, one cell after the other. */
 export class ExpirySweeper {
   readonly #hints: ExpiryHints
   #collect: CollectCell | undefined
@@ -31,13 +31,13 @@ export class ExpirySweeper {
     this.#log = log
   }
 
-  /** Collects what has expired, now and from here on. */
+  /** Starts to collect. */
   start(collect: CollectCell): void {
     this.#collect = collect
     this.#schedule()
   }
 
-  /** Told of every time to live that is set in a cell. Never throws: the entry is put, whatever becomes of the hint. */
+  /** Called for every time to live that is set in a cell. Never throws: the entry is stored, even if its hint is not. */
   note(cellId: string, expiresAt: number): void {
     try {
       if (this.#hints.note(cellId, expiresAt) && expiresAt < this.#timerDue) this.#schedule()
@@ -51,12 +51,12 @@ export class ExpirySweeper {
     this.#schedule()
   }
 
-  /** A cell that may hold expired entries: looked at soon. */
+  /** Schedules a cell that may hold expired entries. */
   sweepSoon(cellId: string): void {
     this.note(cellId, this.#clock.now())
   }
 
-  /** Resolves once the batch that is running has ended. */
+  /** Resolves once the running batch has ended. */
   async stop(): Promise<void> {
     this.#stop.abort()
     this.#timer?.cancel()

@@ -8,7 +8,7 @@ const UTF8_BYTES_PER_UNIT_MAX = 3
 export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): void {
   if (typeof key !== 'string') throw new CellError('invalid_key', `${field} is a string.`, { field })
   if (key.length === 0) throw new CellError('invalid_key', `${field} must not be empty.`, { field })
-  // Measured exactly only where it could matter: this is on the path of every get.
+  // Measured exactly only if it could be too long: this is on the path of every get.
   if (key.length * UTF8_BYTES_PER_UNIT_MAX > keyBytesMax && Buffer.byteLength(key) > keyBytesMax) {
     throw new CellError('invalid_key', `${field} is at most ${keyBytesMax} bytes of UTF-8.`, {
       field,
@@ -24,7 +24,7 @@ export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): v
   }
 }
 
-/** @throws `value_too_large`, or `invalid_request` for what is not a string of valid Unicode */
+/** @throws `value_too_large`, or `invalid_request` for anything but a string of valid Unicode */
 export function checkValue(value: string, { valueBytesMax }: Limits, field = 'value'): void {
   if (typeof value !== 'string') throw new CellError('invalid_request', `${field} is a string.`, { field })
   if (value.length * UTF8_BYTES_PER_UNIT_MAX > valueBytesMax && Buffer.byteLength(value) > valueBytesMax) {
@@ -41,15 +41,15 @@ export function checkValue(value: string, { valueBytesMax }: Limits, field = 'va
 }
 
 /**
- * The least text that sorts after everything that starts with `prefix`, or null if there is none. In code points, whose
- * order is that of UTF-8 bytes.
+ * The least text that sorts after every text with this prefix, or null if there is none. It compares code points, which
+ * sort as UTF-8 bytes do.
  */
 export function prefixEnd(prefix: string): string | null {
   const points = Array.from(prefix, (character) => character.codePointAt(0) as number)
   while (points.length > 0) {
     const last = points.pop() as number
     if (last === 0x10ffff) continue
-    // The surrogates, U+D800 to U+DFFF, are no characters.
+    // The surrogates, U+D800 to U+DFFF, are not characters.
     points.push(last === 0xd7ff ? 0xe000 : last + 1)
     return String.fromCodePoint(...points)
   }

@@ -21,19 +21,19 @@ import { keyRange, type ListRow, toPage } from './listing.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
 
-/** What the KV part needs of the cell it lives on. */
+/** What the KV part needs of its cell. */
 export interface KvContext {
   /** The open database; opens it again if the pool has closed it. */
   database(): CellDatabase
   readonly clock: Clock
   readonly limits: Limits
-  /** Told of every time to live that is set. */
+  /** Called for every time to live that is set. */
   expiryNoted(expiresAt: number): void
 }
 
 /**
- * Keys with values and exact times to live, in the same file as the cell's tables. Every method is a transaction of its
- * own, or part of the one it is called in. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB.
+ * Keys with values and exact times to live, in the same file as the cell's tables. Every method is one
+ * transaction, or part of the one in which it is called. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB.
  *
  * All of them throw `invalid_key` for a bad key, and what the engine throws: `cell_full`, `cell_quarantined`, `busy`,
  * `cell_restoring`, `no_backup`, `store_closed`.
@@ -172,10 +172,10 @@ export class Kv {
   }
 
   /**
-   * Puts all of the entries or none.
+   * Puts all entries or none.
    *
    * @returns how many entries were given
-   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, their field naming the entry
+   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, whose field names the entry
    */
   mset(entries: readonly KvPutEntry[]): number {
     const { limits, clock } = this.#context
@@ -193,7 +193,7 @@ export class Kv {
     return entries.length
   }
 
-  /** Deletes all of the keys at once. @returns how many of them had a live entry */
+  /** Deletes all keys or none. @returns how many of them had a live entry */
   deleteMany(keys: readonly string[]): number {
     this.#checkKeys(keys)
     const now = this.#context.clock.now()
@@ -209,7 +209,7 @@ export class Kv {
     return text === undefined ? undefined : (JSON.parse(text) as T)
   }
 
-  /** Puts `value` as JSON text. @throws `invalid_request` for what JSON can't hold; as {@link put} */
+  /** Puts `value` as JSON text. @throws `invalid_request` for a value that JSON can't hold; as {@link put} */
   putJson(key: string, value: unknown, options: KvPutOptions = {}): KvPutResult {
     return this.put(key, toJson(value), options)
   }
@@ -235,7 +235,7 @@ export class Kv {
     return this.#bound
   }
 
-  /** @returns true if no live entry was there */
+  /** @returns true if there was no live entry */
   #putRow(
     statements: KvStatements,
     key: string,

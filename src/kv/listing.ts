@@ -7,14 +7,14 @@ import { secondsLeft } from './ttl.ts'
 /** SQLite sorts every blob after every text. */
 const AFTER_ALL_KEYS = Buffer.alloc(0)
 
-/** What a page can hold: keys from `from` on, before `to`. */
+/** The keys from `from` on and before `to`. */
 export interface KeyRange {
   from: string
   to: string | Buffer
 }
 
 /**
- * The keys that are still to come: those with the prefix, and behind the cursor.
+ * The keys that are left to list: those with the prefix, after the cursor.
  *
  * @throws `invalid_key` for a bad prefix, `invalid_request` for a bad cursor
  */
@@ -23,7 +23,7 @@ export function keyRange({ prefix = '', cursor, reverse }: KvListOptions, limits
   const range: KeyRange = { from: prefix, to: prefixEnd(prefix) ?? AFTER_ALL_KEYS }
   if (cursor === undefined) return range
   const last = decodeCursor(cursor, (key) => key || undefined)
-  // A cursor of another listing can lie outside of the prefix: the narrower bound holds.
+  // A cursor of another listing can be outside of the prefix: the narrower bound holds.
   if (reverse) {
     if (typeof range.to !== 'string' || compareKeys(last, range.to) < 0) range.to = last
   } else {
@@ -42,7 +42,7 @@ function compareKeys(a: string, b: string): number {
 /** Key, expiry, and value if it was asked for. */
 export type ListRow = [key: string, expiresAt: number | null, value: string | null]
 
-/** @param rows up to one more than the limit: whether there is a next page */
+/** @param rows one more than the limit, if there are that many: then another page follows */
 export function toPage(rows: ListRow[], limit: number, now: number): KvPage {
   const { page, nextCursor } = cutPage(rows, limit, ([key]) => key)
   return {

@@ -1,9 +1,9 @@
 /**
- * All SQL of the KV part. An entry is live while it has no `expires_at` or one that lies ahead; every query that reads
- * says so itself, so that an expired entry is invisible whether or not it has been collected (invariant 11).
+ * All SQL of the KV part. An entry is live while it has no `expires_at` or one in the future. Every query checks that
+ * itself, so that an expired entry is invisible whether or not it has been collected (invariant 11).
  */
 
-/** WITHOUT ROWID: one b-tree, so that a put writes one place. The index is partial: entries that stay cost it nothing. */
+/** WITHOUT ROWID: one b-tree, so that a put writes one place. The index is partial: entries that do not expire cost nothing. */
 export const KV_SCHEMA = `
   CREATE TABLE _cell_kv (
     key TEXT NOT NULL PRIMARY KEY,
@@ -13,12 +13,12 @@ export const KV_SCHEMA = `
   CREATE INDEX _cell_kv_expiry ON _cell_kv (expires_at) WHERE expires_at IS NOT NULL;
 `
 
-/** What SQL has to mention before the view is made: a TEMP schema takes 100 KB of a connection's memory. */
+/** The view is made only for SQL that mentions it: a TEMP schema takes 100 KB of a connection's memory. */
 export const KV_VIEW_NAME = /cell_kv/i
 
 /**
- * The tenant's view. TEMP, made on each connection: a stored one would fail in other programs, and could be dropped.
- * Made again whenever it is mentioned: with the transaction that it was first made in, it may have been rolled back.
+ * The tenant's view. It is TEMP, made on each connection: a stored view would fail in other programs and could be dropped.
+ * It is made again whenever SQL mentions it: the transaction that first made it may have been rolled back.
  */
 export const KV_VIEW = `
   CREATE TEMP VIEW IF NOT EXISTS cell_kv (key, value, expires_at) AS
@@ -34,14 +34,14 @@ export const GET_ENTRY =
 export const GET_EXPIRY =
   'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-/** First half of a put: most puts find a live entry, and one statement is all they need. */
+/** First half of a put: most puts find a live entry and need only this statement. */
 export const UPDATE_LIVE =
   'UPDATE main._cell_kv SET value = ?, expires_at = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
 export const UPDATE_LIVE_VALUE =
   'UPDATE main._cell_kv SET value = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-/** Second half: there is no live entry, so an expired one, with its old time to live, is replaced whole. */
+/** Second half: without a live entry, an expired one is replaced together with its time to live. */
 export const UPSERT = 'INSERT OR REPLACE INTO main._cell_kv (key, value, expires_at) VALUES (?, ?, ?)'
 
 export const UPDATE_EXPIRY =
@@ -50,7 +50,7 @@ export const UPDATE_EXPIRY =
 export const DELETE_LIVE =
   'DELETE FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-/** A range of the primary key: its cost is that of what it finds. @param reverse descending key order */
+/** A range of the primary key: it costs as much as it finds. @param reverse descending key order */
 export function listQuery(values: boolean, reverse: boolean): string {
   return `
     SELECT key, expires_at, ${values ? 'value' : 'NULL'} FROM main._cell_kv
@@ -58,7 +58,7 @@ export function listQuery(values: boolean, reverse: boolean): string {
     ORDER BY key ${reverse ? 'DESC' : 'ASC'} LIMIT ?`
 }
 
-/** Bounded by the count, so that one batch never holds up the cell for long. */
+/** Bounded by a count, so that one batch never blocks the cell for long. */
 export const DELETE_EXPIRED = `
   DELETE FROM main._cell_kv WHERE key IN (
     SELECT key FROM main._cell_kv INDEXED BY _cell_kv_expiry

@@ -3,8 +3,8 @@ import type { Statement } from '../engine/sqlite.ts'
 import * as queries from './queries.ts'
 
 /**
- * The KV statements of one open database; they die with it. Each is prepared with its first use: of thousands of open
- * cells, most need two or three.
+ * The KV statements of one open database, which end with it. Each is prepared with its first use: most of thousands of
+ * open cells need two or three.
  */
 export class KvStatements {
   static readonly #byDatabase = new WeakMap<CellDatabase, KvStatements>()
@@ -23,7 +23,7 @@ export class KvStatements {
     this.database = database
   }
 
-  /** All handles of a cell share them. */
+  /** All handles of a cell share one instance. */
   static of(database: CellDatabase): KvStatements {
     let statements = KvStatements.#byDatabase.get(database)
     if (statements === undefined) {

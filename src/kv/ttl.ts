@@ -8,7 +8,7 @@ const PERSISTENT = -1
 /**
  * The instant at which an entry put now expires.
  *
- * @param at where in the input the time to live stands, for the message
+ * @param at where in the input the time to live is, for the message
  * @returns epoch milliseconds, or null for never
  * @throws `invalid_ttl`
  */

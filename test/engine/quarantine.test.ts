@@ -119,7 +119,7 @@ describe('a cell that the disk has failed under', () => {
     expect(quarantine.state(ID)?.reason).toBe('damaged')
     expect(thrownBy(() => quarantine.assertFree(ID)).message).toContain('Restore the cell from a backup')
     expect(clock.nextTimerMs).toBeUndefined()
-    quarantine.lift(ID)
+    quarantine.end(ID)
     expect(() => quarantine.assertFree(ID)).not.toThrow()
   })
 

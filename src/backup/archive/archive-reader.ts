@@ -6,28 +6,28 @@ import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from
 import { decodeChecksums, decodeManifest } from './manifest-decoder.ts'
 import { decompressFirstBlock, decompressSeekable } from './seekable-zstd.ts'
 
-/** Takes the members of an archive in their order. What it made of them counts only once {@link readArchive} resolves. */
+/** Takes the members of an archive in their order. Its results count only once {@link readArchive} resolves. */
 export interface ArchiveSink {
   /** The first call; may refuse the archive. */
   manifest(manifest: Manifest): void
   /**
-   * Each member but the manifest and the checksums. Must read all of `bytes`.
+   * Each member except the manifest and the checksums. Must read all of `bytes`.
    *
-   * @returns what was made of it
+   * @returns what it has received
    */
   member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received>
 }
 
-/** What a member's bytes have become: to be what the checksums say. */
+/** A member's bytes as they were received, to compare with the checksums. */
 export interface Received {
   size: number
   /** In hexadecimal. */
   sha256: string
 }
 
-/** JSON members are small; a larger one is no backup of ours. */
+/** JSON members are small; a larger one is not from a backup of ours. */
 const JSON_BYTES_MAX = 4 * 1_048_576
-/** The manifest is a block of its own at the very front, in no more bytes than these. */
+/** The manifest is a block of its own at the front, of at most this many bytes. */
 export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
 
 /**
@@ -38,7 +38,7 @@ export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
  */
 export async function readArchive(source: AsyncIterable<Uint8Array>, sink: ArchiveSink): Promise<void> {
   const extract = openExtract()
-  // The first thing that went wrong is the one to report: whatever follows is its consequence.
+  // The first error is the one to report: all others follow from it.
   let cause: unknown
   const fail = (error: unknown) => {
     cause ??= error
@@ -57,10 +57,10 @@ export async function readArchive(source: AsyncIterable<Uint8Array>, sink: Archi
 }
 
 /**
- * The manifest alone, from the first bytes of an archive.
+ * Reads only the manifest, from the first bytes of an archive.
  *
  * @param isAll there are no more bytes
- * @returns undefined if it takes more bytes
+ * @returns undefined if it needs more bytes
  * @throws `backup_corrupt`
  */
 export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
@@ -112,7 +112,7 @@ async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promis
     if (extract.destroyed) return
     if (!extract.write(plain)) {
       await new Promise<void>((resolve) => {
-        // Both go with either: a large archive waits thousands of times.
+        // Each removes both listeners: a large archive waits thousands of times.
         const done = () => {
           extract.off('drain', done).off('close', done)
           resolve()
@@ -124,7 +124,7 @@ async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promis
   extract.end(undefined)
 }
 
-/** The tar reader's own errors are plain ones; those of a disk or of a caller are not the archive's fault. */
+/** The tar reader throws plain errors; those of a disk or of a caller are not the archive's fault. */
 function isDamage(error: unknown): boolean {
   return (
     !(error instanceof CellError) &&
@@ -138,7 +138,7 @@ function compareChecksums(seen: Checksums['members'], expected: Checksums['membe
   for (const { name, size, sha256 } of expected) {
     const member = seen.find((each) => each.name === name)
     if (member === undefined) throw corrupt(name, 'it is missing')
-    if (member.size !== size) throw corrupt(name, `it has ${member.size} bytes in place of ${size}`)
+    if (member.size !== size) throw corrupt(name, `it has ${member.size} bytes instead of ${size}`)
     if (member.sha256 !== sha256) throw corrupt(name, 'its SHA-256 does not match')
   }
   if (seen.length !== expected.length) throw corrupt(CHECKSUMS_MEMBER, 'a member is not listed')

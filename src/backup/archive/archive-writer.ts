@@ -42,7 +42,7 @@ export async function writeArchive(
   const pack = openPack()
   const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
   const manifestBytes = encodeJsonMember(manifest)
-  // Either side failing ends the other. Both are waited for: none may write to a spool that was given up.
+  // A failure of one side ends the other. Both are awaited: neither may write to a spool that is no longer used.
   let cause: unknown
   const fail = (error: unknown) => {
     cause ??= error
@@ -127,7 +127,7 @@ async function addMember(
     offset += chunk.length
     onBytes(chunk.length)
     if (!entry.write(chunk)) await Promise.race([drained(entry), closed])
-    if (entry.destroyed) throw new Error('The archive was given up.')
+    if (entry.destroyed) throw new Error('The archive was cancelled.')
   }
   entry.end(undefined)
   await closed

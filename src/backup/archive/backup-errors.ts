@@ -1,6 +1,6 @@
 import { CellError, type CellErrorCode } from '../../errors.ts'
 
-/** What a system call's failure in the data directory means to whoever asked for a backup or a restore. */
+/** The error code of a backup or restore for a failed system call in the data directory. */
 const ERRNO_CODES: Readonly<Record<string, CellErrorCode>> = {
   ENOSPC: 'disk_full',
   EDQUOT: 'disk_full',
@@ -12,14 +12,14 @@ const ERRNO_CODES: Readonly<Record<string, CellErrorCode>> = {
 }
 
 const MESSAGES: Partial<Record<CellErrorCode, string>> = {
-  disk_full: 'The disk is full; the backup or restore was given up.',
+  disk_full: 'The disk is full; the backup or restore was stopped.',
   busy: 'The machine has no memory or file descriptors left for the backup or restore. Try again.',
 }
 
 /**
- * Makes a `CellError` of whatever a backup or restore failed with.
+ * Turns the error of a failed backup or restore into a `CellError`.
  *
- * @param signal the caller's, whose own `CellError` comes back as it is
+ * @param signal the caller's; a `CellError` as its reason is returned unchanged
  */
 export function toBackupError(error: unknown, signal?: AbortSignal): CellError {
   if (signal?.aborted) return cancelled(signal.reason)
@@ -29,7 +29,7 @@ export function toBackupError(error: unknown, signal?: AbortSignal): CellError {
   return new CellError(code, message, { cause: error })
 }
 
-/** @returns undefined for what is no failure of this machine's disk or memory */
+/** @returns undefined if the error is not about this machine's disk or memory */
 export function localFailure(error: unknown): CellErrorCode | undefined {
   if (!(error instanceof Error) || !('code' in error)) return undefined
   const code = String(error.code)

@@ -2,15 +2,15 @@ import { createHash } from 'node:crypto'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { systemClock } from '../../base/clock.ts'
 
-/** Hashed at a time: a twenty-fifth of a millisecond's work. */
+/** Hashed in one step, which takes about 0.04 ms. */
 const SLICE_BYTES = 65_536
-/** The part of what everything else on the event loop takes in a turn that hashing may take in one, and its bound. */
+/** The share of the loop's other work per turn that hashing may take, and its bound. */
 const SHARE = 1 / 8
 const TURN_MS_MAX = 2
 
 /**
- * SHA-256 over a long stream that lets everything else on the event loop have its turn. What is done beside it hardly
- * gets slower, and a busy loop, whose turns are long, does not hold it up for ever.
+ * SHA-256 over a long stream that yields to everything else on the event loop. Other work hardly gets slower, and on a busy
+ * loop, whose turns are long, hashing still makes progress.
  */
 export class PacedHash {
   readonly #hash = createHash('sha256')

@@ -4,22 +4,22 @@ import { BLOCK_MAGIC, blockEnd, damagedArchive, splitBlocks } from './zstd-block
 
 /**
  * zstd in the standard seekable layout: independent blocks, then a seek table in a skippable block. Any zstd tool reads
- * it as one stream; several blocks can be worked on side by side; a block never needs more memory than BLOCK_BYTES.
+ * it as one stream; several blocks can be processed in parallel; a block never needs more memory than BLOCK_BYTES.
  * Layout: zstd's contrib/seekable_format, "Seek_Table", and RFC 8878 for the blocks. Node's own stream decoder stops
- * without a word after the first block, so blocks are split first (zstd-blocks.ts).
+ * silently after the first block, so blocks are split first (zstd-blocks.ts).
  */
 
 /** Plain bytes in a block. */
 export const BLOCK_BYTES = 4 * 1_024 * 1_024
 
-/** A chunk of this size is a block by itself. */
+/** A chunk of at least this size becomes one block. */
 const OWN_BLOCK_BYTES = 524_288
-/** Incompressible bytes come out a little longer; a seek table this long is of a million blocks. */
+/** Incompressible bytes come out a little longer; a seek table of this length has a million blocks. */
 const COMPRESSED_BYTES_MAX = 2 * BLOCK_BYTES
-/** What most blocks hold, and what is reserved for what comes out of one. */
+/** The plain size of most blocks, for which memory is reserved. */
 const USUAL_BLOCK_BYTES = 1_048_576
 
-/** Blocks that are compressed at once, and that are decompressed. */
+/** How many blocks are compressed in parallel, and how many are decompressed. */
 const PARALLEL_BLOCKS = 2
 const PARALLEL_DECOMPRESSIONS = 4
 const LEVEL = 1
@@ -47,7 +47,7 @@ export class SeekableCompressor {
   }
 
   /**
-   * Adds plain bytes. A chunk that fills a good part of a block becomes one as it is, since joining chunks costs a copy.
+   * Adds plain bytes. A large chunk becomes a block without a copy; smaller ones are joined, which costs one.
    *
    * @param done called once the bytes are no longer needed
    */
@@ -70,12 +70,12 @@ export class SeekableCompressor {
       rest = rest.subarray(take)
       await this.endBlock()
     }
-    // A copy: whoever pushed the bytes may use their memory again.
+    // A copy: the caller may use the memory of its bytes again.
     if (rest.length > 0) this.#chunks.push(Uint8Array.prototype.slice.call(rest))
     this.#length += rest.length
   }
 
-  /** Closes the block here, so that what comes next can be read without what came before. */
+  /** Ends the block here, so that what follows can be read without what came before. */
   async endBlock(): Promise<void> {
     if (this.#length === 0) return
     const plain =
@@ -109,16 +109,16 @@ export class SeekableCompressor {
 }
 
 /**
- * One block of all the bytes. Told at once that they are all (`flush`), zstd works on them where they lie, and writes into
- * memory that is the caller's alone: Node's own `zstdCompress` tells it so afterwards, which has them copied before, and
- * leaves garbage of twice their size.
+ * Compresses all the bytes into one block. With `flush` set from the start, zstd reads them in place and writes into memory
+ * that belongs to the caller alone. Node's own `zstdCompress` sets it only afterwards, which copies the bytes first and leaves
+ * garbage of twice their size.
  */
 function compressBlock(plain: Uint8Array): Promise<Buffer> {
   const params = {
     [zlib.constants.ZSTD_c_compressionLevel]: LEVEL,
     [zlib.constants.ZSTD_c_checksumFlag]: 1,
   }
-  // Room for all that can come out: each further piece would be a round trip between threads, and a copy.
+  // Room for the longest result: each further piece would cost a round trip between threads and a copy.
   const chunkSize = Math.ceil(plain.length + plain.length / 128 + 1_024)
   const flush = zlib.constants.ZSTD_e_end
   return new Promise((resolve, reject) => {
@@ -129,7 +129,7 @@ function compressBlock(plain: Uint8Array): Promise<Buffer> {
       block = block.length === 0 ? piece : Buffer.concat([block, piece])
       if (blockEnd(block) !== block.length) return
       resolve(block)
-      // Else the end of the stream would come as an empty block.
+      // Otherwise the end of the stream would add an empty block.
       stream.destroy()
     })
     stream.end(plain)
@@ -153,7 +153,7 @@ function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
 
 /**
  * The plain bytes of a seekable archive, block by block. Ends only after the seek table, and only if that agrees with
- * every block before it: an archive that was cut at a block's edge does not pass for a shorter one.
+ * every block before it: an archive that was cut at the end of a block does not pass for a shorter one.
  *
  * @throws `backup_corrupt`
  */
@@ -187,7 +187,7 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
 /**
  * The plain bytes of the first block alone, from the first bytes of an archive.
  *
- * @returns undefined if the block goes on behind them
+ * @returns undefined if the block is longer than they are
  * @throws `backup_corrupt`
  */
 export async function decompressFirstBlock(head: Buffer): Promise<Buffer | undefined> {

@@ -11,7 +11,7 @@ const MEMORY_BYTES_MAX = 1_048_576
 
 /**
  * An object being made, before it is stored: in memory while small, then in a file beside the data. So a slow uplink
- * pins nothing of the cell, the length is known before the upload, and an attempt can be repeated.
+ * holds nothing of the cell, the length is known before the upload, and an upload can be repeated.
  */
 export class Spool {
   readonly #directory: string
@@ -28,7 +28,7 @@ export class Spool {
     return this.#size
   }
 
-  /** Takes the bytes over, with their memory. */
+  /** Takes ownership of the bytes and their memory. */
   async write(bytes: Buffer): Promise<void> {
     await this.#hash.update(bytes)
     this.#size += bytes.length
@@ -55,7 +55,7 @@ export class Spool {
     return { body: { size: this.#size, path: file, read }, sha256 }
   }
 
-  /** Removes the file; call it when the body is no longer needed, whatever happened. */
+  /** Removes the file. Call it when the body is no longer needed, also after an error. */
   async dispose(): Promise<void> {
     const file = this.#file
     this.#file = undefined
@@ -79,7 +79,7 @@ export class Spool {
   }
 }
 
-/** Writes all of `bytes` from `position` on, or where the file's own position stands. */
+/** Writes all of `bytes` from `position` on, or at the file's current position. */
 export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, position?: number): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     const target = position === undefined ? null : position + at
@@ -87,7 +87,7 @@ export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, positio
   }
 }
 
-/** Fills `bytes` from `offset` on, or rejects: a file that is shorter was changed under us. */
+/** Fills `bytes` from `offset` on. It rejects for a shorter file: that was changed during the read. */
 export async function readAll(handle: fs.FileHandle, bytes: Buffer, offset: number): Promise<void> {
   let at = 0
   while (at < bytes.length) {

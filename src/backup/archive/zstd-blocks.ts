@@ -5,7 +5,7 @@ import { allocateBlock, growBlock } from './block-memory.ts'
 
 export const BLOCK_MAGIC = 0xfd2fb528
 const SKIPPABLE_MAGIC = 0x184d2a50
-/** Magic number and descriptor of a block; magic number and length of a skippable one; a block's. */
+/** Of a block (the RFC calls it a frame): magic number and descriptor; of a skippable one; of each block inside. */
 const BLOCK_BEGINNING_BYTES = 5
 const SKIPPABLE_HEADER_BYTES = 8
 const BLOCK_HEADER_BYTES = 3
@@ -13,7 +13,7 @@ const BLOCK_HEADER_BYTES = 3
 /**
  * Cuts a byte stream into whole blocks, each in memory of its own: release it once the block is no longer needed.
  *
- * @param bytesMax the longest block that is waited for
+ * @param bytesMax a longer block is refused
  * @throws `backup_corrupt`
  */
 export async function* splitBlocks(
@@ -44,14 +44,14 @@ export async function* splitBlocks(
   if (length > 0) throw damagedArchive('it ends within a block')
 }
 
-/** Where the block ends that `bytes` begin with; undefined if it goes on behind them. @throws `backup_corrupt` */
+/** Where the first block of `bytes` ends; undefined if it is longer than they are. @throws `backup_corrupt` */
 export function blockEnd(bytes: Buffer): number | undefined {
   return new BlockWalk().endIn(bytes)
 }
 
-/** Finds the end of one block in whatever pieces its bytes come: from block to block, each of which says its length. */
+/** Finds the end of one block, whose bytes may come in pieces of any size: each block inside says its length. */
 class BlockWalk {
-  /** What has come of the header that is next: the block's beginning, then each block's. */
+  /** The bytes of the next header so far: that of the block, then that of each block inside. */
   readonly #header = Buffer.alloc(SKIPPABLE_HEADER_BYTES)
   #have = 0
   #want = BLOCK_BEGINNING_BYTES
@@ -62,10 +62,10 @@ class BlockWalk {
   #isLast = false
 
   /**
-   * Goes on through the block's next bytes.
+   * Walks through the block's next bytes.
    *
-   * @returns where in them the block ends; undefined if it goes on behind them
-   * @throws `backup_corrupt` if they are not those of a block
+   * @returns where in them the block ends; undefined if it is longer
+   * @throws `backup_corrupt` if they do not belong to a block
    */
   endIn(bytes: Buffer): number | undefined {
     let at = 0
@@ -92,7 +92,7 @@ class BlockWalk {
       else this.#want = SKIPPABLE_HEADER_BYTES
       return
     }
-    if (magic !== BLOCK_MAGIC) throw damagedArchive('what should be a zstd block is none')
+    if (magic !== BLOCK_MAGIC) throw damagedArchive('a part of it is not a zstd block')
     const descriptor = this.#header.readUInt8(4)
     this.#hasChecksum = (descriptor & 0x04) !== 0
     this.#skip = headerBytes(descriptor)

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { fsyncDirectory, makeDirectory } from '../../base/durable-files.ts'
 import { WalReader, walBytes } from '../../engine/wal-file.ts'
 
-/** A write-ahead log that was kept before a checkpoint let go of it: whole, from its header to its last commit. */
+/** A copy of a write-ahead log, made before a checkpoint: complete, from its header to its last commit. */
 export interface Segment {
   /** Counts up over the life of the cell's directory; segments apply in this order. */
   sequence: number
@@ -18,8 +18,8 @@ const NAME = /^(\d{12})-([0-9a-f]{16})-(\d+)-(\d+)\.wal$/
 const UNFINISHED = 'incoming'
 
 /**
- * The kept logs of one cell: what an incremental backup uploads. A file's name says how much of it counts, and it gets
- * that name once the bytes are fsynced; so one that is there is whole.
+ * The kept logs of one cell: what an incremental backup uploads. A file's name says how much of it counts. It gets
+ * that name once the bytes are fsynced, so every file with a name is complete.
  */
 export class Segments {
   readonly #directory: string
@@ -28,7 +28,7 @@ export class Segments {
     this.#directory = directory
   }
 
-  /** In order. */
+  /** In the order of their sequences. */
   list(): Segment[] {
     return this.#names()
       .map((name) => this.#parse(name))
@@ -37,11 +37,11 @@ export class Segments {
   }
 
   /**
-   * Keeps a log. Where a log could not be begun anew after it was kept, its segment grows with it; but not one that is
-   * sealed, which an upload has read already.
+   * Keeps a log. If SQLite has not reset the log since it was last kept, its segment grows; but a sealed segment does not,
+   * since an upload has read it.
    *
-   * @param last the newest sequence ever given out
-   * @param sealed segments up to this sequence stay as they are
+   * @param last the newest sequence ever used
+   * @param sealed segments up to this sequence do not change
    * @returns the sequence of the segment
    */
   keep(wal: string, frames: number, last: number, sealed: number): number {
@@ -101,7 +101,7 @@ export class Segments {
     ]
     const frames = Number(framesText)
     const pageSize = Number(pageSizeText)
-    // Not the file's length: what an interrupted growth left at its end doesn't count.
+    // Not the file's length: an interrupted growth may have left bytes at its end.
     const size = walBytes(frames, pageSize)
     return {
       sequence: Number(sequence),

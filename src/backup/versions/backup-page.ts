@@ -22,7 +22,7 @@ export interface BackupList {
 
 const PAGE_MAX = 1_000
 
-/** Which part of a cell's versions a listing shows. */
+/** One page of a cell's versions. */
 export class BackupPage {
   readonly #limit: number
   readonly #after: string | undefined

@@ -14,7 +14,7 @@ const HEX_DIGIT = 2
 const ID_CHAR = 4
 /** Blank at the start of a token. */
 const SPACE = 8
-/** Blank after another blank: this set has the vertical tab as well, which by itself is illegal. */
+/** Blank after another blank: this set also has the vertical tab, which is illegal at the start of a token. */
 const SPACE_AFTER_SPACE = 16
 const SINGLE_CHAR_OPERATOR = 32
 
@@ -46,15 +46,15 @@ function hasClass(code: number, bits: number): boolean {
 }
 
 /**
- * The tokens of an SQL text, blanks and comments left out, read on demand: whoever wants only the first word pays for
+ * The tokens of an SQL text, without blanks and comments, read on demand: a caller that needs only the first word pays for
  * only the first word.
  *
- * It splits a text exactly where the SQLite inside better-sqlite3 does (test/engine/sql-policy/sql-lexer.test.ts compares the two),
+ * It splits a text exactly as the SQLite inside better-sqlite3 does (test/engine/sql-policy/sql-lexer.test.ts compares the two),
  * because the SQL policy is only as good as that agreement. Like that build, which omits Tcl variables, it
  * reads `$a(b)` as `$a`, `(`, `b`, `)`. A NUL ends the text.
  */
 export class SqlTokens {
-  /** The text up to the first NUL: what SQLite sees of it. */
+  /** The text up to the first NUL, where SQLite stops. */
   readonly sql: string
   readonly #tokens: SqlToken[] = []
   #at = 0
@@ -79,7 +79,7 @@ export class SqlTokens {
     return this.#tokens[index]
   }
 
-  /** True where the token at the index is this operator, or this bare word in any letter case. */
+  /** True if the token at the index is this operator, or this bare word in any letter case. */
   is(index: number, operatorOrUpperCaseWord: string): boolean {
     const token = this.at(index)
     if (token === undefined || token.text.length !== operatorOrUpperCaseWord.length) return false
@@ -95,7 +95,7 @@ export class SqlTokens {
     return { kind, text: this.sql.slice(start, this.#at), start }
   }
 
-  /** The code unit that many places ahead, 0 past the end. */
+  /** The code unit so many places ahead, 0 past the end. */
   #peek(ahead: number): number {
     const index = this.#at + ahead
     return index < this.sql.length ? this.sql.charCodeAt(index) : 0
@@ -111,7 +111,7 @@ export class SqlTokens {
       } else if (code === MINUS && this.#peek(1) === MINUS) {
         this.#skipLineComment()
       } else if (code === SLASH && this.#peek(1) === STAR && this.#at + 2 < this.sql.length) {
-        // A `/*` that ends the text is no comment to SQLite but two operators.
+        // SQLite takes a `/*` at the end of the text for two operators.
         this.#skipPast('*/', 2)
       } else {
         return
@@ -119,7 +119,7 @@ export class SqlTokens {
     }
   }
 
-  /** Up to the newline, not behind it: it is a blank that lets a vertical tab follow. */
+  /** Stops before the newline: that is a blank, after which a vertical tab is legal. */
   #skipLineComment(): void {
     const newline = this.sql.indexOf('\n', this.#at)
     this.#at = newline < 0 ? this.sql.length : newline
@@ -129,13 +129,13 @@ export class SqlTokens {
     while (hasClass(this.#peek(0), bits)) this.#at++
   }
 
-  /** Moves behind the next terminator, or to the end of the text where there is none. */
+  /** Moves behind the next terminator, or to the end of the text if there is none. */
   #skipPast(terminator: string, searchFrom: number): void {
     const found = this.sql.indexOf(terminator, this.#at + searchFrom)
     this.#at = found < 0 ? this.sql.length : found + terminator.length
   }
 
-  /** Moves behind the token that starts here with this code unit, and says what it was. */
+  /** Moves behind the token that starts here with this code unit, and returns its kind. */
   #scan(code: number): SqlTokenKind {
     if (isIdChar(code) && !hasClass(code, DIGIT) && code !== DOLLAR) {
       const isBlob = (code & UPPER_MASK) === UPPER_X && this.#peek(1) === QUOTE
@@ -183,7 +183,7 @@ export class SqlTokens {
     return 'illegal'
   }
 
-  /** Digits and digit separators, in the order they come: where separators may stand is the parser's business. */
+  /** Digits and digit separators in any order: the parser checks the separators. */
   #skipDigits(bits: number): void {
     for (;;) {
       const code = this.#peek(0)
@@ -215,7 +215,7 @@ export class SqlTokens {
     return quote === QUOTE ? 'string' : 'quoted'
   }
 
-  /** […] knows no escape: the first bracket closes it. */
+  /** […] has no escape: the first bracket closes it. */
   #scanBracketed(): SqlTokenKind {
     const isClosed = this.sql.indexOf(']', this.#at + 1) >= 0
     this.#skipPast(']', 1)

@@ -14,7 +14,7 @@ interface Place {
   index: number
 }
 
-/** Looks at a name where it stands; throws if it must not stand there. */
+/** Checks a name in its place. @throws `statement_not_allowed` */
 type NameRule = (place: Place) => void
 
 const RULES: ReadonlyMap<string, NameRule> = new Map([
@@ -28,7 +28,7 @@ const RULES: ReadonlyMap<string, NameRule> = new Map([
   ['delete', checkDelete],
   ['load_extension', (place) => checkCall(place, 'Extensions are not loaded from SQL.')],
   ['fts3_tokenizer', (place) => checkCall(place, 'Name the tokenizer in CREATE VIRTUAL TABLE instead.')],
-  ['sqlite_log', (place) => checkCall(place, 'It writes to the log of the host.')],
+  ['sqlite_log', (place) => checkCall(place, 'It writes to the log of the server.')],
   [
     'optimize',
     (place) => checkCall(place, "Write INSERT INTO t(t) VALUES('optimize') for a full-text table t."),
@@ -37,7 +37,7 @@ const RULES: ReadonlyMap<string, NameRule> = new Map([
 
 const KV_MEND = 'Change entries through the KV API; in SQL, cell_kv can only be read.'
 
-/** Tables that exist without being the tenant's, and what to do instead of writing them. */
+/** Tables that tenants can read but not write, and what to do instead. */
 const READ_ONLY: ReadonlyMap<string, string> = new Map([
   ['cell_kv', KV_MEND],
   ['sqlite_schema', 'Change the schema with CREATE, ALTER and DROP.'],
@@ -50,7 +50,7 @@ const READ_ONLY: ReadonlyMap<string, string> = new Map([
 
 const SCHEMA_VERBS: ReadonlySet<StatementVerb> = new Set(['CREATE', 'DROP', 'ALTER'])
 const MAINTENANCE_VERBS: ReadonlySet<StatementVerb> = new Set(['ANALYZE', 'REINDEX'])
-/** Behind one of these SQLite's grammar takes an expression and never a name by itself. */
+/** After one of these, SQLite's grammar takes an expression, never a lone name. */
 const BEFORE_VALUE: ReadonlySet<string> = new Set([
   '=',
   '==',
@@ -66,11 +66,10 @@ const BEFORE_VALUE: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Checks every name in a text, whatever its quotes and wherever it stands: in a view, in a trigger's body, behind a
- * semicolon.
+ * Checks every name in a text, with any quotes and in any place: in a view, in a trigger's body, after a semicolon.
  *
- * A '…' literal counts as a name too, because SQLite takes it for one where only a name can stand (`FROM '_cell_kv'`).
- * It is a value for certain only behind a comparison, `||`, LIKE or GLOB; elsewhere a value that starts with `_cell` must be bound.
+ * A '…' literal counts as a name too, because SQLite takes it for one where the grammar needs a name (`FROM '_cell_kv'`).
+ * It is certainly a value only after a comparison, `||`, LIKE or GLOB; elsewhere a value that starts with `_cell` must be bound.
  *
  * @throws `statement_not_allowed`
  */
@@ -111,7 +110,7 @@ function checkPragmaFunction(name: string): void {
   )
 }
 
-/** The word as a schema name: in front of a dot, or alone behind ANALYZE, which would make TEMP tables. */
+/** The word as a schema name: before a dot, or alone after ANALYZE, which would make TEMP tables. */
 function checkTempSchema(place: Place): void {
   const { tokens, head, index } = place
   const isMaintained = MAINTENANCE_VERBS.has(head.verb) && index === head.verbIndex + 1
@@ -124,9 +123,10 @@ function refuseTempSchema(): never {
   )
 }
 
-/** The view is the engine's, in the TEMP schema: a trigger on it, or its statistics, would be TEMP objects too. */
+/** The engine's view is in the TEMP schema: a trigger on it, or its statistics, would be TEMP objects too. */
 function checkKvView({ head }: Place): void {
-  if (MAINTENANCE_VERBS.has(head.verb)) throw notAllowed('cell_kv is a view; there is nothing to maintain.')
+  if (MAINTENANCE_VERBS.has(head.verb))
+    throw notAllowed('cell_kv is a view: it can not be analyzed or reindexed.')
   if (!SCHEMA_VERBS.has(head.verb)) return
   throw notAllowed(
     'cell_kv is a read-only view of the KV entries, and no schema object can have its name or use it. ' +

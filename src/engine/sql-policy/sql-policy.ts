@@ -8,7 +8,7 @@ import { checkVirtualTable } from './sql-virtual-table.ts'
 
 const TRANSACTION_MEND =
   'Transactions are not opened in SQL: send the operations as one batch, or use transaction() in the library.'
-const ATTACH_MEND = 'A statement works on one cell. Query the other cell by itself.'
+const ATTACH_MEND = 'A statement works on one cell. Query each cell separately.'
 
 const MENDS: Partial<Record<StatementVerb, string>> = {
   BEGIN: TRANSACTION_MEND,
@@ -19,14 +19,14 @@ const MENDS: Partial<Record<StatementVerb, string>> = {
   RELEASE: TRANSACTION_MEND,
   ATTACH: ATTACH_MEND,
   DETACH: ATTACH_MEND,
-  VACUUM: 'The engine looks after the file. For a copy of the cell, make a backup.',
-  PRAGMA: 'EXPLAIN would carry a PRAGMA out. Run the PRAGMA without EXPLAIN.',
+  VACUUM: 'The engine maintains the file. For a copy of the cell, make a backup.',
+  PRAGMA: 'SQLite runs a PRAGMA even under EXPLAIN. Run it without EXPLAIN.',
   EXPLAIN: 'Write EXPLAIN once.',
 }
 const FIRST_WORD_MEND =
   'A statement starts with SELECT, VALUES, WITH, INSERT, REPLACE, UPDATE, DELETE, CREATE, DROP, ALTER, ANALYZE, REINDEX, EXPLAIN or PRAGMA.'
 
-/** What can stand behind the verbs that change the schema. */
+/** What can follow the verbs that change the schema. */
 const SCHEMA_OBJECTS: Partial<Record<StatementVerb, readonly string[]>> = {
   CREATE: ['TABLE', 'VIRTUAL', 'VIEW', 'INDEX', 'UNIQUE', 'TRIGGER'],
   DROP: ['TABLE', 'VIEW', 'INDEX', 'TRIGGER'],
@@ -34,13 +34,13 @@ const SCHEMA_OBJECTS: Partial<Record<StatementVerb, readonly string[]>> = {
 }
 
 /**
- * The SQL policy: decides by its words alone whether a tenant's text may be prepared at all (invariant 5), since PRAGMAs
- * act while they are prepared and SQLite's own marks (`readonly`) tell nothing about ATTACH or BEGIN. It allows what is
- * on its lists and nothing else, so that what it has not heard of is refused.
+ * The SQL policy: decides by the words of a tenant's text whether it may be prepared (invariant 5). It can't wait for
+ * SQLite, since PRAGMAs act while they are prepared, and SQLite's `readonly` says nothing about ATTACH or BEGIN. It allows
+ * only what is on its lists, so that it refuses everything unknown.
  *
- * It judges the first statement's verb, and every name in the text. It does not validate: what it lets through may
- * still be nonsense, several statements, or nothing at all (`BLANK`), which preparing reports. It does not bound what a
- * statement costs either, and can't keep one from ending the transaction by an error such as SQLITE_FULL.
+ * It judges the first statement's verb, and every name in the text. It does not validate: an allowed text may still be
+ * nonsense, several statements, or no statement (`BLANK`), which preparing reports. Nor does it bound the cost of a statement,
+ * or prevent one from ending the transaction by an error such as SQLITE_FULL.
  *
  * @throws `statement_not_allowed`
  */
@@ -84,20 +84,20 @@ function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead
     )
   }
   const objects = SCHEMA_OBJECTS[verb] ?? []
-  if (!objects.includes(object)) throw notAllowed(`Behind ${verb} stands ${objects.join(', ')}.`)
+  if (!objects.includes(object)) throw notAllowed(`${verb} is followed by ${objects.join(', ')}.`)
   if (verb !== 'CREATE') return
   const nameIndex = createdNameIndex(
     tokens,
     object === 'UNIQUE' || object === 'VIRTUAL' ? verbIndex + 2 : verbIndex + 1,
   )
-  // SQLite takes this, stores it without IF NOT EXISTS and the schema, and can't read it back: the transaction is lost.
-  if (tokens.is(nameIndex, 'IF')) throw notAllowed('The name IF has to be quoted here: "if".')
+  // SQLite accepts this, stores it without IF NOT EXISTS and the schema, and can't read it back: the transaction is lost.
+  if (tokens.is(nameIndex, 'IF')) throw notAllowed('Quote the name IF here: "if".')
   if (object === 'VIRTUAL') checkVirtualTable(tokens, nameIndex)
 }
 
-/** Where the new object's name stands, in `TABLE [IF NOT EXISTS] [schema.]name`, whose first word is at the index. */
+/** The index of the new object's name, in `TABLE [IF NOT EXISTS] [schema.]name`, whose first word is at this index. */
 function createdNameIndex(tokens: SqlTokens, kindIndex: number): number {
-  // A bare IF here is the keyword, never a name: SQLite's grammar decides the same way.
+  // A bare IF here is the keyword, never a name, as in SQLite's grammar.
   const index = tokens.is(kindIndex + 1, 'IF') ? kindIndex + 4 : kindIndex + 1
   return tokens.is(index + 1, '.') ? index + 2 : index
 }

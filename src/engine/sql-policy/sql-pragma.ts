@@ -25,16 +25,16 @@ const PRAGMAS: ReadonlyMap<string, PragmaArgument> = new Map([
 /** `pragma_optimize` would write from inside a SELECT, which nothing else does. */
 const WITHOUT_FUNCTION: ReadonlySet<string> = new Set(['optimize'])
 const WHOLE_NUMBER = /^(?:\d+|0x[0-9a-f]+)$/i
-/** SQLite takes a larger number for 0, without a word. */
+/** SQLite silently takes a larger number for 0. */
 const NUMBER_MAX = 2 ** 31 - 1
 
-/** True for the part behind `pragma_` of a table-valued function that is allowed. */
+/** @param name of a table-valued function, without its `pragma_` */
 export function isAllowedPragmaFunction(name: string): boolean {
   return PRAGMAS.has(name) && !WITHOUT_FUNCTION.has(name)
 }
 
 /**
- * Checks a whole PRAGMA statement, whose first word stands at the index.
+ * Checks a whole PRAGMA statement, whose first word is at the index.
  *
  * @throws `statement_not_allowed` for a PRAGMA that is not on the list, on another schema than `main`, or with an
  * argument of another kind than it takes.
@@ -43,7 +43,7 @@ export function checkPragma(tokens: SqlTokens, index: number): void {
   const hasSchema = tokens.is(index + 2, '.')
   const nameIndex = hasSchema ? index + 3 : index + 1
   if (hasSchema && nameOf(tokens.at(index + 1)) !== 'main') {
-    throw notAllowed('A PRAGMA works on this cell alone. Leave the schema name out.')
+    throw notAllowed('A PRAGMA works only on this cell. Leave out the schema name.')
   }
   const name = nameOf(tokens.at(nameIndex)) ?? ''
   const argument = PRAGMAS.get(name)
@@ -65,7 +65,7 @@ const ARGUMENT_HELP: Record<PragmaArgument, string> = {
   'name or number': 'no argument, one name, or one whole number',
 }
 
-/** The index behind `= argument` or `(argument)`, or this index where there is none; undefined for any other shape. */
+/** The index after `= argument` or `(argument)`, or this index if there is neither; undefined for any other form. */
 function skipArgument(tokens: SqlTokens, index: number, argument: PragmaArgument): number | undefined {
   const inParentheses = tokens.is(index, '(')
   if (!inParentheses && !tokens.is(index, '=')) return index

@@ -1,7 +1,7 @@
 /**
  * `word` is a keyword or a bare identifier, `quoted` an identifier in "…", […] or `…`, `string` a '…' literal (which SQLite
  * also takes for an identifier wherever only a name can stand), `operator` every punctuation mark. `illegal` is what
- * SQLite calls an unrecognized token: no statement that holds one is ever prepared.
+ * SQLite calls an unrecognized token: no statement with one is ever prepared.
  */
 export type SqlTokenKind =
   | 'word'
@@ -15,7 +15,7 @@ export type SqlTokenKind =
 
 export interface SqlToken {
   readonly kind: SqlTokenKind
-  /** As it was written, quotes included. */
+  /** As written, with its quotes. */
   readonly text: string
   /** Where it starts in the SQL text, in UTF-16 code units. */
   readonly start: number

@@ -15,15 +15,15 @@ const MODULES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * What no text of a virtual table may hold, anywhere. A module gets its arguments as text and reads them its own way:
- * it takes table names (`content=`) and function names (`compress=`) from the middle of what is one token or none here.
+ * What the text of a virtual table may not contain anywhere. A module gets its arguments as text and parses them its own way:
+ * it takes table names (`content=`) and function names (`compress=`) from the middle of one token or of none.
  */
 const FORBIDDEN_TEXT = /_cell|cell_kv|pragma_|sqlite_temp|load_extension|fts3_tokenizer|sqlite_log/i
 
 /**
- * Checks a CREATE VIRTUAL TABLE statement, whose table's name stands at the index.
+ * Checks a CREATE VIRTUAL TABLE statement, whose table's name is at the index.
  *
- * @throws `statement_not_allowed` for a module that is not on the list and for a text with a name that is not for tenants.
+ * @throws `statement_not_allowed` for a module that is not on the list, and for a text with a name that tenants may not use
  */
 export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
   const module = tokens.is(nameIndex + 1, 'USING') ? nameOf(tokens.at(nameIndex + 2)) : undefined
@@ -37,7 +37,7 @@ export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
   if (forbidden) {
     throw new CellError(
       'statement_not_allowed',
-      `The text of a virtual table must not hold ${forbidden[0]} anywhere, not even inside another word. Choose other names.`,
+      `The text of a virtual table must not contain ${forbidden[0]}, not even inside another word. Choose other names.`,
     )
   }
 }

@@ -13,7 +13,7 @@ const TRANSACTION_VERBS: ReadonlySet<StatementVerb> = new Set([
   'RELEASE',
 ])
 
-/** Durability and backups stand on these. They can be asked for, and not set. */
+/** Durability and backups depend on these: they can be read, but not set. */
 const ENGINE_PRAGMAS = new Set([
   'journal_mode',
   'journal_size_limit',
@@ -24,8 +24,7 @@ const ENGINE_PRAGMAS = new Set([
 ])
 
 /**
- * The policy for SQL of the embedding program itself: everything is its own affair, but for what would pull the ground
- * from under the engine.
+ * The policy for the embedding program's own SQL: everything is allowed except what would break the engine.
  *
  * @throws `statement_not_allowed`
  */
@@ -33,7 +32,7 @@ export function checkTrustedStatement(tokens: SqlTokens, { verb, verbIndex }: St
   if (TRANSACTION_VERBS.has(verb)) {
     throw new CellError(
       'statement_not_allowed',
-      `${verb} is the engine's: use cell.transaction(), or a batch over HTTP.`,
+      `The engine controls transactions, so ${verb} is not allowed: use cell.transaction(), or a batch over HTTP.`,
     )
   }
   if (verb === 'PRAGMA') checkPragma(tokens, verbIndex)
@@ -47,6 +46,6 @@ function checkPragma(tokens: SqlTokens, verbIndex: number): void {
   if (name !== 'wal_checkpoint' && !(ENGINE_PRAGMAS.has(name) && isSet)) return
   throw new CellError(
     'statement_not_allowed',
-    `PRAGMA ${name} is the engine's: durability and backups depend on it.`,
+    `The engine controls PRAGMA ${name}: durability and backups depend on it.`,
   )
 }

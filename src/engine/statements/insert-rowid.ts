@@ -6,8 +6,8 @@ import type { Connection, Statement } from '../sqlite.ts'
 import { decodeInteger } from './rows.ts'
 
 /**
- * Whether an INSERT inserted a row, and which: SQLite itself answers with the rowid of the last INSERT that did, which
- * may be another statement's.
+ * Whether an INSERT inserted a row, and which: SQLite answers with the rowid of the last INSERT that did, which may be
+ * another statement's.
  */
 export interface InsertRowid {
   /** Before the statement runs. */
@@ -26,7 +26,7 @@ const PLAIN: InsertRowid = {
 /** Each spelling of a table's name is one. */
 const TABLES_MAX = 1_000
 
-/** Tells what an INSERT into which table says, for one connection. */
+/** Finds the {@link InsertRowid} for each statement of one connection. */
 export class InsertRowids {
   readonly #connection: Connection
   readonly #tables = new LruCache<Table | null>(TABLES_MAX)
@@ -45,7 +45,7 @@ export class InsertRowids {
     return mentionsConflict(tokens) ? new UpsertRowid(this.#connection, table) : PLAIN
   }
 
-  /** The schema is another one. */
+  /** The schema has changed. */
   clear(): void {
     this.#tables.clear()
   }
@@ -59,7 +59,7 @@ export class InsertRowids {
     return table
   }
 
-  /** @returns undefined for what is no table that a row can be looked up in */
+  /** @returns undefined for anything but a table whose rows can be looked up */
   #describe({ schema, name }: Target): Table | undefined {
     this.#list ??= this.#connection.prepare(TABLE_LIST).raw() as Statement
     const rows = this.#list.all(name) as [string, string, number][]
@@ -108,7 +108,7 @@ function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** An upsert says so; so might a column called `conflict` in a join, which does no harm. */
+/** True for every upsert. It may also be true for a join with a column called `conflict`, which does no harm. */
 function mentionsConflict(tokens: SqlTokens): boolean {
   for (let i = 0; tokens.at(i) !== undefined; i++)
     if (tokens.is(i, 'CONFLICT') && tokens.is(i - 1, 'ON')) return true
@@ -117,7 +117,7 @@ function mentionsConflict(tokens: SqlTokens): boolean {
 
 /**
  * `ON CONFLICT … DO UPDATE` counts as a change and leaves the old rowid in place. If that is what SQLite answers
- * again, the row was inserted only if it was not there before and is there now.
+ * again, the row was inserted only if it did not exist before and exists now.
  */
 class UpsertRowid implements InsertRowid {
   readonly #last: Statement
@@ -128,7 +128,7 @@ class UpsertRowid implements InsertRowid {
   constructor(connection: Connection, { schema, name }: Table) {
     this.#last = connection.prepare('SELECT last_insert_rowid()').pluck().safeIntegers()
     const columns = connection.prepare(COLUMNS).pluck().all(name, schema) as string[]
-    // Any of its three names may be that of a column.
+    // Each of its three names may be the name of a column.
     const rowid = ['rowid', 'oid', '_rowid_'].find((candidate) => !columns.includes(candidate))
     if (rowid === undefined) return
     const table = `${quoted(schema)}.${quoted(name)}`

@@ -7,7 +7,7 @@ const INT64_MIN = -(2n ** 63n)
 const INT64_MAX = 2n ** 63n - 1n
 
 type Bindable = null | number | bigint | string | Buffer
-/** The arguments that a statement of the driver's is called with. */
+/** The arguments for a statement of the driver. */
 export type BoundParams = readonly (readonly Bindable[] | Readonly<Record<string, Bindable>>)[]
 
 const NONE: readonly Bindable[] = []
@@ -16,7 +16,7 @@ const NONE: readonly Bindable[] = []
  * Prepares parameters for the driver, which would bind every JavaScript number as REAL: whole numbers become bigints
  * and so INTEGERs.
  *
- * @param placeholders of a statement that numbers some of its own
+ * @param placeholders of a statement with numbered ones
  * @throws `invalid_parameter` for a value that SQLite can't hold exactly, naming which; `param_count_mismatch`
  */
 export function encodeParams(

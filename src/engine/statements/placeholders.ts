@@ -1,21 +1,21 @@
 import { CellError } from '../../errors.ts'
 import type { SqlTokens } from '../sql-policy/sql-lexer.ts'
 
-/** What the driver takes: values for the places without a name, then the named ones. */
+/** What the driver takes: values for the unnamed placeholders, then the named ones. */
 type DriverParams<V> = [unnamed: readonly V[], named: Readonly<Record<string, V>>]
 
 const NUMBERED = /\?\d/
 
 /**
- * The placeholders of a statement that numbers some of its own (`?2`), by SQLite's rules: `?` and a new name take the next
- * number. The driver takes a number for a name, and each number that was left out for a value to be given.
+ * The placeholders of a statement with numbered ones (`?2`), by SQLite's rules: `?` and a new name take the next number. The
+ * driver takes a number for a name, and wants a value for each number that was left out.
  */
 export class Placeholders {
-  /** By number, from 1: its name as it was written (`?2`, `:a`), or undefined for `?` and for what was left out. */
+  /** By number, from 1: its name as written (`?2`, `:a`), or undefined for `?` and for a number that was left out. */
   readonly #names: (string | undefined)[] = []
   #hasPlain = false
 
-  /** @returns undefined for a statement without numbers, which the driver understands as we do */
+  /** @returns undefined for a statement without numbers, which the driver binds as SQLite does */
   static of(tokens: SqlTokens): Placeholders | undefined {
     return NUMBERED.test(tokens.sql) ? new Placeholders(tokens) : undefined
   }
@@ -43,19 +43,21 @@ export class Placeholders {
     const named = this.#names.find((name) => name !== undefined && !name.startsWith('?'))
     if (named !== undefined)
       throw mismatch(
-        `The statement has a placeholder called ${named}: give an object, with a member for each.`,
+        `The statement has a placeholder called ${named}: pass an object with a member for each placeholder.`,
       )
     const count = this.#names.length - 1
     if (values.length !== count)
-      throw mismatch(`The statement's placeholders go up to ?${count}, and ${values.length} parameters came.`)
+      throw mismatch(
+        `The statement's placeholders go up to ?${count}, but ${values.length} parameters were passed.`,
+      )
     return this.#sort((_, number) => values[number - 1] as V)
   }
 
-  /** Values by name or number; what no placeholder stands for is not asked for. @throws `param_count_mismatch` */
+  /** Values by name or number; others are ignored. @throws `param_count_mismatch` */
   bindNamed<V>(values: Readonly<Record<string, V>>, none: V): DriverParams<V> {
     if (this.#hasPlain)
       throw mismatch(
-        'The statement has placeholders that are only a ?: give a list, in the order of their numbers.',
+        'The statement has placeholders without a name or number (?): pass an array, in the order of the numbers.',
       )
     return this.#sort((name, number) => {
       if (name === undefined) return none

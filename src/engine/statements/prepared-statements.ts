@@ -10,26 +10,26 @@ import { type InsertRowid, InsertRowids } from './insert-rowid.ts'
 import { Placeholders } from './placeholders.ts'
 import { distinctColumns } from './rows.ts'
 
-/** A statement that came from outside, prepared, with what running it needs to know. */
+/** A caller's prepared statement, with what is needed to run it. */
 export interface PreparedStatement {
   readonly statement: Statement
-  /** INSERT, REPLACE, UPDATE or DELETE: what SQLite counts the changes of. */
+  /** INSERT, REPLACE, UPDATE or DELETE: SQLite counts its changes. */
   readonly changesRows: boolean
-  /** DELETE or DROP: what makes room. */
+  /** DELETE or DROP: it makes room. */
   readonly deletes: boolean
-  /** After it, other statements may have other columns. */
+  /** Other statements may have other columns after it. */
   readonly changesSchema: boolean
   readonly insertRowid: InsertRowid
-  /** Of a statement that numbers some of them. */
+  /** Only of a statement with numbered ones. */
   readonly placeholders: Placeholders | undefined
-  /** EXPLAIN: what SQLite's own code for a statement is. */
+  /** EXPLAIN: its rows are SQLite's code for a statement. */
   readonly isListing: boolean
-  /** PRAGMA optimize: it changes the database, though SQLite calls it a statement that only reads. */
+  /** PRAGMA optimize: it changes the database, although SQLite calls it read-only. */
   readonly changesUnseen: boolean
   /** Distinct names of the columns, as of {@link schemaVersion}. */
   columns: string[]
   schemaVersion: number
-  /** It has passed the tenants' policy; one that was prepared as trusted has not. */
+  /** It has passed the tenants' policy: one that was prepared as trusted has not. */
   tenantSafe: boolean
 }
 
@@ -48,7 +48,7 @@ const CHANGES_SCHEMA: ReadonlySet<StatementVerb> = new Set([
   'VACUUM',
 ])
 
-/** The statements that came from outside, each prepared once while it is in use. */
+/** The statements of callers, each prepared once while it is in use. */
 export class PreparedStatements {
   readonly #connection: Connection
   readonly #limits: Limits
@@ -56,11 +56,11 @@ export class PreparedStatements {
   readonly #cache = new LruCache<PreparedStatement>(STATEMENTS_MAX)
   readonly #inserts: InsertRowids
   readonly #schemaVersion: Statement
-  /** Of the schema that what is known of it is known of. */
+  /** Version of the schema that the descriptions of tables belong to. */
   #knownVersion: number | undefined
   #schemaTouched = false
 
-  /** @param beforePrepare called with each text that has passed the policy; returns true if it has made anything in the schema */
+  /** @param beforePrepare called with each text that has passed the policy; returns true if it made anything in the schema */
   constructor(connection: Connection, limits: Limits, beforePrepare: (sql: string) => boolean) {
     this.#connection = connection
     this.#limits = limits
@@ -69,7 +69,7 @@ export class PreparedStatements {
     this.#schemaVersion = connection.prepare('PRAGMA main.schema_version').pluck()
   }
 
-  /** @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; what SQLite says of the text */
+  /** @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; SQLite's errors */
   find(text: SqlText, policy: SqlPolicy): PreparedStatement {
     const cached = this.#cache.get(text instanceof SqlStatement ? text.sql : text)
     const isAllowed = cached !== undefined && (cached.tenantSafe || policy !== 'tenant')
@@ -82,8 +82,8 @@ export class PreparedStatements {
   }
 
   /**
-   * Its columns, after it has run. Names can change under a prepared statement: by other programs that alter the
-   * schema, and SQLite prepares it again without a word.
+   * Its columns, after it has run. Their names can change: if another program alters the schema, SQLite silently prepares
+   * the statement again.
    */
   columns(prepared: PreparedStatement): string[] {
     const version = this.#schemaVersion.get() as number
@@ -100,7 +100,7 @@ export class PreparedStatements {
     this.#schemaTouched = this.#connection.inTransaction
   }
 
-  /** After anything was rolled back: what was prepared on a schema that is gone must go, whatever its version says. */
+  /** After any rollback: statements that were prepared on the undone schema must go, even if its version is the same. */
   rolledBack(): void {
     if (!this.#schemaTouched) return
     this.#forget()
@@ -124,13 +124,13 @@ export class PreparedStatements {
     const isTenant = policy === 'tenant'
     if (isTenant) checkStatement(tokens, head)
     else checkTrustedStatement(tokens, head)
-    // What it makes inside a transaction is gone if that is rolled back, and must be made again.
+    // What it makes inside a transaction must be made again if that is rolled back.
     if (this.#beforePrepare(sql)) this.#schemaTouched ||= this.#connection.inTransaction
     const statement: Statement = this.#connection.prepare(sql).safeIntegers()
     if (statement.reader) statement.raw()
     const { explain, verb } = head
     const schemaVersion = this.#schemaVersion.get() as number
-    // Another program has changed it.
+    // Another program has changed the schema.
     if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
     this.#knownVersion = schemaVersion
     const changesSchema = !explain && CHANGES_SCHEMA.has(verb)
@@ -140,7 +140,7 @@ export class PreparedStatements {
       changesSchema,
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
-      // A CREATE has none, but can hold what looks like one.
+      // A CREATE has none, but its text may look as if it had.
       placeholders: changesSchema ? undefined : Placeholders.of(tokens),
       isListing: explain,
       changesUnseen: OPTIMIZE.test(sql),
@@ -165,13 +165,17 @@ function checkText(sql: string, { sqlBytesMax }: Limits): void {
     })
   }
   if (sql.includes('\0')) {
-    // SQLite would read up to it, and silently run half a statement.
-    throw new CellError('invalid_request', 'The SQL text holds a NUL character. Bind it in a parameter.', {
+    // SQLite would stop there and silently run half a statement.
+    throw new CellError('invalid_request', 'The SQL text contains a NUL character. Bind it in a parameter.', {
       field: 'sql',
     })
   }
   if (sql.isWellFormed()) return
-  throw new CellError('invalid_request', 'The SQL text holds a lone surrogate, which is not valid Unicode.', {
-    field: 'sql',
-  })
+  throw new CellError(
+    'invalid_request',
+    'The SQL text contains a lone surrogate, which is not valid Unicode.',
+    {
+      field: 'sql',
+    },
+  )
 }

@@ -5,7 +5,7 @@ import type { SqlRow, SqlValue } from './sql-values.ts'
 /** A row as the driver gives it in raw mode with safe integers: every INTEGER is a bigint, every blob a Buffer. */
 export type RawRow = (null | number | bigint | string | Buffer)[]
 
-/** Keeps duplicate column names apart: the second `name` becomes `name_2`, and no made name hides a real one. */
+/** Keeps duplicate column names apart: the second `name` becomes `name_2`, and a generated name never hides a real one. */
 export function distinctColumns(names: readonly string[]): string[] {
   const taken = new Set(names)
   const seen = new Set<string>()
@@ -35,7 +35,7 @@ export function decodeRow(raw: RawRow): SqlValue[] {
   return row
 }
 
-/** An INTEGER: a number while that is exact, a bigint beyond. */
+/** An INTEGER: a number if that is exact, otherwise a bigint. */
 export function decodeInteger(value: bigint | number): number | bigint {
   const number = Number(value)
   return Number.isSafeInteger(number) ? number : value
@@ -84,7 +84,7 @@ function sizeOf(value: RawRow[number]): number {
 function tooLarge(what: string, limit: number): CellError {
   return new CellError(
     'result_too_large',
-    `The result is ${what}; nothing was changed. Ask for less, with LIMIT and a WHERE on the last key seen.`,
+    `The result is ${what}; nothing was changed. Ask for less: use LIMIT, and WHERE on the last key that you have seen.`,
     { limit },
   )
 }

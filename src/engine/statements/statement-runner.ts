@@ -19,13 +19,13 @@ export interface SqlOptions {
 }
 
 export interface RunnerEvents {
-  /** Before a text is prepared that has passed the policy; true if that has made anything in the connection's schema. */
+  /** Before a text is prepared, after it has passed the policy. Returns true if it made anything in the schema. */
   beforePrepare(sql: string): boolean
-  /** Before a change. Throws if there must be none now. */
+  /** Before a change. Throws if none is possible now. */
   changing(): void
-  /** After a change that was no part of a transaction of ours. Must not throw. */
+  /** After a change outside of {@link Transactions}. Must not throw. */
   changed(): void
-  /** Runs a statement that deletes; a second time if the first has failed and left nothing. */
+  /** Runs a statement that deletes; a second time if the first has failed without a trace. */
   deletion<T>(run: () => T): T
 }
 
@@ -33,7 +33,7 @@ const CHANGES = 'SELECT changes(), last_insert_rowid()'
 
 type AnyResult = SqlResult<SqlRow | SqlValue[]>
 
-/** Runs statements that came from outside. */
+/** Runs the statements of callers. */
 export class StatementRunner {
   readonly statements: PreparedStatements
   readonly #limits: Limits
@@ -67,7 +67,7 @@ export class StatementRunner {
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
     if (!prepared.statement.reader) return this.#change(prepared, bound)
     if (prepared.statement.readonly) return this.#read(prepared, bound, options)
-    // RETURNING: the rows come out while the change is under way, so that too many of them must undo it.
+    // RETURNING: the rows come during the change, so that too many of them must undo it.
     return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
   }
 
@@ -117,7 +117,7 @@ export class StatementRunner {
   }
 }
 
-/** In EXPLAIN's listing SQLite shows where in this process's memory a virtual table is: `vtab:55D0C8E3F2A0`, in column p4. */
+/** EXPLAIN shows the memory address of a virtual table, such as `vtab:55D0C8E3F2A0`, in column p4. */
 function hideAddresses(listing: SqlValue[][]): void {
   for (const row of listing) {
     if (typeof row[5] === 'string' && typeof row[1] === 'string' && row[1].startsWith('V'))

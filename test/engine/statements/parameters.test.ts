@@ -90,12 +90,12 @@ describe('named parameters', () => {
   })
 
   test.each([
-    ['?1, ?3', [1, 2], 'go up to ?3, and 2 parameters came'],
-    ['?1', [1, 2], 'go up to ?1, and 2 parameters came'],
-    ['?2', [], 'go up to ?2, and 0 parameters came'],
-    ['?1, :a', [1, 2], 'called :a: give an object'],
+    ['?1, ?3', [1, 2], 'go up to ?3, but 2 parameters were passed'],
+    ['?1', [1, 2], 'go up to ?1, but 2 parameters were passed'],
+    ['?2', [], 'go up to ?2, but 0 parameters were passed'],
+    ['?1, :a', [1, 2], 'called :a: pass an object'],
     ['?1, ?3', { 1: 1 }, 'for ?3 is missing'],
-    ['?2, ?', { 2: 1 }, 'only a ?: give a list'],
+    ['?2, ?', { 2: 1 }, 'without a name or number (?): pass an array'],
   ])('a wrong number of them is told as it is: SELECT %s with %j', (list, params, message) => {
     const error = thrownBy(() => openTestDatabase().sql(`SELECT ${list}`, params as SqlParams))
     expect(error).toMatchObject({ code: 'param_count_mismatch', message: expect.stringContaining(message) })
