@@ -8,7 +8,7 @@ import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
 import { LocalCells } from './local-cells.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
-import { type StartMode, startStore } from './start-store.ts'
+import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { CATALOG_TABLES, runAll, StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
 
@@ -35,8 +35,7 @@ export class CellStore implements CellDirectory {
   readonly #upkeep: Upkeep
   #closing: Promise<void> | undefined
 
-  /** @internal Use {@link CellStore.create}, {@link CellStore.open} or {@link CellStore.openOrCreate}. */
-  constructor(core: StoreCore) {
+  private constructor(core: StoreCore) {
     const { paths, settings, hints, destination, catalogBackup } = core
     const upkeep = new Upkeep(core)
     this.core = core
@@ -63,7 +62,7 @@ export class CellStore implements CellDirectory {
    * `object_store_mismatch`, `invalid_setting`, `unsupported_runtime`; nothing new is left on disk then
    */
   static create(directory: string, options: StoreOptions = {}): Promise<CellStore> {
-    return start('create', directory, options)
+    return CellStore.#start('create', directory, options)
   }
 
   /**
@@ -73,7 +72,7 @@ export class CellStore implements CellDirectory {
    * @throws `store_not_found`, `store_locked`, `backup_corrupt`, and as {@link create}
    */
   static open(directory: string, options: StoreOptions = {}): Promise<CellStore> {
-    return start('open', directory, options)
+    return CellStore.#start('open', directory, options)
   }
 
   /**
@@ -83,7 +82,12 @@ export class CellStore implements CellDirectory {
    * @throws as {@link open}
    */
   static openOrCreate(directory: string, options: StoreOptions = {}): Promise<CellStore> {
-    return start('open-or-create', directory, options)
+    return CellStore.#start('open-or-create', directory, options)
+  }
+
+  static #start(mode: StartMode, directory: string, options: StoreOptions): Promise<CellStore> {
+    const build = (parts: StoreParts) => new CellStore(new StoreCore(parts))
+    return startStore(mode, directory, options, CATALOG_TABLES, build)
   }
 
   get id(): string {
@@ -195,8 +199,4 @@ export class CellStore implements CellDirectory {
       () => timer.cancel(),
     ])
   }
-}
-
-function start(mode: StartMode, directory: string, options: StoreOptions): Promise<CellStore> {
-  return startStore(mode, directory, options, CATALOG_TABLES, (parts) => new CellStore(new StoreCore(parts)))
 }
