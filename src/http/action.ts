@@ -7,6 +7,7 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
+import type { Permit } from './permit.ts'
 import type { JsonBody } from './request-body.ts'
 
 /** What every route works on. */
@@ -24,6 +25,8 @@ export interface Call {
   readonly segments: readonly string[]
   /** Who asks. Undefined: the store's owner, who stands above accounts. Empty on routes that are open to anyone. */
   readonly accountId: string | undefined
+  /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
+  readonly permit: Permit | undefined
 }
 
 /** A call of an account. */

@@ -48,7 +48,7 @@ function checkCount(count: number, max: number): void {
  * @throws `invalid_request`
  */
 function boundsOf(
-  { context, request }: CellCall,
+  { context, request, permit }: CellCall,
   { timeout_ms }: z.infer<typeof timeoutSchema>,
 ): ExecuteOptions {
   const { statementMsMax } = context.limits
@@ -58,7 +58,7 @@ function boundsOf(
       limit: statementMsMax,
     })
   }
-  return { signal: request.signal, deadlineMs: timeout_ms }
+  return { signal: request.signal, deadlineMs: timeout_ms, permit }
 }
 
 async function execute(
