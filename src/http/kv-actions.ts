@@ -3,6 +3,7 @@ import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
 import {
   decodeExpire,
   decodeIncr,
+  decodeKeys,
   decodeMset,
   decodePut,
   encodeEntry,
@@ -55,25 +56,35 @@ export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit 
   ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
 )
 
-export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit }, { keys }) =>
-  ok(await context.service.execute(cellId, { op: 'kv.ttl', keys }, { permit })),
+export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) =>
+  ok(
+    await context.service.execute(
+      cellId,
+      { op: 'kv.ttl', keys: decodeKeys(body, context.store.settings.limits) },
+      { permit },
+    ),
+  ),
 )
 
 export const expire = cellActionWith(expireSchema, async ({ context, cellId, permit }, body) =>
   ok(encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body), { permit }))),
 )
 
-export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit }, { keys }) => {
+export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
+  const keys = decodeKeys(body, context.store.settings.limits)
   const entries = await context.service.execute(cellId, { op: 'kv.mget', keys }, { permit })
   return ok({ entries: entries.map((entry) => (entry === undefined ? null : encodeEntry(entry))) })
 })
 
 export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit }, body) => {
-  const { count } = await context.service.execute(cellId, decodeMset(body), { permit })
+  const { count } = await context.service.execute(cellId, decodeMset(body, context.store.settings.limits), {
+    permit,
+  })
   return ok({ count })
 })
 
-export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit }, { keys }) => {
+export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
+  const keys = decodeKeys(body, context.store.settings.limits)
   const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys }, { permit })
   return ok({ deleted })
 })
