@@ -2,12 +2,11 @@ import { z } from 'zod'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
-import type { CellService } from '../service/cell-service.ts'
+import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
-import type { Permit } from './permit.ts'
 import type { JsonBody } from './request-body.ts'
 
 /** What every route works on. */
@@ -26,7 +25,7 @@ export interface Call {
   /** Who asks. Undefined: the store's owner, who stands above accounts. Empty on routes that are open to anyone. */
   readonly accountId: string | undefined
   /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
-  readonly permit: Permit | undefined
+  readonly permit: OperationPermit | undefined
 }
 
 /** A call of an account. */
