@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 /** Every benchmark, each in a process of its own, one after the other: alone on the machine is how to run it. */
 const run = (command: string, args: string[]) => execFileSync(command, args, { stdio: 'inherit' })
 
-for (const file of ['kv.ts', 'wal-sync.ts', 'http.ts', 'neighbours.ts', 'backup.ts'])
+for (const file of ['kv.ts', 'wal-sync.ts', 'bodies.ts', 'http.ts', 'neighbours.ts', 'backup.ts'])
   run(process.execPath, [new URL(file, import.meta.url).pathname])
 // The descriptors of an ordinary login.
 run('bash', [

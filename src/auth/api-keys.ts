@@ -173,6 +173,11 @@ export class ApiKeys {
     return verified
   }
 
+  /** Changes whenever any key may have; undefined during a change. */
+  get version(): number | undefined {
+    return this.#catalog.version
+  }
+
   /** Removes an account's keys without a trace: for keys that nobody has ever seen. @internal */
   removeAll(accountId: string): void {
     this.#catalog.change(() => this.#removeAll.run(accountId))

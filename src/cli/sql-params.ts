@@ -21,15 +21,8 @@ export function typedParam(word: string): unknown {
  */
 export function parseJsonParams(text: string): unknown {
   const params = parseJson(Buffer.from(text))
-  if (Array.isArray(params)) return params.map(exact)
-  if (typeof params === 'object' && params !== null) {
-    return Object.fromEntries(Object.entries(params).map(([name, value]) => [name, exact(value)]))
-  }
+  if (typeof params === 'object' && params !== null) return params
   throw new CellError('invalid_json', 'The parameters must be a list or an object.')
-}
-
-function exact(value: unknown): unknown {
-  return typeof value === 'bigint' ? exactInteger(value) : value
 }
 
 /** A number if JSON keeps it exact, otherwise the typed form. */

@@ -2,7 +2,7 @@ import { z } from 'zod'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
-import type { CellService } from '../service/cell-service.ts'
+import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
@@ -24,6 +24,8 @@ export interface Call {
   readonly segments: readonly string[]
   /** Who asks. Undefined: the store's owner, who stands above accounts. Empty on routes that are open to anyone. */
   readonly accountId: string | undefined
+  /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
+  readonly permit: OperationPermit | undefined
 }
 
 /** A call of an account. */

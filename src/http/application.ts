@@ -15,6 +15,7 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
@@ -79,18 +80,22 @@ export class Application {
   #answer(request: HttpRequest, match: Match | undefined): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
-    const accountId = found?.needsKey === false ? '' : this.#identify(request)
+    const permit = found?.needsKey === false ? undefined : this.#identify(request)
     const action = found ?? refuseRoute(match)
-    const call = { context: this.#context, request, segments: match?.segments ?? [], accountId }
+    const accountId = permit === undefined ? '' : permit.accountId
+    const call = { context: this.#context, request, segments: match?.segments ?? [], accountId, permit }
     if (!action.takesBody) return action.perform(call, NO_BODY)
-    return readJson(request, this.#context.limits.bodyBytesMax).then((body) => action.perform(call, body))
+    return readJson(request, this.#context.limits.bodyBytesMax).then((body) => {
+      permit?.check()
+      return action.perform(call, body)
+    })
   }
 
   /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
-  #identify(request: HttpRequest): string | undefined {
-    const accountId = this.#audience.identify(request, this.#context.store)
-    if (accountId !== undefined) this.#rates?.take(accountId)
-    return accountId
+  #identify(request: HttpRequest): Permit {
+    const permit = new Permit(this.#audience, request, this.#context.store)
+    if (permit.accountId !== undefined) this.#rates?.take(permit.accountId)
+    return permit
   }
 }
 

@@ -15,7 +15,7 @@ import {
   keySchema,
   putSchema,
 } from './kv-codec.ts'
-import { decodeParams, encodeSqlResult, sqlSchema } from './sql-codec.ts'
+import { decodeStatement, encodeSqlResult, type StatementContext, sqlSchema } from './sql-codec.ts'
 
 const keyedPutSchema = putSchema.extend({ key: text })
 const kindSchema = z.object({
@@ -26,10 +26,10 @@ const kindSchema = z.object({
 })
 
 /** What decoding an operation of a batch needs besides the operation. */
-export interface DecodeOptions {
+export interface DecodeOptions extends StatementContext {
   index: number
-  exact: boolean
-  limits: ResultLimits
+  /** Of each statement's result. */
+  result: ResultLimits
 }
 
 /**
@@ -45,7 +45,7 @@ export function decodeOperation(value: unknown, options: DecodeOptions): Batchab
   }
 }
 
-function decode(value: unknown, at: string, { exact, limits }: DecodeOptions): BatchableOperation {
+function decode(value: unknown, at: string, { exact, limits, result }: DecodeOptions): BatchableOperation {
   const { kv, sql } = parseFields(kindSchema, value, at)
   if ((kv === undefined) === (sql === undefined)) {
     throw new CellError('invalid_request', `${at} must have either sql or kv.`, { field: at })
@@ -53,8 +53,7 @@ function decode(value: unknown, at: string, { exact, limits }: DecodeOptions): B
   switch (kv) {
     case undefined: {
       const body = parseFields(sqlSchema, value, at)
-      const params = decodeParams(body.params, exact, `${at}.params`)
-      return { op: 'sql', sql: body.sql, params, rowMode: body.row_mode, limits }
+      return { op: 'sql', ...decodeStatement(body, { exact, limits }, `${at}.`), limits: result }
     }
     case 'put': {
       const body = parseFields(keyedPutSchema, value, at)

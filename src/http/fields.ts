@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Limits } from '../base/limits.ts'
 import { CellError } from '../errors.ts'
 
 /**
@@ -19,9 +20,32 @@ export const name = z
   .max(NAME_CHARS_MAX, `must have at most ${NAME_CHARS_MAX} characters`)
   .refine((value) => value.isWellFormed(), 'holds a lone surrogate, which is not valid Unicode')
 
-/** @param entries what the list holds, for the message: `a list of keys` */
-export function listOf<T extends z.ZodType>(entry: T, entries: string): z.ZodArray<T> {
-  return z.array(entry, { error: `must be a list of ${entries}` })
+/**
+ * A list of anything: a body can hold a million elements, so their number is checked before they are.
+ *
+ * @param entries what the list holds, for the message: `a list of keys`
+ */
+export function list(entries: string) {
+  return z.custom<unknown[]>(Array.isArray, `must be a list of ${entries}`)
+}
+
+/**
+ * The elements of a {@link list}.
+ *
+ * @param field the list's name
+ * @throws `invalid_request` if there are too many; as {@link parseFields} for the first wrong one
+ */
+export function parseList<T>(
+  entry: z.ZodType<T>,
+  values: readonly unknown[],
+  field: string,
+  { kvKeysMax }: Limits,
+): T[] {
+  if (values.length > kvKeysMax) {
+    const message = `An operation takes at most ${kvKeysMax} ${field} (kvKeysMax).`
+    throw new CellError('invalid_request', message, { field, limit: kvKeysMax })
+  }
+  return values.map((value, i) => parseFields(entry, value, `${field}[${i}]`))
 }
 
 /** Fields with a code of their own. All others are `invalid_request`. */
@@ -40,7 +64,8 @@ export function parseFields<T>(schema: z.ZodType<T>, value: unknown, at = ''): T
   const path = issue?.path ?? []
   const field = path.reduce<string>(joinField, at)
   if (field === '') throw new CellError('invalid_request', 'The body must be a JSON object.')
-  const message = path.length === 0 ? 'must be a JSON object' : (issue?.message ?? 'is wrong')
+  const isNoObject = path.length === 0 && issue?.code === 'invalid_type' && issue.expected === 'object'
+  const message = isNoObject ? 'must be a JSON object' : (issue?.message ?? 'is wrong')
   const limit = issue?.code === 'too_big' ? { limit: Number(issue.maximum) } : {}
   throw new CellError(CODES[String(path.at(-1))] ?? 'invalid_request', `${field} ${message}.`, {
     field,

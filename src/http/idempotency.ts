@@ -9,6 +9,7 @@ const PRINTABLE = /^[\x20-\x7e]*$/
 const QUOTED = /^"((?:[^"\\]|\\["\\])*)"$/
 /** No request to create a cell needs a deeper body. */
 const DEPTH_MAX = 64
+const VALUES_MAX = 10_000
 
 /**
  * The key of an `Idempotency-Key` header. The IETF draft writes it as a quoted string and most services as it is; both
@@ -29,16 +30,44 @@ export function parseIdempotencyKey(header: string): string {
   )
 }
 
-/** SHA-256 of a body in canonical form: the order of its members, blanks and escapes make no difference. */
-export function fingerprintOf(body: unknown): string {
-  return createHash('sha256').update(canonicalJson(body, 0)).digest('hex')
+/**
+ * SHA-256 of a body in canonical form: the order of its members, blanks and escapes make no difference. In a body of more
+ * values than anyone needs to create a cell, the order does.
+ */
+export function fingerprintOf(body: object): string {
+  const isSmall = countValues(body, VALUES_MAX) <= VALUES_MAX
+  return createHash('sha256')
+    .update(isSmall ? canonicalJson(body) : asItCame(body))
+    .digest('hex')
 }
 
-function canonicalJson(value: unknown, depth: number): string {
-  if (depth > DEPTH_MAX) throw new CellError('invalid_request', 'The body is nested too deeply.')
+/** Counts no further than to one above the bound. @throws `invalid_request` if they are nested too deeply */
+function countValues(value: unknown, max: number, depth = 0): number {
+  if (depth > DEPTH_MAX) throw tooDeep()
+  if (typeof value !== 'object' || value === null) return 1
+  const members = Array.isArray(value) ? value : Object.values(value)
+  let count = 1 + members.length
+  for (let i = 0; i < members.length && count <= max; i++)
+    count += countValues(members[i], max - count, depth + 1) - 1
+  return count
+}
+
+function canonicalJson(value: unknown): string {
   if (typeof value === 'bigint') return value.toString()
   if (typeof value !== 'object' || value === null) return JSON.stringify(value)
-  if (Array.isArray(value)) return `[${value.map((item) => canonicalJson(item, depth + 1)).join(',')}]`
+  if (Array.isArray(value)) return `[${value.map(canonicalJson).join(',')}]`
   const members = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : 1))
-  return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member, depth + 1)}`).join(',')}}`
+  return `{${members.map(([key, member]) => `${JSON.stringify(key)}:${canonicalJson(member)}`).join(',')}}`
+}
+
+function asItCame(body: object): string {
+  try {
+    return JSON.stringify(body)
+  } catch {
+    throw tooDeep()
+  }
+}
+
+function tooDeep(): CellError {
+  return new CellError('invalid_request', 'The body is nested too deeply.')
 }

@@ -3,6 +3,7 @@ import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
 import {
   decodeExpire,
   decodeIncr,
+  decodeKeys,
   decodeMset,
   decodePut,
   encodeEntry,
@@ -18,24 +19,28 @@ import {
 } from './kv-codec.ts'
 import { Query } from './query.ts'
 
-export const putEntry = cellActionWith(putSchema, async ({ context, cellId, segments }, body) => {
+export const putEntry = cellActionWith(putSchema, async ({ context, cellId, permit, segments }, body) => {
   const key = decodeKey(segments[1] ?? '')
-  return ok(encodePut(key, await context.service.execute(cellId, decodePut(key, body))))
+  return ok(encodePut(key, await context.service.execute(cellId, decodePut(key, body), { permit })))
 })
 
-export const getEntry = cellAction(async ({ context, cellId, segments }) => {
-  const entry = await context.service.execute(cellId, { op: 'kv.get', key: decodeKey(segments[1] ?? '') })
+export const getEntry = cellAction(async ({ context, cellId, permit, segments }) => {
+  const entry = await context.service.execute(
+    cellId,
+    { op: 'kv.get', key: decodeKey(segments[1] ?? '') },
+    { permit },
+  )
   if (entry === undefined) throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
   return ok(encodeEntry(entry))
 })
 
-export const deleteEntry = cellAction(async ({ context, cellId, segments }) => {
+export const deleteEntry = cellAction(async ({ context, cellId, permit, segments }) => {
   const key = decodeKey(segments[1] ?? '')
-  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key })
+  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key }, { permit })
   return ok({ key, deleted })
 })
 
-export const listEntries = cellAction(async ({ context, request, cellId }) => {
+export const listEntries = cellAction(async ({ context, request, cellId, permit }) => {
   const query = new Query(request.query)
   const options = {
     prefix: query.text('prefix'),
@@ -44,32 +49,42 @@ export const listEntries = cellAction(async ({ context, request, cellId }) => {
     reverse: query.flag('reverse'),
     values: query.flag('values'),
   }
-  return ok(encodePage(await context.service.execute(cellId, { op: 'kv.list', options })))
+  return ok(encodePage(await context.service.execute(cellId, { op: 'kv.list', options }, { permit })))
 })
 
-export const incr = cellActionWith(incrSchema, async ({ context, cellId }, body, exact) =>
-  ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact)))),
+export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit }, body, exact) =>
+  ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
 )
 
-export const ttl = cellActionWith(keysSchema, async ({ context, cellId }, { keys }) =>
-  ok(await context.service.execute(cellId, { op: 'kv.ttl', keys })),
+export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) =>
+  ok(
+    await context.service.execute(
+      cellId,
+      { op: 'kv.ttl', keys: decodeKeys(body, context.store.settings.limits) },
+      { permit },
+    ),
+  ),
 )
 
-export const expire = cellActionWith(expireSchema, async ({ context, cellId }, body) =>
-  ok(encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body)))),
+export const expire = cellActionWith(expireSchema, async ({ context, cellId, permit }, body) =>
+  ok(encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body), { permit }))),
 )
 
-export const mget = cellActionWith(keysSchema, async ({ context, cellId }, { keys }) => {
-  const entries = await context.service.execute(cellId, { op: 'kv.mget', keys })
+export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
+  const keys = decodeKeys(body, context.store.settings.limits)
+  const entries = await context.service.execute(cellId, { op: 'kv.mget', keys }, { permit })
   return ok({ entries: entries.map((entry) => (entry === undefined ? null : encodeEntry(entry))) })
 })
 
-export const mset = cellActionWith(msetSchema, async ({ context, cellId }, body) => {
-  const { count } = await context.service.execute(cellId, decodeMset(body))
+export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit }, body) => {
+  const { count } = await context.service.execute(cellId, decodeMset(body, context.store.settings.limits), {
+    permit,
+  })
   return ok({ count })
 })
 
-export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId }, { keys }) => {
-  const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys })
+export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
+  const keys = decodeKeys(body, context.store.settings.limits)
+  const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys }, { permit })
   return ok({ deleted })
 })

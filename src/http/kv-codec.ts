@@ -1,7 +1,8 @@
 import { z } from 'zod'
+import type { Limits } from '../base/limits.ts'
 import type { KvEntry } from '../kv/entry.ts'
 import type { BatchableOperation, OperationResults } from '../service/operations.ts'
-import { flag, integer, listOf, text } from './fields.ts'
+import { flag, integer, list, parseList, text } from './fields.ts'
 import { decodeInteger } from './sql-codec.ts'
 import { timeOf } from './time.ts'
 
@@ -13,13 +14,12 @@ export const incrSchema = z.object({
 })
 export const expireSchema = z.object({ key: text, ttl_seconds: integer.nullish() })
 export const keySchema = z.object({ key: text })
-export const keysSchema = z.object({ keys: listOf(text, 'keys') })
-export const msetSchema = z.object({
-  entries: listOf(
-    z.object({ key: text, value: text, ttl_seconds: integer.optional() }, { error: 'must be a JSON object' }),
-    'entries',
-  ),
-})
+export const keysSchema = z.object({ keys: list('keys') })
+export const msetSchema = z.object({ entries: list('entries') })
+const msetEntrySchema = z.object(
+  { key: text, value: text, ttl_seconds: integer.optional() },
+  { error: 'must be a JSON object' },
+)
 
 type Operation<Name extends BatchableOperation['op']> = Extract<BatchableOperation, { op: Name }>
 
@@ -41,10 +41,17 @@ export function decodeExpire({ key, ttl_seconds }: z.infer<typeof expireSchema>)
   return { op: 'kv.expire', key, ttlSeconds: ttl_seconds ?? null }
 }
 
-export function decodeMset({ entries }: z.infer<typeof msetSchema>): Operation<'kv.mset'> {
+/** @throws `invalid_request` */
+export function decodeKeys({ keys }: z.infer<typeof keysSchema>, limits: Limits): string[] {
+  return parseList(text, keys, 'keys', limits)
+}
+
+/** @throws `invalid_request`, `invalid_ttl` */
+export function decodeMset({ entries }: z.infer<typeof msetSchema>, limits: Limits): Operation<'kv.mset'> {
+  const parsed = parseList(msetEntrySchema, entries, 'entries', limits)
   return {
     op: 'kv.mset',
-    entries: entries.map(({ key, value, ttl_seconds }) => ({ key, value, ttlSeconds: ttl_seconds })),
+    entries: parsed.map(({ key, value, ttl_seconds }) => ({ key, value, ttlSeconds: ttl_seconds })),
   }
 }
 

@@ -1,34 +1,30 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import { CellError } from '../errors.ts'
 import type { ExecuteOptions } from '../service/cell-service.ts'
 import type { BatchableOperation, OperationResults } from '../service/operations.ts'
 import { type CellCall, cellActionWith, ok } from './action.ts'
 import { decodeOperation, encodeResult, withBatchField } from './batch-codec.ts'
-import { listOf } from './fields.ts'
-import { decodeParams, encodeSqlResult, sqlSchema, timeoutSchema } from './sql-codec.ts'
+import { list } from './fields.ts'
+import { decodeStatement, encodeSqlResult, sqlSchema, timeoutSchema } from './sql-codec.ts'
 
 const requestSchema = sqlSchema.extend(timeoutSchema.shape)
 
 export const runSql = cellActionWith(requestSchema, async (call, body, exact) => {
   const { limits, service } = call.context
-  const operation = {
-    op: 'sql',
-    sql: body.sql,
-    params: decodeParams(body.params, exact),
-    rowMode: body.row_mode,
-    limits: limits.result,
-  } as const
+  const statement = decodeStatement(body, { exact, limits: call.context.store.settings.limits })
+  const operation = { op: 'sql', ...statement, limits: limits.result } as const
   return ok(encodeSqlResult(await service.execute(call.cellId, operation, boundsOf(call, body))))
 })
 
-const batchSchema = timeoutSchema.extend({ operations: listOf(z.unknown(), 'operations') })
+const batchSchema = timeoutSchema.extend({ operations: list('operations') })
 
 export const runBatch = cellActionWith(batchSchema, async (call, body, exact) => {
   const { operations } = body
   const bounds = boundsOf(call, body)
-  checkCount(operations.length, call.context.store.settings.limits.batchOperationsMax)
-  const limits = call.context.limits.result
-  const decoded = operations.map((value, index) => decodeOperation(value, { index, exact, limits }))
+  const { limits } = call.context.store.settings
+  checkCount(operations.length, limits.batchOperationsMax)
+  const result = call.context.limits.result
+  const decoded = operations.map((value, index) => decodeOperation(value, { index, exact, limits, result }))
   const results = await execute(call, decoded, bounds)
   return ok({ results: results.map((result, i) => encodeResult(decoded[i] as BatchableOperation, result)) })
 })
@@ -48,7 +44,7 @@ function checkCount(count: number, max: number): void {
  * @throws `invalid_request`
  */
 function boundsOf(
-  { context, request }: CellCall,
+  { context, request, permit }: CellCall,
   { timeout_ms }: z.infer<typeof timeoutSchema>,
 ): ExecuteOptions {
   const { statementMsMax } = context.limits
@@ -58,7 +54,7 @@ function boundsOf(
       limit: statementMsMax,
     })
   }
-  return { signal: request.signal, deadlineMs: timeout_ms }
+  return { signal: request.signal, deadlineMs: timeout_ms, permit }
 }
 
 async function execute(

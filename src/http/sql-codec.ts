@@ -1,4 +1,6 @@
 import { z } from 'zod'
+import type { Limits } from '../base/limits.ts'
+import { checkSqlLength } from '../engine/statements/prepared-statements.ts'
 import type { SqlParam, SqlParams, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import { CellError } from '../errors.ts'
 import type { OperationResults } from '../service/operations.ts'
@@ -15,35 +17,78 @@ export const sqlSchema = z.object({
 export const timeoutSchema = z.object({ timeout_ms: integer.optional() })
 
 const INTEGER = /^-?\d{1,19}$/
+const ANY_INTEGER = /^-?\d+$/
 const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/
 /** Names in SQL begin with one of these signs; in `params` it may be left out. */
 const PLACEHOLDER_SIGN = /^[:@$?]/
 
+/** What decoding a statement needs besides it. */
+export interface StatementContext {
+  /** Whether integers are as they were sent: see `JsonBody`. */
+  exact: boolean
+  limits: Pick<Limits, 'sqlBytesMax' | 'paramsMax'>
+}
+
+/**
+ * A statement and its parameters. The length of its text is checked before anything reads the text.
+ *
+ * @param at where in the body the statement stands, with a point: `operations[2].`
+ * @throws `sql_too_long`, `invalid_parameter`
+ */
+export function decodeStatement(
+  { sql, params, row_mode }: z.infer<typeof sqlSchema>,
+  context: StatementContext,
+  at = '',
+): { sql: string; params: SqlParams | undefined; rowMode: 'object' | 'array' | undefined } {
+  checkSqlLength(sql, context.limits)
+  return { sql, params: decodeParams(params, context, `${at}params`), rowMode: row_mode }
+}
+
 /**
  * The parameters of a statement, from JSON.
  *
- * @param exact whether integers are as they were sent: see `JsonBody`
  * @throws `invalid_parameter`
  */
-export function decodeParams(params: unknown, exact: boolean, at = 'params'): SqlParams | undefined {
+function decodeParams(
+  params: unknown,
+  { exact, limits: { paramsMax } }: StatementContext,
+  at: string,
+): SqlParams | undefined {
   if (params === undefined || params === null) return undefined
-  if (Array.isArray(params)) return params.map((value, i) => decodeParam(value, exact, `${at}[${i}]`))
+  if (Array.isArray(params)) {
+    checkCount(params.length, paramsMax, at)
+    return params.map((value, i) => decodeParam(value, exact, { at, name: i }))
+  }
   if (typeof params !== 'object') {
     throw new CellError('invalid_parameter', `${at} must be a list, or an object for named placeholders.`, {
       field: at,
     })
   }
   const named: Record<string, SqlParam> = Object.create(null)
-  for (const [key, value] of Object.entries(params)) {
-    const bare = key.replace(PLACEHOLDER_SIGN, '')
-    const field = `${at}.${key}`
-    if (bare in named) throw refused(field, 'is given twice, with and without the sign before its name')
-    named[bare] = decodeParam(value, exact, field)
+  const names = Object.keys(params)
+  checkCount(names.length, paramsMax, at)
+  for (const name of names) {
+    const bare = name.replace(PLACEHOLDER_SIGN, '')
+    const place = { at, name }
+    if (bare in named) throw refused(place, 'is given twice, with and without the sign before its name')
+    named[bare] = decodeParam((params as Record<string, unknown>)[name], exact, place)
   }
   return named
 }
 
-function decodeParam(value: unknown, exact: boolean, field: string): SqlParam {
+function checkCount(count: number, max: number, field: string): void {
+  if (count <= max) return
+  const message = `A statement takes at most ${max} parameters (paramsMax).`
+  throw new CellError('invalid_parameter', message, { field, limit: max })
+}
+
+/** Where a parameter stands. It is put into words only for an error: there can be a million parameters in a batch. */
+interface Place {
+  at: string
+  name: string | number
+}
+
+function decodeParam(value: unknown, exact: boolean, field: Place): SqlParam {
   switch (typeof value) {
     case 'string':
     case 'boolean':
@@ -66,15 +111,7 @@ function decodeParam(value: unknown, exact: boolean, field: string): SqlParam {
  */
 export function decodeInteger(value: unknown, exact: boolean, field: string): number | bigint {
   if (typeof value === 'bigint' || Number.isSafeInteger(value)) return value as number | bigint
-  if (
-    typeof value === 'object' &&
-    value !== null &&
-    'type' in value &&
-    value.type === 'integer' &&
-    'value' in value
-  ) {
-    if (typeof value.value === 'string' && INTEGER.test(value.value)) return BigInt(value.value)
-  }
+  if (isTypedInteger(value) && INTEGER.test(value.value)) return BigInt(value.value)
   const beyond = exact ? '' : '; send one beyond ±(2^53−1) as {"type":"integer","value":"…"}'
   throw new CellError('invalid_request', `${field} must be a whole number of 64 bits${beyond}.`, { field })
 }
@@ -83,7 +120,7 @@ export function decodeInteger(value: unknown, exact: boolean, field: string): nu
  * A framework's parser rounds every large integer. Ours keeps those that are written as integers, so that only a fraction
  * or an exponent can be meant here; from 2^63 on it can only be meant as a REAL.
  */
-function checkNotRounded(value: number, exact: boolean, field: string): void {
+function checkNotRounded(value: number, exact: boolean, field: Place): void {
   if (!Number.isInteger(value) || Number.isSafeInteger(value)) return
   if (exact && Math.abs(value) >= 2 ** 63) return
   throw refused(
@@ -94,17 +131,20 @@ function checkNotRounded(value: number, exact: boolean, field: string): void {
 
 function decodeTyped(
   { type, value, base64 }: { type?: unknown; value?: unknown; base64?: unknown },
-  field: string,
+  field: Place,
 ): SqlParam {
   if (type === 'integer') {
     if (typeof value === 'string' && INTEGER.test(value)) return BigInt(value)
+    if (typeof value === 'string' && ANY_INTEGER.test(value)) throw refused(field, 'does not fit in 64 bits')
     throw refused(
       field,
       'must be {"type":"integer","value":"…"} with the digits of a 64-bit integer in a string',
     )
   }
   if (type === 'real') {
-    if (typeof value === 'number' || typeof value === 'bigint') return { type, value: Number(value) }
+    if (typeof value === 'number') return { type, value }
+    // An integer beyond ±(2^53−1), as our parser gives it.
+    if (isTypedInteger(value)) return { type, value: Number(value.value) }
     throw refused(field, 'must be {"type":"real","value":…} with a number')
   }
   if (type === 'blob') {
@@ -118,7 +158,13 @@ function decodeTyped(
   )
 }
 
-function refused(field: string, why: string): CellError {
+function isTypedInteger(value: unknown): value is { type: 'integer'; value: string } {
+  if (typeof value !== 'object' || value === null || !('type' in value) || !('value' in value)) return false
+  return value.type === 'integer' && typeof value.value === 'string'
+}
+
+function refused({ at, name }: Place, why: string): CellError {
+  const field = typeof name === 'number' ? `${at}[${name}]` : `${at}.${name}`
   return new CellError('invalid_parameter', `${field} ${why}.`, { field })
 }
 

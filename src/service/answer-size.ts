@@ -1,6 +1,6 @@
+import { nameCost, textCost, valueCost } from '../base/answer-cost.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import { encodeCursor } from '../base/paging.ts'
-import type { SqlValue } from '../engine/statements/sql-values.ts'
 import { CellError } from '../errors.ts'
 import type { KvEntry, KvListOptions, KvPage } from '../kv/entry.ts'
 import type { Kv } from '../kv/kv.ts'
@@ -24,7 +24,7 @@ export function listWithin(kv: Kv, options: KvListOptions, bytesMax: number): Kv
   while (entries.length < limit) {
     const page = kv.list({ ...options, cursor, limit: Math.min(LIST_STEP, limit - entries.length) })
     for (const entry of page.entries) {
-      bytes += Buffer.byteLength(entry.value ?? '')
+      bytes += textCost(entry.value ?? '')
       const last = entries.at(-1)
       if (bytes > bytesMax && last !== undefined) return { entries, nextCursor: encodeCursor(last.key) }
       entries.push(entry)
@@ -43,7 +43,7 @@ export function mgetWithin(kv: Kv, keys: readonly string[], bytesMax: number): (
   let bytes = 0
   return keys.map((key) => {
     const entry = kv.entry(key)
-    bytes += entry === undefined ? 0 : Buffer.byteLength(entry.value)
+    bytes += entry === undefined ? 0 : textCost(entry.value)
     if (bytes > bytesMax)
       throw tooLarge(`The values together are larger than ${bytesMax} bytes. Ask for fewer keys.`, bytesMax)
     return entry
@@ -95,18 +95,13 @@ export function rowsBytes(value: unknown): number {
 
 function sizeOfResult(result: OperationResults['sql']): number {
   let bytes = namesSize(result)
-  for (const row of result.rows) for (const value of Object.values(row)) bytes += sizeOf(value)
+  for (const row of result.rows) for (const value of Object.values(row)) bytes += valueCost(value)
   return bytes
 }
 
 function namesSize({ columns, rows }: Omit<OperationResults['sql'], 'durationMs'>): number {
   if (rows.length === 0 || Array.isArray(rows[0])) return 0
-  return columns.reduce((sum, column) => sum + column.length, 0) * rows.length
-}
-
-function sizeOf(value: SqlValue): number {
-  if (typeof value === 'string') return Buffer.byteLength(value)
-  return value instanceof Uint8Array ? value.byteLength : 8
+  return columns.reduce((sum, column) => sum + nameCost(column), 0) * rows.length
 }
 
 function tooLarge(message: string, limit: number): CellError {

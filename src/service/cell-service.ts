@@ -54,6 +54,13 @@ export interface ExecuteOptions {
   signal?: AbortSignal | undefined
   /** How long the operation's statements may run, in milliseconds; the service's own limit if that is less. */
   deadlineMs?: number | undefined
+  /** Whether the caller may still do it: asked just before the operation starts. */
+  permit?: OperationPermit | undefined
+}
+
+export interface OperationPermit {
+  /** Throws what the operation is then refused with. */
+  check(): void
 }
 
 export interface CellDescription {

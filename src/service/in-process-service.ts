@@ -12,7 +12,13 @@ import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import { type ApplyContext, applyOperation, mayChange, parseOperation } from './apply-operation.ts'
-import type { BackupPageOptions, CellDescription, CellService, ExecuteOptions } from './cell-service.ts'
+import type {
+  BackupPageOptions,
+  CellDescription,
+  CellService,
+  ExecuteOptions,
+  OperationPermit,
+} from './cell-service.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
 
@@ -50,17 +56,17 @@ export class InProcessService implements CellService {
   async execute<O extends CellOperation>(
     cellId: string,
     operation: O,
-    { signal }: ExecuteOptions = {},
+    { signal, permit }: ExecuteOptions = {},
   ): Promise<OperationResults[O['op']]> {
     signal?.throwIfAborted()
     try {
-      return await this.#run(cellId, operation)
+      return await this.#run(cellId, operation, permit)
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
     await this.#untilLocal(cellId)
     signal?.throwIfAborted()
-    return await this.#run(cellId, operation)
+    return await this.#run(cellId, operation, permit)
   }
 
   async describe(cellId: string): Promise<CellDescription> {
@@ -88,8 +94,10 @@ export class InProcessService implements CellService {
   #run<O extends CellOperation>(
     cellId: string,
     operation: O,
+    permit: OperationPermit | undefined,
   ): OperationResults[O['op']] | Promise<OperationResults[O['op']]> {
     const cell = this.#cell(cellId)
+    permit?.check()
     const parsed = parseOperation(operation)
     if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, this.#context))
     return applyOperation(cell, parsed, this.#context)

@@ -157,13 +157,17 @@ function columnsOf(statement: Statement): string[] {
   return statement.reader ? distinctColumns(statement.columns().map(({ name }) => name)) : []
 }
 
+/** @throws `sql_too_long` */
+export function checkSqlLength(sql: string, { sqlBytesMax }: Pick<Limits, 'sqlBytesMax'>): void {
+  if (sql.length <= sqlBytesMax && Buffer.byteLength(sql) <= sqlBytesMax) return
+  throw new CellError('sql_too_long', `A statement is at most ${sqlBytesMax} bytes long.`, {
+    limit: sqlBytesMax,
+  })
+}
+
 function checkText(sql: string, { sqlBytesMax }: Limits): void {
   if (typeof sql !== 'string') throw new CellError('invalid_request', 'sql is a string.', { field: 'sql' })
-  if (sql.length > sqlBytesMax || Buffer.byteLength(sql) > sqlBytesMax) {
-    throw new CellError('sql_too_long', `A statement is at most ${sqlBytesMax} bytes long.`, {
-      limit: sqlBytesMax,
-    })
-  }
+  checkSqlLength(sql, { sqlBytesMax })
   if (sql.includes('\0')) {
     // SQLite would stop there and silently run half a statement.
     throw new CellError('invalid_request', 'The SQL text contains a NUL character. Bind it in a parameter.', {

@@ -1,3 +1,4 @@
+import { valueCost } from '../../base/answer-cost.ts'
 import type { ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlRow, SqlValue } from './sql-values.ts'
@@ -68,17 +69,11 @@ export function collectRows(rows: Iterable<RawRow>, limits: ResultLimits): SqlVa
   let bytes = 0
   for (const raw of rows) {
     if (taken.length >= limits.rowsMax) throw tooLarge(`more than ${limits.rowsMax} rows`, limits.rowsMax)
-    for (const value of raw) bytes += sizeOf(value)
+    for (const value of raw) bytes += valueCost(value)
     if (bytes > limits.bytesMax) throw tooLarge(`larger than ${limits.bytesMax} bytes`, limits.bytesMax)
     taken.push(decodeRow(raw))
   }
   return taken
-}
-
-function sizeOf(value: RawRow[number]): number {
-  if (typeof value === 'string') return Buffer.byteLength(value)
-  if (typeof value === 'object' && value !== null) return value.byteLength
-  return 8
 }
 
 function tooLarge(what: string, limit: number): CellError {

@@ -1,6 +1,7 @@
 import type { Outcome } from '../../engine/group-commit.ts'
 import type { SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
+import type { OperationPermit } from '../../service/cell-service.ts'
 import type { CellOperation } from '../../service/operations.ts'
 
 /** An operation that waits for a worker, or runs in one. */
@@ -15,6 +16,8 @@ export interface QueuedOperation {
   readonly notAfter: number
   /** Aborted when the caller no longer waits for the answer. */
   readonly signal: AbortSignal | undefined
+  /** Asked just before it starts. */
+  readonly permit?: OperationPermit | undefined
   /** Workers that ended without a known reason while this operation may have been the cause. */
   crashes: number
   isSettled: boolean
@@ -112,7 +115,7 @@ export class OperationQueue {
       let at = 0
       for (; at < waiting.length; at++) {
         const operation = waiting[at] as QueuedOperation
-        if (refuseIfLate(operation, now)) continue
+        if (refuseIfLate(operation, now) || isForbidden(operation)) continue
         if (!capacity.admit(operation, taken.length)) break
         taken.push(operation)
       }
@@ -201,6 +204,17 @@ function refuseIfLate(operation: QueuedOperation, now: number): boolean {
   if (operation.notAfter > now) return false
   operation.settle({ ok: false, error: full('The request waited too long in the queue.') })
   return true
+}
+
+/** @returns true if its caller may no longer do it; then it is settled, and must not start */
+function isForbidden(operation: QueuedOperation): boolean {
+  try {
+    operation.permit?.check()
+    return false
+  } catch (error) {
+    operation.settle({ ok: false, error })
+    return true
+  }
 }
 
 function full(message: string): CellError {

@@ -225,7 +225,7 @@ export class WorkerService implements CellService {
   #run<O extends CellOperation>(
     cellId: string,
     operation: O,
-    { signal, deadlineMs }: ExecuteOptions,
+    { signal, deadlineMs, permit }: ExecuteOptions,
   ): Promise<OperationResults[O['op']]> {
     this.#assertRunning()
     signal?.throwIfAborted()
@@ -238,6 +238,7 @@ export class WorkerService implements CellService {
         statementMs: Math.min(deadlineMs ?? statementMs, statementMs),
         notAfter: this.#core.clock.monotonic() + waitMs,
         signal,
+        permit,
         crashes: 0,
         isSettled: false,
         settle: (outcome) => {

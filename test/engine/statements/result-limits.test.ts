@@ -24,13 +24,35 @@ test('a result of as many rows as the limit is taken, and one more is too large'
 
 test('bytes are those of texts in UTF-8 and of blobs, and eight for each other value', () => {
   const database = openTestDatabase()
-  const sql = "SELECT 'éé' AS text, x'010203' AS blob, 1 AS one, NULL AS none, 0.5 AS half"
-  const bytes = 4 + 3 + 8 + 8 + 8
+  const sql = "SELECT 'ééééé' AS text, zeroblob(70) AS blob, 1 AS one, NULL AS none, 0.5 AS half"
+  const bytes = 10 + 70 + 8 + 8 + 8
   expect(database.sql(sql, [], withLimits({ bytesMax: bytes })).rows).toHaveLength(1)
   expect(thrownBy(() => database.sql(sql, [], withLimits({ bytesMax: bytes - 1 })))).toMatchObject({
     code: 'result_too_large',
     details: { limit: bytes - 1 },
   })
+})
+
+const CASES: [what: string, columns: string, bytes: number][] = [
+  ['an empty text is not free', "''", 8],
+  ['a short text counts eight', "'abc'", 8],
+  ['an empty blob is an object', "x''", 64],
+  [
+    'a control character takes six bytes in JSON, and counts half of them',
+    "replace(hex(zeroblob(50)), '0', char(1))",
+    300,
+  ],
+  ['quotes, newlines and tabs count one', `replace(hex(zeroblob(50)), '0000', '"' || char(92, 9, 10))`, 100],
+  ['a few control characters count one', "char(27) || '[32mokay' || char(27) || '[0m of a terminal'", 27],
+]
+
+test.each(CASES)('%s', (_what, columns, bytes) => {
+  const database = openTestDatabase()
+  const sql = `SELECT ${columns}`
+  expect(database.sql(sql, [], withLimits({ bytesMax: bytes })).rows).toHaveLength(1)
+  expect(thrownBy(() => database.sql(sql, [], withLimits({ bytesMax: bytes - 1 }))).code).toBe(
+    'result_too_large',
+  )
 })
 
 test('the rest of a result that is too large is not even read', () => {

@@ -136,3 +136,17 @@ test('what waits for one cell can be taken out', () => {
   expect(queue.hasOtherThan('a')).toBe(true)
   expect(queue.takeAll()).toHaveLength(1)
 })
+
+test('an operation whose caller may no longer do it does not start, and is refused with the reason', () => {
+  const reason = new CellError('unauthorized', 'The API key is not valid.')
+  const revoked = operation('a', {
+    permit: {
+      check: () => {
+        throw reason
+      },
+    },
+  })
+  const allowed = operation('a', { permit: { check: () => {} } })
+  expect(queueOf(revoked, allowed).takeBatch(NOW)).toEqual([[allowed]])
+  expect(revoked.error).toBe(reason)
+})

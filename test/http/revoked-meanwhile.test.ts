@@ -1,0 +1,105 @@
+import { once } from 'node:events'
+import type { AddressInfo } from 'node:net'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { NodeServer } from '../../src/http/node-server.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import { InProcessService } from '../../src/service/in-process-service.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { answersIn, exchange } from '../support/http/wire.ts'
+
+/** A key is revoked while a request with it is under way. */
+
+let bench: Bench
+let server: NodeServer
+let port: number
+let keyId: string
+let key: string
+/** Called when an operation reaches the service; the operation waits for it. */
+let beforeOperation: () => void | Promise<void>
+
+beforeEach(async () => {
+  bench = await Bench.open(viaFetch)
+  const created = bench.store.apiKeys.create(bench.accountId)
+  keyId = created.id
+  key = created.key
+  beforeOperation = () => {}
+  const inProcess = new InProcessService(bench.store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+  const service: Pick<CellService, 'execute'> = {
+    execute: async (...asked) => {
+      await beforeOperation()
+      return await inProcess.execute(...asked)
+    },
+  }
+  server = new NodeServer(bench.store, { service: service as CellService })
+  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+})
+
+afterEach(async () => {
+  await server.stop({ drainMs: 0 })
+  await bench.close()
+})
+
+const revoke = () => void bench.store.apiKeys.revoke(bench.accountId, keyId)
+
+function head(method: string, path: string, body: string): string {
+  const lines = [
+    `${method} ${bench.fill(path)} HTTP/1.1`,
+    'Host: x',
+    `x-api-key: ${key}`,
+    'Connection: close',
+  ]
+  return [...lines, 'Content-Type: application/json', `Content-Length: ${body.length}`, '', ''].join('\r\n')
+}
+
+const WITH_BODY: [method: string, path: string, body: string][] = [
+  ['POST', '/v1/api-keys', '{"name":"made after the end"}'],
+  ['POST', '/v1/databases', '{"name":"made after the end"}'],
+  ['PUT', '/v1/databases/{cell}/kv/k', '{"value":"v"}'],
+  ['POST', '/v1/databases/{cell}/sql', '{"sql":"CREATE TABLE t (a)"}'],
+  ['POST', '/v1/databases/{cell}/batch', '{"operations":[{"kv":"put","key":"k","value":"v"}]}'],
+]
+
+describe.each(WITH_BODY)('%s %s', (method, path, body) => {
+  const counts = () => [
+    bench.store.apiKeys.list(bench.accountId).length,
+    bench.store.cells({ accountId: bench.accountId }).cells.length,
+    bench.store.openCell(bench.cell).kv.list().entries.length,
+    bench.store.openCell(bench.cell).sql("SELECT 1 FROM sqlite_schema WHERE name = 't'").rows.length,
+  ]
+
+  test('is refused if the key was revoked before the body was whole', async () => {
+    const { socket, ended } = exchange(port, `${head(method, path, body)}${body.slice(0, -1)}`)
+    await once(socket, 'connect')
+    // Answered only after the server has taken the head of the one before it: connections are read in turn.
+    await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
+    revoke()
+    const before = counts()
+    socket.write(body.slice(-1))
+    expect(answersIn(await ended).map(({ status }) => status)).toEqual([401])
+    expect(counts()).toEqual(before)
+  })
+})
+
+describe.each(WITH_BODY.slice(2))('the operation of %s %s', (method, path, body) => {
+  test('does not start if the key was revoked while it waited', async () => {
+    beforeOperation = revoke
+    const { ended } = exchange(port, head(method, path, body) + body)
+    expect(answersIn(await ended).map(({ status }) => status)).toEqual([401])
+    expect(bench.store.openCell(bench.cell).kv.list().entries).toEqual([])
+  })
+})
+
+test('a request that ends before the key is revoked succeeds', async () => {
+  const [method, path, body] = WITH_BODY[2] as [string, string, string]
+  const { ended } = exchange(port, head(method, path, body) + body)
+  expect(answersIn(await ended).map(({ status }) => status)).toEqual([200])
+})
+
+test('a change of another key refuses nobody', async () => {
+  const other = bench.store.apiKeys.create(bench.accountId).id
+  beforeOperation = () => void bench.store.apiKeys.revoke(bench.accountId, other)
+  const [method, path, body] = WITH_BODY[2] as [string, string, string]
+  const { ended } = exchange(port, head(method, path, body) + body)
+  expect(answersIn(await ended).map(({ status }) => status)).toEqual([200])
+})
