@@ -3,7 +3,7 @@ import type { SqlTokens } from './sql-lexer.ts'
 import { checkNames } from './sql-names.ts'
 import { checkPragma } from './sql-pragma.ts'
 import type { StatementHead, StatementVerb } from './sql-statement.ts'
-import { asciiUpper } from './sql-token.ts'
+import { asciiUpper, nameOf } from './sql-token.ts'
 import { checkVirtualTable } from './sql-virtual-table.ts'
 
 const TRANSACTION_MEND =
@@ -85,6 +85,7 @@ function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead
   }
   const objects = SCHEMA_OBJECTS[verb] ?? []
   if (!objects.includes(object)) throw notAllowed(`Behind ${verb} stands ${objects.join(', ')}.`)
+  if (verb === 'ALTER') checkNewName(tokens, renamedIndex(tokens, verbIndex))
   if (verb !== 'CREATE') return
   const nameIndex = createdNameIndex(
     tokens,
@@ -92,7 +93,20 @@ function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead
   )
   // SQLite takes this, stores it without IF NOT EXISTS and the schema, and can't read it back: the transaction is lost.
   if (tokens.is(nameIndex, 'IF')) throw notAllowed('The name IF has to be quoted here: "if".')
+  checkNewName(tokens, nameIndex)
   if (object === 'VIRTUAL') checkVirtualTable(tokens, nameIndex)
+}
+
+/** A table called like one of SQLite's PRAGMA functions takes the function's place, for the engine's own questions too. */
+function checkNewName(tokens: SqlTokens, nameIndex: number): void {
+  if (nameOf(tokens.at(nameIndex))?.startsWith('pragma_') !== true) return
+  throw notAllowed('Names that start with pragma_ are SQLite functions. Choose another name.')
+}
+
+/** Where the new name stands, in `TABLE [schema.]name RENAME TO new`. */
+function renamedIndex(tokens: SqlTokens, verbIndex: number): number {
+  const rename = tokens.is(verbIndex + 3, '.') ? verbIndex + 5 : verbIndex + 3
+  return tokens.is(rename, 'RENAME') && tokens.is(rename + 1, 'TO') ? rename + 2 : -1
 }
 
 /** Where the new object's name stands, in `TABLE [IF NOT EXISTS] [schema.]name`, whose first word is at the index. */
