@@ -20,10 +20,15 @@ const MODULES: ReadonlySet<string> = new Set([
  */
 const FORBIDDEN_TEXT = /_cell|cell_kv|pragma_|sqlite_temp|load_extension|fts3_tokenizer|sqlite_log/i
 
+/** FTS3 and FTS4 take what stands behind these for SQL that they run on each text. */
+const COMPRESS = /(?:un)?compress\s*=/gi
+const FUNCTION_NAME = /\s*(?:\w+|"\w+"|'\w+')\s*[,)]/y
+
 /**
  * Checks a CREATE VIRTUAL TABLE statement, whose table's name stands at the index.
  *
- * @throws `statement_not_allowed` for a module that is not on the list and for a text with a name that is not for tenants.
+ * @throws `statement_not_allowed` for a module that is not on the list and for a text with a name that is not for tenants,
+ * or an expression where a function's name belongs.
  */
 export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
   const module = tokens.is(nameIndex + 1, 'USING') ? nameOf(tokens.at(nameIndex + 2)) : undefined
@@ -39,5 +44,10 @@ export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
       'statement_not_allowed',
       `The text of a virtual table must not hold ${forbidden[0]} anywhere, not even inside another word. Choose other names.`,
     )
+  }
+  for (const { index, 0: option } of tokens.sql.matchAll(COMPRESS)) {
+    FUNCTION_NAME.lastIndex = index + option.length
+    if (FUNCTION_NAME.test(tokens.sql)) continue
+    throw new CellError('statement_not_allowed', `Behind ${option} stands the name of one function.`)
   }
 }
