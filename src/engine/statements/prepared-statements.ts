@@ -33,7 +33,10 @@ export interface PreparedStatement {
   tenantSafe: boolean
 }
 
-const STATEMENTS_MAX = 128
+/** About 8 MiB: a prepared statement takes up to 64 bytes for each character of its text. */
+const CACHED_WEIGHT = 128
+const CHARACTERS_A_WEIGHT = 1_024
+
 /** As a statement, or as a table-valued function. */
 const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
 
@@ -53,7 +56,9 @@ export class PreparedStatements {
   readonly #connection: Connection
   readonly #limits: Limits
   readonly #beforePrepare: (sql: string) => boolean
-  readonly #cache = new LruCache<PreparedStatement>(STATEMENTS_MAX)
+  readonly #cache = new LruCache<PreparedStatement>(CACHED_WEIGHT, (sql) =>
+    Math.ceil(sql.length / CHARACTERS_A_WEIGHT),
+  )
   readonly #inserts: InsertRowids
   readonly #schemaVersion: Statement
   /** Of the schema that what is known of it is known of. */
