@@ -21,8 +21,7 @@ const MODULES: ReadonlySet<string> = new Set([
 const FORBIDDEN_TEXT = /_cell|cell_kv|pragma_|sqlite_temp|load_extension|fts3_tokenizer|sqlite_log/i
 
 /** FTS3 and FTS4 take what stands behind these for SQL that they run on each text. */
-const COMPRESS = /(?:un)?compress\s*=/gi
-const FUNCTION_NAME = /\s*(?:\w+|"\w+"|'\w+')\s*[,)]/y
+const COMPRESS: ReadonlySet<string | undefined> = new Set(['compress', 'uncompress'])
 
 /**
  * Checks a CREATE VIRTUAL TABLE statement, whose table's name stands at the index.
@@ -45,9 +44,19 @@ export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
       `The text of a virtual table must not hold ${forbidden[0]} anywhere, not even inside another word. Choose other names.`,
     )
   }
-  for (const { index, 0: option } of tokens.sql.matchAll(COMPRESS)) {
-    FUNCTION_NAME.lastIndex = index + option.length
-    if (FUNCTION_NAME.test(tokens.sql)) continue
-    throw new CellError('statement_not_allowed', `Behind ${option} stands the name of one function.`)
+  for (let i = nameIndex; tokens.at(i) !== undefined; i++) {
+    if (COMPRESS.has(nameOf(tokens.at(i)))) checkFunctionName(tokens, i)
   }
+}
+
+/** `option = name` at the index, or the name of something else. */
+function checkFunctionName(tokens: SqlTokens, index: number): void {
+  if (tokens.at(index + 1)?.text.startsWith('=') !== true) return
+  const isName = /^\w+$/.test(nameOf(tokens.at(index + 2)) ?? '')
+  const isWhole = tokens.is(index + 3, ',') || tokens.is(index + 3, ')')
+  if (tokens.is(index + 1, '=') && isName && isWhole) return
+  throw new CellError(
+    'statement_not_allowed',
+    `Behind ${tokens.at(index)?.text} = stands the name of one function.`,
+  )
 }
