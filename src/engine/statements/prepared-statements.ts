@@ -19,6 +19,8 @@ export interface PreparedStatement {
   readonly deletes: boolean
   /** After it, other statements may have other columns. */
   readonly changesSchema: boolean
+  /** CREATE or ALTER: the schema's text may be longer after it. */
+  readonly growsSchema: boolean
   readonly insertRowid: InsertRowid
   /** Of a statement that numbers some of them. */
   readonly placeholders: Placeholders | undefined
@@ -143,6 +145,7 @@ export class PreparedStatements {
       statement,
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
+      growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
       // A CREATE has none, but can hold what looks like one.
