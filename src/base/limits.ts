@@ -18,6 +18,8 @@ export interface Limits {
   batchOperationsMax: number
   /** A cell's database file, in bytes. */
   cellBytesMax: number
+  /** The SQL text of a cell's tables, views, indexes and triggers, in bytes. Opened, a cell takes up to 32 times as much memory for it. */
+  schemaBytesMax: number
   /** A cell's write-ahead log, in bytes, while a snapshot or another program prevents its checkpoint. */
   walBytesMax: number
 }
@@ -32,6 +34,7 @@ export const DEFAULT_LIMITS: Limits = {
   paramsMax: 32_766,
   batchOperationsMax: 1_000,
   cellBytesMax: 1_073_741_824,
+  schemaBytesMax: 262_144,
   walBytesMax: 268_435_456,
 }
 

@@ -1,14 +1,22 @@
 /**
  * Keeps the entries that were used last, up to a bound. It has two generations: a hit in the young one moves nothing, and
- * what nobody used while a generation filled up is dropped with the old one.
+ * what nobody used while a generation filled up is dropped with the old one. An entry heavier than a generation is not kept.
  */
 export class LruCache<T> {
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   readonly #generationMax: number
+  readonly #weigh: (key: string) => number
+  /** Of the young entries. */
+  #weight = 0
 
-  constructor(max: number) {
+  /**
+   * @param max the weight of all entries together
+   * @param weigh an entry's weight; without it, each weighs 1
+   */
+  constructor(max: number, weigh: (key: string) => number = () => 1) {
     this.#generationMax = Math.max(1, Math.floor(max / 2))
+    this.#weigh = weigh
   }
 
   /** An entry that is in both generations counts twice. */
@@ -25,20 +33,27 @@ export class LruCache<T> {
   }
 
   set(key: string, entry: T): void {
-    if (this.#young.size >= this.#generationMax && !this.#young.has(key)) {
-      this.#old = this.#young
-      this.#young = new Map()
+    if (!this.#young.has(key)) {
+      const weight = this.#weigh(key)
+      if (weight > this.#generationMax) return
+      if (this.#weight + weight > this.#generationMax) {
+        this.#old = this.#young
+        this.#young = new Map()
+        this.#weight = 0
+      }
+      this.#weight += weight
     }
     this.#young.set(key, entry)
   }
 
   delete(key: string): void {
-    this.#young.delete(key)
+    if (this.#young.delete(key)) this.#weight -= this.#weigh(key)
     this.#old.delete(key)
   }
 
   clear(): void {
     this.#young.clear()
+    this.#weight = 0
     this.#old.clear()
   }
 }

@@ -37,3 +37,23 @@ test('gives out what was put in last, or nothing', () => {
     } else expect([undefined, last.get(key)]).toContain(cache.get(key))
   }
 })
+
+test('entries that weigh more push out more, and one heavier than half of the bound is not kept', () => {
+  const cache = new LruCache<number>(8, (key) => key.length)
+  cache.set('aaaa', 1)
+  cache.set('bb', 2)
+  cache.set('cc', 3)
+  expect(cache.get('aaaa')).toBe(1)
+  cache.set('ddddd', 4)
+  expect(cache.get('ddddd')).toBeUndefined()
+  cache.delete('aaaa')
+  cache.set('eeee', 5)
+  cache.set('ffff', 6)
+  expect(['aaaa', 'bb', 'cc', 'eeee', 'ffff'].map((key) => cache.get(key))).toEqual([
+    undefined,
+    undefined,
+    undefined,
+    5,
+    6,
+  ])
+})

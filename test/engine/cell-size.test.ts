@@ -11,6 +11,29 @@ import { turnsUntil } from '../support/turns.ts'
 
 const LIMIT = 262_144
 
+test.each(['tenant', 'trusted'] as const)(
+  'the SQL text of a cell’s schema is bounded, and what would make it longer leaves nothing (%s)',
+  async (policy) => {
+    const { cell } = await openTestCell({ limits: { schemaBytesMax: 20_000 } })
+    const sql = (text: string) => cell.sql(text, [], { policy })
+    const view = (n: number) => sql(`CREATE VIEW v${n} AS SELECT 1 IN (${'1,'.repeat(3_000)}1) AS a`)
+    const schema = () => sql('SELECT name FROM sqlite_schema ORDER BY name').rows
+    for (const n of [1, 2, 3]) view(n)
+    const before = schema()
+    expect(thrownBy(() => view(4))).toMatchObject({ code: 'cell_full', details: { limit: 20_000 } })
+    const renaming = `ALTER TABLE ${'t'.repeat(500)} RENAME TO ${'u'.repeat(2_000)}`
+    expect(codeOf(() => sql(`CREATE TABLE t (a CHECK (a <> '${'x'.repeat(3_000)}'))`))).toBe('cell_full')
+    sql(`CREATE TABLE ${'t'.repeat(500)} (a)`)
+    expect(codeOf(() => sql(renaming))).toBe('cell_full')
+    sql(`DROP TABLE ${'t'.repeat(500)}`)
+    expect(schema()).toEqual(before)
+    sql('DROP VIEW v1')
+    view(4)
+    cell.kv.put('k', 'v')
+    expect(cell.kv.get('k')).toBe('v')
+  },
+)
+
 describe('a cell that is full', () => {
   test('refuses what would make it larger, with the limit; reads and deletes still work, and make room', async () => {
     const { cell, directory } = await openTestCell({ limits: { cellBytesMax: LIMIT } })

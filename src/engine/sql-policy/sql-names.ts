@@ -1,4 +1,5 @@
 import { CellError } from '../../errors.ts'
+import { checkFullTextCommand } from './sql-full-text.ts'
 import type { SqlTokens } from './sql-lexer.ts'
 import { isAllowedPragmaFunction } from './sql-pragma.ts'
 import type { StatementHead, StatementVerb } from './sql-statement.ts'
@@ -23,7 +24,7 @@ const RULES: ReadonlyMap<string, NameRule> = new Map([
   ['sqlite_temp_master', refuseTempSchema],
   ['cell_kv', checkKvView],
   ['rollback', checkRollback],
-  ['into', (place) => checkTarget(place, place.index + 1)],
+  ['into', checkInto],
   ['update', checkUpdate],
   ['delete', checkDelete],
   ['load_extension', (place) => checkCall(place, 'Extensions are not loaded from SQL.')],
@@ -140,6 +141,12 @@ function checkRollback(place: Place): void {
   throw notAllowed(
     'ROLLBACK is not allowed. Use ABORT or FAIL instead; quote it if it is a name: "rollback".',
   )
+}
+
+function checkInto(place: Place): void {
+  const { tokens, index } = place
+  checkTarget(place, index + 1)
+  if (isBareWord(place)) checkFullTextCommand(tokens, tokens.is(index + 2, '.') ? index + 3 : index + 1)
 }
 
 function checkUpdate(place: Place): void {

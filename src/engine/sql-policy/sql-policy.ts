@@ -3,7 +3,7 @@ import type { SqlTokens } from './sql-lexer.ts'
 import { checkNames } from './sql-names.ts'
 import { checkPragma } from './sql-pragma.ts'
 import type { StatementHead, StatementVerb } from './sql-statement.ts'
-import { asciiUpper } from './sql-token.ts'
+import { asciiUpper, nameOf } from './sql-token.ts'
 import { checkVirtualTable } from './sql-virtual-table.ts'
 
 const TRANSACTION_MEND =
@@ -85,6 +85,7 @@ function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead
   }
   const objects = SCHEMA_OBJECTS[verb] ?? []
   if (!objects.includes(object)) throw notAllowed(`${verb} is followed by ${objects.join(', ')}.`)
+  if (verb === 'ALTER') checkNewName(tokens, renamedIndex(tokens, verbIndex))
   if (verb !== 'CREATE') return
   const nameIndex = createdNameIndex(
     tokens,
@@ -92,7 +93,20 @@ function checkSchemaObject(tokens: SqlTokens, { verb, verbIndex }: StatementHead
   )
   // SQLite accepts this, stores it without IF NOT EXISTS and the schema, and can't read it back: the transaction is lost.
   if (tokens.is(nameIndex, 'IF')) throw notAllowed('Quote the name IF here: "if".')
+  checkNewName(tokens, nameIndex)
   if (object === 'VIRTUAL') checkVirtualTable(tokens, nameIndex)
+}
+
+/** A table called like one of SQLite's PRAGMA functions takes the function's place, for the engine's own questions too. */
+function checkNewName(tokens: SqlTokens, nameIndex: number): void {
+  if (nameOf(tokens.at(nameIndex))?.startsWith('pragma_') !== true) return
+  throw notAllowed('Names that start with pragma_ are SQLite functions. Choose another name.')
+}
+
+/** The index of the new name, in `TABLE [schema.]name RENAME TO new`. */
+function renamedIndex(tokens: SqlTokens, verbIndex: number): number {
+  const rename = tokens.is(verbIndex + 3, '.') ? verbIndex + 5 : verbIndex + 3
+  return tokens.is(rename, 'RENAME') && tokens.is(rename + 1, 'TO') ? rename + 2 : -1
 }
 
 /** The index of the new object's name, in `TABLE [IF NOT EXISTS] [schema.]name`, whose first word is at this index. */

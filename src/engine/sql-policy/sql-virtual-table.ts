@@ -20,10 +20,14 @@ const MODULES: ReadonlySet<string> = new Set([
  */
 const FORBIDDEN_TEXT = /_cell|cell_kv|pragma_|sqlite_temp|load_extension|fts3_tokenizer|sqlite_log/i
 
+/** FTS3 and FTS4 take what stands behind these for SQL that they run on each text. */
+const COMPRESS: ReadonlySet<string | undefined> = new Set(['compress', 'uncompress'])
+
 /**
  * Checks a CREATE VIRTUAL TABLE statement, whose table's name is at the index.
  *
- * @throws `statement_not_allowed` for a module that is not on the list, and for a text with a name that tenants may not use
+ * @throws `statement_not_allowed` for a module that is not on the list and for a text with a name that is not for tenants,
+ * or an expression where a function's name belongs.
  */
 export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
   const module = tokens.is(nameIndex + 1, 'USING') ? nameOf(tokens.at(nameIndex + 2)) : undefined
@@ -40,4 +44,19 @@ export function checkVirtualTable(tokens: SqlTokens, nameIndex: number): void {
       `The text of a virtual table must not contain ${forbidden[0]}, not even inside another word. Choose other names.`,
     )
   }
+  for (let i = nameIndex; tokens.at(i) !== undefined; i++) {
+    if (COMPRESS.has(nameOf(tokens.at(i)))) checkFunctionName(tokens, i)
+  }
+}
+
+/** `option = name` at the index, or the name of something else. */
+function checkFunctionName(tokens: SqlTokens, index: number): void {
+  if (tokens.at(index + 1)?.text.startsWith('=') !== true) return
+  const isName = /^\w+$/.test(nameOf(tokens.at(index + 2)) ?? '')
+  const isWhole = tokens.is(index + 3, ',') || tokens.is(index + 3, ')')
+  if (tokens.is(index + 1, '=') && isName && isWhole) return
+  throw new CellError(
+    'statement_not_allowed',
+    `${tokens.at(index)?.text} = is followed by the name of one function.`,
+  )
 }

@@ -101,8 +101,9 @@ interface Table {
   withoutRowid: boolean
 }
 
-const TABLE_LIST = 'SELECT schema, type, wr FROM pragma_table_list(?)'
-const COLUMNS = 'SELECT lower(name) FROM pragma_table_xinfo(?, ?)'
+/** Behind `temp.` no table of a cell can take the place of these functions. */
+const TABLE_LIST = 'SELECT schema, type, wr FROM temp.pragma_table_list(?)'
+const COLUMNS = 'SELECT lower(name) FROM temp.pragma_table_xinfo(?, ?)'
 
 function quoted(name: string): string {
   return `"${name.replaceAll('"', '""')}"`

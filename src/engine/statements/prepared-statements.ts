@@ -19,6 +19,8 @@ export interface PreparedStatement {
   readonly deletes: boolean
   /** Other statements may have other columns after it. */
   readonly changesSchema: boolean
+  /** CREATE or ALTER: the schema's text may be longer after it. */
+  readonly growsSchema: boolean
   readonly insertRowid: InsertRowid
   /** Only of a statement with numbered ones. */
   readonly placeholders: Placeholders | undefined
@@ -33,7 +35,10 @@ export interface PreparedStatement {
   tenantSafe: boolean
 }
 
-const STATEMENTS_MAX = 128
+/** About 8 MiB: a prepared statement takes up to 64 bytes for each character of its text. */
+const CACHED_WEIGHT = 128
+const CHARACTERS_A_WEIGHT = 1_024
+
 /** As a statement, or as a table-valued function. */
 const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
 
@@ -53,7 +58,9 @@ export class PreparedStatements {
   readonly #connection: Connection
   readonly #limits: Limits
   readonly #beforePrepare: (sql: string) => boolean
-  readonly #cache = new LruCache<PreparedStatement>(STATEMENTS_MAX)
+  readonly #cache = new LruCache<PreparedStatement>(CACHED_WEIGHT, (sql) =>
+    Math.ceil(sql.length / CHARACTERS_A_WEIGHT),
+  )
   readonly #inserts: InsertRowids
   readonly #schemaVersion: Statement
   /** Version of the schema that the descriptions of tables belong to. */
@@ -138,6 +145,7 @@ export class PreparedStatements {
       statement,
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
+      growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
       deletes: !explain && (verb === 'DELETE' || verb === 'DROP'),
       insertRowid: this.#inserts.of(tokens, head),
       // A CREATE has none, but its text may look as if it had.

@@ -1,4 +1,5 @@
 import type { Limits, ResultLimits } from '../../base/limits.ts'
+import { CellError } from '../../errors.ts'
 import type { SqlPolicy } from '../cell-settings.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
@@ -30,6 +31,8 @@ export interface RunnerEvents {
 }
 
 const CHANGES = 'SELECT changes(), last_insert_rowid()'
+
+const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_schema'
 
 type AnyResult = SqlResult<SqlRow | SqlValue[]>
 
@@ -65,10 +68,24 @@ export class StatementRunner {
   }
 
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
+    if (prepared.growsSchema) return this.#transactions.run(() => this.#growSchema(prepared, bound))
     if (!prepared.statement.reader) return this.#change(prepared, bound)
     if (prepared.statement.readonly) return this.#read(prepared, bound, options)
     // RETURNING: the rows come during the change, so that too many of them must undo it.
     return this.#transactions.run(() => this.#changeAndRead(prepared, bound, options))
+  }
+
+  /** Only afterwards is it known how long the schema is: an ALTER may rename in many places. */
+  #growSchema(prepared: PreparedStatement, bound: BoundParams): AnyResult {
+    const result = this.#change(prepared, bound)
+    const bytes = this.#connection.prepare(SCHEMA_BYTES).pluck().get() as number
+    const limit = this.#limits.schemaBytesMax
+    if (bytes <= limit) return result
+    throw new CellError(
+      'cell_full',
+      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (schemaBytesMax). Drop something first.`,
+      { limit },
+    )
   }
 
   #change(

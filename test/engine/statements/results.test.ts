@@ -184,6 +184,15 @@ describe('lastInsertRowid', () => {
   })
 })
 
+test('an INSERT works in a cell that has tables called like the functions that the engine asks for its schema', () => {
+  const database = openTestDatabase()
+  for (const name of ['pragma_table_list', 'pragma_table_xinfo']) database.sql(`CREATE TABLE ${name} (a)`)
+  database.sql('CREATE TABLE t (a UNIQUE)')
+  const upsert = 'INSERT INTO t VALUES (1) ON CONFLICT DO NOTHING'
+  expect(database.sql(upsert, [], { policy: 'tenant' }).lastInsertRowid).toBe(1)
+  expect(database.sql('DROP TABLE pragma_table_list', [], { policy: 'tenant' }).rows).toEqual([])
+})
+
 test.each(['PRAGMA optimize = 0x10002', 'SELECT * FROM pragma_optimize(0x10002)'])(
   '%s, which SQLite takes for a read, counts as the change that it makes',
   (sql) => {

@@ -1,5 +1,8 @@
 import Database from 'better-sqlite3'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { DEFAULT_LIMITS } from '../../../src/base/limits.ts'
+import { openConnection } from '../../../src/engine/sqlite.ts'
+import { PreparedStatements } from '../../../src/engine/statements/prepared-statements.ts'
 import { openTestDatabase } from '../../support/open-test-database.ts'
 import { codeOf } from '../../support/thrown.ts'
 
@@ -125,6 +128,25 @@ test('ten thousand different statements leave a cell as usable as before', () =>
   for (let i = 0; i < 10_000; i++) {
     expect(database.sql(`SELECT ${i} AS n`).rows).toEqual([{ n: i }])
   }
+})
+
+test('a long text is not kept prepared, and many of some length push each other out: prepared they take megabytes', () => {
+  const connection = openConnection(openTestDatabase().path)
+  onTestFinished(() => void connection.close())
+  const statements = new PreparedStatements(connection, DEFAULT_LIMITS, () => false)
+  const find = (n: number, length: number) =>
+    statements.find(`SELECT 7 WHERE ${n} IN (${'1,'.repeat(length / 2)}1)`, 'tenant')
+  const isKept = (length: number, others: number) => {
+    const first = find(0, length)
+    for (let i = 1; i <= others; i++) find(i, length)
+    return find(0, length) === first
+  }
+  expect([isKept(100_000, 0), isKept(10_000, 0), isKept(10_000, 20), isKept(100, 60)]).toEqual([
+    false,
+    true,
+    false,
+    true,
+  ])
 })
 
 test('a statement that was prepared as trusted is still held to the policy for a tenant', () => {
