@@ -36,6 +36,7 @@ async function recover(
   paths: CellPaths,
   options: CallOptions,
 ): Promise<boolean> {
+  // Without a clock: a damaged newest version is never passed over, whatever its stamp.
   const index = new VersionIndex(store, storeId)
   const versions = await index.versions(storeId, options)
   const [newest] = versions
