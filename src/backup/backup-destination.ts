@@ -43,7 +43,7 @@ export class BackupDestination {
     this.clock = clock
     this.log = log
     this.progress = progress
-    this.index = new VersionIndex(objectStore, storeId)
+    this.index = new VersionIndex(objectStore, storeId, clock)
     this.trackers = new ChangeTrackers(paths, progress, clock)
     this.moved.listen(() => this.trackers.markNothingStored())
     const onMoved = () => this.moved.emit()

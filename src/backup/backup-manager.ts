@@ -1,3 +1,4 @@
+import type { Limits } from '../base/limits.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { type CellIdentity, identityOfCell } from './archive/cell-identity.ts'
@@ -27,6 +28,8 @@ export interface BackupManagerParts {
   queue: BackupQueue
   restores: RestoresInProgress
   threads: RestoreThreads
+  /** How large a restored cell may be. */
+  limits: Limits
   /** Restorable versions of a cell to keep; undefined keeps all. */
   keep: number | undefined
   /** Undefined in a worker, which has no catalog. */
@@ -42,13 +45,13 @@ export class BackupManager {
 
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
-    const { destination, cells, threads } = parts
+    const { destination, cells, threads, limits } = parts
     this.#parts = parts
     this.#ownership = new CellOwnership(destination.index, (cellId) => cells.record(cellId))
     const { objectStore, storeId, index, trackers, progress, clock } = destination
     const ownership = this.#ownership
     const restored = { objectStore, storeId, index, trackers, progress, clock }
-    this.#restorer = new CellRestorer({ ...restored, cells, ownership, threads })
+    this.#restorer = new CellRestorer({ ...restored, cells, ownership, threads, limits })
     this.#listing = new BackupListing(destination, this.#ownership)
   }
 
@@ -75,7 +78,7 @@ export class BackupManager {
    * Restores a cell to a version, also a deleted cell and one without local data. The old database serves until the new
    * one is complete and proven; then the switch is atomic. A failure changes nothing.
    *
-   * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`; as {@link snapshot}
+   * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     const { queue, restores } = this.#parts

@@ -1,4 +1,5 @@
 import { systemClock } from '../base/clock.ts'
+import type { Limits } from '../base/limits.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
@@ -14,17 +15,19 @@ import { listingOf, VersionIndex } from './versions/version-index.ts'
  * since (invariant 14).
  *
  * @returns false if the prefix is claimed but holds no backup: a first start ended right after the claim
- * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`
+ * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`,
+ * `cell_full` if it is larger than its limit
  */
 export async function recoverCatalog(
   store: ObjectStore,
   storeId: string,
   paths: CellPaths,
+  limits: Limits,
   options: CallOptions = {},
 ): Promise<boolean> {
   finishRestore(paths)
   try {
-    return await recover(store, storeId, paths, options)
+    return await recover(store, storeId, paths, limits, options)
   } catch (error) {
     throw toBackupError(error, options.signal)
   }
@@ -34,8 +37,10 @@ async function recover(
   store: ObjectStore,
   storeId: string,
   paths: CellPaths,
+  limits: Limits,
   options: CallOptions,
 ): Promise<boolean> {
+  // Without a clock: a damaged newest version is never passed over, whatever its stamp.
   const index = new VersionIndex(store, storeId)
   const versions = await index.versions(storeId, options)
   const [newest] = versions
@@ -52,7 +57,8 @@ async function recover(
   const manifest = await index.manifest(newest.version, storeId, listingOf(versions), options)
   const threads = new RestoreThreads(systemClock)
   try {
-    await buildDatabase(store, manifest, { storeId, cellId: storeId }, paths, threads, options)
+    const expected = { storeId, cellId: storeId, limits }
+    await buildDatabase(store, manifest, expected, paths, threads, options)
   } finally {
     await threads.close()
   }

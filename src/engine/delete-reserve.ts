@@ -7,6 +7,16 @@ import { isSqliteError } from './sqlite-errors.ts'
 const PAGES_MIN = 64
 const SHARE = 16
 
+/** The most bytes that a cell's file may have, with the room for deletions. */
+export function bytesWithReserve(cellBytesMax: number): number {
+  const pages = Math.ceil(cellBytesMax / PAGE_BYTES)
+  return (pages + reserveOf(pages)) * PAGE_BYTES
+}
+
+function reserveOf(pages: number): number {
+  return Math.max(PAGES_MIN, Math.ceil(pages / SHARE))
+}
+
 /**
  * The bound on a cell's size, and some room above it for deletions: removing a row from an index can split a page, and a
  * full-text index records deletions in new pages. Without that room a full cell could not be emptied.
@@ -55,8 +65,8 @@ export class DeleteReserve {
 
   #raised<T>(run: () => T): T {
     if (this.#depth === 0) {
-      const room = Math.max(PAGES_MIN, Math.ceil(this.#pages / SHARE))
-      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages + room}`)
+      const raised = this.#pages + reserveOf(this.#pages)
+      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${raised}`)
       this.#raise.get()
     }
     this.#depth++

@@ -67,6 +67,7 @@ export class LocalCells implements CellProvider {
       queue: this.#queue,
       restores: this.#restores,
       threads: this.#threads,
+      limits: settings.limits,
       keep: settings.backups.keep,
       cells: {
         record: parts.record,

@@ -102,7 +102,11 @@ async function bringUpCatalog(
       throw storeExists(
         `${objectStore.url} already holds the backups of store ${known}. Open that store instead.`,
       )
-    if (await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell)))
+    if (
+      await untilAvailable(settings, () =>
+        recoverCatalog(objectStore, known, paths.catalogCell, settings.limits),
+      )
+    )
       return false
   }
   if (mode === 'open') throw known === undefined ? notFound(paths) : onlyClaimed(objectStore, known)

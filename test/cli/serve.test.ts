@@ -8,6 +8,7 @@ import { makeApiKey } from '../../src/auth/api-key.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { SlowRequest } from '../support/cli/slow-request.ts'
 import { Workplace } from '../support/cli/workplace.ts'
+import { childrenOf } from '../support/processes.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
 
@@ -77,6 +78,11 @@ describe('the first start', () => {
     const node = await place.serve()
     expect(node.stdout + node.stderr).not.toContain(key.slice(12))
     expect(node.stdout).toContain('$CELLSTORE_ROOT_KEY')
+    for (const pid of [node.pid, ...childrenOf(node.pid)]) {
+      const environment = fs.readFileSync(`/proc/${pid}/environ`, 'utf8')
+      expect(environment).toContain('PATH=')
+      expect(environment).not.toContain(key.slice(12))
+    }
     expect((await node.request('POST', '/v1/databases', {}, key)).status).toBe(201)
     await node.stop()
 

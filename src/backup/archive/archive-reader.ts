@@ -4,7 +4,7 @@ import { CellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
 import { decodeChecksums, decodeManifest } from './manifest-decoder.ts'
-import { decompressFirstBlock, decompressSeekable } from './seekable-zstd.ts'
+import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. Its results count only once {@link readArchive} resolves. */
 export interface ArchiveSink {
@@ -38,14 +38,15 @@ export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
  */
 export async function readArchive(source: AsyncIterable<Uint8Array>, sink: ArchiveSink): Promise<void> {
   const extract = openExtract()
+  const plainBytes = new PlainBytes()
   // The first error is the one to report: all others follow from it.
   let cause: unknown
   const fail = (error: unknown) => {
     cause ??= error
     extract.destroy(cause as Error)
   }
-  const feeding = feed(source, extract).catch(fail)
-  const checks = readMembers(extract, sink).catch((error) => {
+  const feeding = feed(source, extract, plainBytes).catch(fail)
+  const checks = readMembers(extract, sink, plainBytes).catch((error) => {
     fail(isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error)
     return undefined
   })
@@ -82,12 +83,36 @@ export async function readManifest(head: Buffer, isAll: boolean): Promise<Manife
   throw corrupt(MANIFEST_MEMBER, 'it is not the first member')
 }
 
+/**
+ * Plain bytes that an archive may have beyond those that its manifest declares: its JSON members, and blocks that are
+ * read before the manifest is. The tar reader keeps a header in memory, however long it says it is.
+ */
+const UNDECLARED_BYTES_MAX = 2 * JSON_BYTES_MAX + 4 * BLOCK_BYTES
+/** A tar header and padding. */
+const ENTRY_BYTES = 1_024
+
+class PlainBytes {
+  #left = UNDECLARED_BYTES_MAX
+
+  declare({ database, wals }: Manifest): void {
+    for (const { size } of [...(database === null ? [] : [database]), ...wals]) {
+      this.#left += size + ENTRY_BYTES
+    }
+  }
+
+  /** @throws `backup_corrupt` */
+  count(bytes: number): void {
+    this.#left -= bytes
+    if (this.#left < 0) throw corrupt('archive', 'it holds more than its manifest declares')
+  }
+}
+
 interface Members {
   seen: Checksums['members']
   checksums: Checksums | undefined
 }
 
-async function readMembers(extract: Extract, sink: ArchiveSink): Promise<Members> {
+async function readMembers(extract: Extract, sink: ArchiveSink, plainBytes: PlainBytes): Promise<Members> {
   const seen: Checksums['members'] = []
   let manifest: Manifest | undefined
   let checksums: Checksums | undefined
@@ -101,15 +126,21 @@ async function readMembers(extract: Extract, sink: ArchiveSink): Promise<Members
       const json = await collect(name, bytes)
       manifest = decodeManifest(json)
       sink.manifest(manifest)
+      plainBytes.declare(manifest)
       seen.push({ name, size: json.length, sha256: createHash('sha256').update(json).digest('hex') })
     } else seen.push({ name, ...(await sink.member(name, size, bytes)) })
   }
   return { seen, checksums }
 }
 
-async function feed(source: AsyncIterable<Uint8Array>, extract: Extract): Promise<void> {
+async function feed(
+  source: AsyncIterable<Uint8Array>,
+  extract: Extract,
+  plainBytes: PlainBytes,
+): Promise<void> {
   for await (const plain of decompressSeekable(source)) {
     if (extract.destroyed) return
+    plainBytes.count(plain.length)
     if (!extract.write(plain)) {
       await new Promise<void>((resolve) => {
         // Each removes both listeners: a large archive waits thousands of times.

@@ -123,11 +123,32 @@ function fromRow([
 ]: Row): BackupProgress {
   return {
     cellId,
-    chain: chain === null ? null : (JSON.parse(chain) as BackupChain),
+    chain: chain === null ? null : parseChain(chain),
     lastVersion,
     dirty: dirty !== 0,
     dirtySinceSnapshot: dirtySinceSnapshot !== 0,
     lastBackupAt,
     lastSnapshotAt,
   }
+}
+
+/** A chain that this version cannot read has ended: the next backup is a base. */
+function parseChain(json: string): BackupChain | null {
+  try {
+    const chain = JSON.parse(json) as BackupChain
+    return isChain(chain) ? chain : null
+  } catch {
+    return null
+  }
+}
+
+function isChain({ versions, walBytes, through, newest, database }: BackupChain): boolean {
+  const isList = Array.isArray(versions) && versions.length > 0
+  const numbers = [walBytes, through, newest]
+  return (
+    isList &&
+    versions.every((version) => typeof version === 'string') &&
+    numbers.every((each) => Number.isSafeInteger(each) && each >= 0) &&
+    typeof database?.size === 'number'
+  )
 }

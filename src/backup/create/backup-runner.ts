@@ -96,7 +96,11 @@ export class BackupRunner {
     const { index, trackers, claim } = this.#parts
     const { progress } = trackers.get(cellId)
     const known = [...(progress.chain?.versions ?? []), progress.lastVersion].filter((each) => each !== null)
-    const oldest = known.toSorted(compareVersions).at(-1)
+    // What local.db remembers may be no version: an earlier node could store one that no listing shows.
+    const oldest = known
+      .filter((each) => parseVersion(each)?.cellId === cellId)
+      .toSorted(compareVersions)
+      .at(-1)
     const after = keep === undefined && oldest !== undefined ? keyBefore(oldest) : undefined
     const versions = await index.versions(cellId, { after, signal })
     const present = new Set(versions.map(({ version }) => version))

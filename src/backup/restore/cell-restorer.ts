@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
+import type { Limits } from '../../base/limits.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { CellAccess } from '../changes/cell-access.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
@@ -21,6 +22,7 @@ export interface CellRestorerParts {
   cells: CellAccess
   ownership: CellOwnership
   threads: RestoreThreads
+  limits: Limits
   clock: Clock
 }
 
@@ -48,7 +50,7 @@ export class CellRestorer {
 
   /** @param beforeSwitch called right before the switch; may throw */
   async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
-    const { objectStore, clock, storeId, cells, index, ownership, threads, trackers } = this.#parts
+    const { objectStore, clock, storeId, cells, index, ownership, threads, trackers, limits } = this.#parts
     const { signal, onProgress } = options
     const started = clock.monotonic()
     signal?.throwIfAborted()
@@ -62,10 +64,17 @@ export class CellRestorer {
     const manifest = await index.manifest(version, cellId, listing, { signal })
     const paths = cells.paths(cellId)
     if (!cells.isOpen(cellId)) finishRestore(paths)
-    const sizeBytes = await buildDatabase(objectStore, manifest, { storeId, cellId }, paths, threads, {
-      signal,
-      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
-    })
+    const sizeBytes = await buildDatabase(
+      objectStore,
+      manifest,
+      { storeId, cellId, limits },
+      paths,
+      threads,
+      {
+        signal,
+        onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+      },
+    )
     try {
       signal?.throwIfAborted()
       beforeSwitch()

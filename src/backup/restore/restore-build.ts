@@ -2,9 +2,9 @@ import { makeDirectory } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
-import type { Expected, ManifestHead } from '../archive/manifest.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import { RestoreBuilder } from './restore-builder.ts'
+import { type Acceptable, RestoreBuilder } from './restore-builder.ts'
 import { removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 
@@ -20,12 +20,12 @@ const PARALLEL_HEADS = 8
  * every frame of every log, and SQLite's quick_check (invariant 10). The cell's own files stay untouched.
  *
  * @returns the database's size in bytes; the file is fsynced
- * @throws `backup_corrupt`; `incoming.db` is removed then
+ * @throws `backup_corrupt`, `cell_full` if it is larger than a cell may be; `incoming.db` is removed then
  */
 export async function buildDatabase(
   store: ObjectStore,
   target: ManifestHead,
-  expected: Expected,
+  expected: Acceptable,
   paths: CellPaths,
   threads: RestoreThreads,
   progress: RestoreProgress = {},

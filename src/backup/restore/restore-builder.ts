@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import type { Limits } from '../../base/limits.ts'
 import type { ArchiveSink, Received } from '../archive/archive-reader.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import {
@@ -8,6 +9,7 @@ import {
   MANIFEST_MEMBER,
   type Manifest,
 } from '../archive/manifest.ts'
+import { checkDeclared, checkSize } from './restore-limits.ts'
 import { writeMember } from './restore-member.ts'
 import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
@@ -16,11 +18,16 @@ import type { RestoreThreads } from './restore-threads.ts'
 /** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
 const OWN_THREAD_BYTES = 4 * 1_048_576
 
+/** Whose backup it has to be, and how large it may be. */
+export interface Acceptable extends Expected {
+  limits: Limits
+}
+
 /** Applies the archives of a chain, one after the other, to the database under restore. */
 export class RestoreBuilder {
   readonly #file: string
   readonly #versions: readonly string[]
-  readonly #expected: Expected
+  readonly #expected: Acceptable
   readonly #threads: RestoreThreads
   #tasks: RestoreTaskRunner = new RestoreTasks()
   #thread: RestoreThread | undefined
@@ -30,7 +37,7 @@ export class RestoreBuilder {
   /** Members received of the current archive, in order. */
   #members: string[] = []
 
-  constructor(file: string, versions: readonly string[], expected: Expected, threads: RestoreThreads) {
+  constructor(file: string, versions: readonly string[], expected: Acceptable, threads: RestoreThreads) {
     this.#file = file
     this.#versions = versions
     this.#expected = expected
@@ -79,6 +86,7 @@ export class RestoreBuilder {
 
   #begin(manifest: Manifest, version: string): void {
     checkIdentity(manifest, version, this.#expected)
+    checkDeclared(manifest, this.#expected.limits)
     // The manifest's chain must be the versions applied so far: this finds swapped archives.
     const before = this.#versions.slice(0, this.#started)
     if (manifest.chain.length !== before.length || manifest.chain.some((link, i) => link !== before[i])) {
@@ -116,6 +124,8 @@ export class RestoreBuilder {
     const received = await writeMember(file, bytes, this.#tasks)
     if (wal !== undefined) {
       await this.#tasks.run({ kind: 'apply log', file: this.#file, member: name, frames: wal.frames })
+      // A log's last frame sets the size of the whole file.
+      checkSize((await fs.stat(this.#file)).size, this.#expected.limits)
     }
     return received
   }

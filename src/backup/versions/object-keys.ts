@@ -9,6 +9,9 @@ export const STORE_OBJECT = 'store.json'
 /** The prefix of all backups; also shows whether the object store is empty. */
 export const BACKUPS_PREFIX = 'snapshots/'
 
+/** Stamps have four digits for the year. The year 9999 stays free, so that each version has room for a later one. */
+const TIME_MAX = Date.UTC(9999, 0)
+
 const VERSION = /^snapshots\/([^/]+)\/backup-(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})(?:\.(\d{3}))?Z$/
 
 export interface ParsedVersion {
@@ -23,8 +26,9 @@ export function cellPrefix(cellId: string): string {
   return `${BACKUPS_PREFIX}${cellId}/`
 }
 
-/** @param time epoch milliseconds */
+/** @param time epoch milliseconds. @throws `internal` for a time that no version can have */
 export function versionOf(cellId: string, time: number): string {
+  if (!(time >= 0 && time < TIME_MAX)) throw new CellError('internal', 'A backup has no room for its time.')
   const timestamp = new Date(time).toISOString().replaceAll(/[-:]/g, '')
   return `${cellPrefix(cellId)}backup-${timestamp}`
 }
@@ -42,7 +46,7 @@ export function parseVersion(version: string): ParsedVersion | undefined {
   const [, cellId, year, month, day, hour, minute, second, ms] = match as unknown as string[]
   const iso = `${year}-${month}-${day}T${hour}:${minute}:${second}.${ms ?? '000'}Z`
   const time = Date.parse(iso)
-  if (cellId === undefined || !isCellId(cellId) || Number.isNaN(time)) return undefined
+  if (cellId === undefined || !isCellId(cellId) || !(time < TIME_MAX)) return undefined
   // Date.parse accepts the 30th of February as the 2nd of March.
   return new Date(time).toISOString() === iso ? { cellId, time } : undefined
 }

@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
@@ -25,25 +26,34 @@ export type Listing = ReadonlyMap<string, number>
 /** Manifests to remember. Objects never change, so a manifest stays valid. */
 const MANIFESTS_MAX = 4_096
 const PARALLEL_READS = 8
+/** A stamp further ahead of the clock is believed only if this store made it: before its clock was set back. */
+const AHEAD_MS_MAX = 86_400_000
 
 /** The stored versions of cells, from the object store's listing and the manifests. Each manifest is read once. */
 export class VersionIndex {
   readonly #store: ObjectStore
   readonly #storeId: string
+  readonly #clock: Clock | undefined
   readonly #heads = new LruCache<{ head: ManifestHead; sizeBytes: number }>(MANIFESTS_MAX)
 
-  constructor(store: ObjectStore, storeId: string) {
+  /** @param clock without one, every stamp is believed, however far ahead */
+  constructor(store: ObjectStore, storeId: string, clock?: Clock) {
     this.#store = store
     this.#storeId = storeId
+    this.#clock = clock
   }
 
-  /** Versions of a cell, newest first: all, or those after a key. */
+  /**
+   * Versions of a cell, newest first: all, or those after a key. Leaves out what another hand stored with a stamp far
+   * ahead of the clock: it would be the newest version forever.
+   */
   async versions(cellId: string, options: ListOptions = {}): Promise<StoredVersion[]> {
     const versions: StoredVersion[] = []
     for await (const { key, size } of this.#store.list(cellPrefix(cellId), options)) {
       if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
     }
-    return versions.sort((a, b) => compareVersions(a.version, b.version))
+    versions.sort((a, b) => compareVersions(a.version, b.version))
+    return await this.#withoutForeign(cellId, versions, options)
   }
 
   /** @throws `backup_not_found` if it is not in the listing, `backup_corrupt` */
@@ -111,6 +121,30 @@ export class VersionIndex {
 
   forget(version: string): void {
     this.#heads.delete(version)
+  }
+
+  /** If the newest one is this store's, so are the stamps before it, or they do no harm. */
+  async #withoutForeign(
+    cellId: string,
+    versions: StoredVersion[],
+    { signal }: CallOptions,
+  ): Promise<StoredVersion[]> {
+    const latest = (this.#clock?.now() ?? Number.POSITIVE_INFINITY) + AHEAD_MS_MAX
+    for (let i = 0; ; i++) {
+      const next = versions[i]
+      const isAhead = next !== undefined && (parseVersion(next.version)?.time ?? 0) > latest
+      if (!isAhead || (await this.#isOwn(cellId, next, { signal }))) return versions.slice(i)
+    }
+  }
+
+  async #isOwn(cellId: string, stored: StoredVersion, options: CallOptions): Promise<boolean> {
+    try {
+      await this.manifest(stored.version, cellId, listingOf([stored]), options)
+      return true
+    } catch (error) {
+      if (isUnusable(error)) return false
+      throw error
+    }
   }
 
   async #describeOne(

@@ -3,8 +3,11 @@ import { warnOfUnknownVariables } from '../environment.ts'
 import { createLog } from '../log.ts'
 import { EXIT_FAILED, EXIT_OK } from '../report-error.ts'
 import { StopSignals } from '../stop-signals.ts'
+import { eraseInitialVariable } from './initial-environment.ts'
 import { RunningNode } from './running-node.ts'
 import type { ServeFlags } from './serve-flags.ts'
+
+const ROOT_KEY = 'CELLSTORE_ROOT_KEY'
 
 /** Serves until a signal asks it to stop. */
 export async function serve(flags: ServeFlags): Promise<never> {
@@ -31,9 +34,13 @@ export async function serve(flags: ServeFlags): Promise<never> {
   process.exit(EXIT_OK)
 }
 
-/** The key leaves the environment at once: child processes and crash reports get a copy of it (invariant 12). */
+/**
+ * The key leaves the environment at once: child processes and crash reports get a copy of it (invariant 12), and the
+ * system shows the one that this process was started with.
+ */
 function takeRootKey(environment: NodeJS.ProcessEnv): string | undefined {
-  const key = environment['CELLSTORE_ROOT_KEY']
-  delete environment['CELLSTORE_ROOT_KEY']
+  const key = environment[ROOT_KEY]
+  delete environment[ROOT_KEY]
+  if (key !== undefined) eraseInitialVariable(ROOT_KEY)
   return key
 }

@@ -73,10 +73,15 @@ export class WorkerProcess {
 
   /**
    * @param memoryMax bytes of memory that the process may allocate
+   * @param objectStore the URL that it stores backups at
    * @throws the system's error if it can't start another process
    */
-  constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
-    const child = spawnWorker(memoryMax)
+  constructor(
+    memoryMax: number,
+    onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
+    objectStore?: string,
+  ) {
+    const child = spawnWorker(memoryMax, objectStore)
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
     // If a write fails, the process has ended, and `ended` answers the requests.

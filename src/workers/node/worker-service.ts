@@ -104,7 +104,7 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
+        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker), objectStore),
       onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
       onStrike: (cellId) => this.#backoff.strike(cellId),
     })

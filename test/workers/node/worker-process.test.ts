@@ -5,6 +5,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type WorkerMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
 import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
+import { until } from '../../support/cli/workplace.ts'
 import { childrenOf, isAlive } from '../../support/processes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
@@ -23,13 +24,23 @@ function openIn(pid: number): string[] {
   })
 }
 
-function setNodeOptions(value: string): void {
-  const before = process.env['NODE_OPTIONS']
-  process.env['NODE_OPTIONS'] = value
+function setVariable(name: string, value: string): void {
+  const before = process.env[name]
+  process.env[name] = value
   onTestFinished(() => {
-    if (before === undefined) delete process.env['NODE_OPTIONS']
-    else process.env['NODE_OPTIONS'] = before
+    if (before === undefined) delete process.env[name]
+    else process.env[name] = before
   })
+}
+
+function setNodeOptions(value: string): void {
+  setVariable('NODE_OPTIONS', value)
+}
+
+/** The names of the variables that a process was started with. */
+function variablesOf(pid: number): string[] {
+  const block = fs.readFileSync(`/proc/${pid}/environ`, 'utf8')
+  return block.split('\0').map((each) => each.split('=')[0] ?? '')
 }
 
 test('workers have nothing of their node open: neither its sockets, nor the store’s lock, nor the catalog (invariants 2, 4)', async () => {
@@ -58,6 +69,42 @@ test('a worker’s memory is limited by the system too', async () => {
     const [, soft] = /^Max data size\s+(\d+)/m.exec(limits) ?? []
     expect(Number(soft)).toBeGreaterThan(300 * MIB)
     expect(Number(soft)).toBeLessThan(1_000 * MIB)
+  }
+})
+
+test('workers get no secret of the node’s environment', async () => {
+  for (const name of [
+    'AWS_SECRET_ACCESS_KEY',
+    'CELLSTORE_ROOT_KEY',
+    'DATABASE_PASSWORD',
+    'NODE_AUTH_TOKEN',
+  ]) {
+    setVariable(name, 'a secret')
+  }
+  const node = await openWorkerStore()
+  for (const pid of node.workers) {
+    expect(fs.readFileSync(`/proc/${pid}/environ`, 'utf8')).not.toContain('a secret')
+    expect(variablesOf(pid)).toContain('PATH')
+  }
+})
+
+test('a worker that stores backups in S3 gets what S3 takes, and no other secret', async () => {
+  for (const name of ['AWS_SECRET_ACCESS_KEY', 'AWS_PROFILE', 'CELLSTORE_ROOT_KEY', 'DATABASE_PASSWORD']) {
+    setVariable(name, 'a secret')
+  }
+  const worker = new WorkerProcess(300 * MIB, () => {}, 's3://bucket/prefix')
+  onTestFinished(() => worker.kill())
+  const { pid } = worker.identity
+  await until(() => variablesOf(pid).includes('AWS_PROFILE'), 'the worker has its environment')
+  expect(variablesOf(pid)).toContain('AWS_SECRET_ACCESS_KEY')
+  expect(variablesOf(pid)).not.toContain('CELLSTORE_ROOT_KEY')
+  expect(variablesOf(pid)).not.toContain('DATABASE_PASSWORD')
+})
+
+test('a worker leaves no core dump: it would hold the data of tenants', async () => {
+  const node = await openWorkerStore()
+  for (const pid of node.workers) {
+    expect(fs.readFileSync(`/proc/${pid}/limits`, 'utf8')).toMatch(/^Max core file size\s+0\s+0\s/m)
   }
 })
 

@@ -1,0 +1,34 @@
+import type { Limits } from '../../base/limits.ts'
+import { bytesWithReserve } from '../../engine/delete-reserve.ts'
+import { CellError } from '../../errors.ts'
+import type { Manifest } from '../archive/manifest.ts'
+
+/** An incremental's logs may have this size even if the database is smaller: changes/backup-chain.ts. */
+const LOGS_BYTES_MIN = 1_048_576
+
+/**
+ * Checks what a manifest declares before any byte is written: a few compressed kilobytes can declare, and unpack to,
+ * terabytes.
+ *
+ * @throws `cell_full`
+ */
+export function checkDeclared({ database, wals }: Manifest, limits: Limits): void {
+  checkSize(database?.size ?? 0, limits)
+  const logs = wals.reduce((sum, { size }) => sum + size, 0)
+  const max = Math.max(bytesWithReserve(limits.cellBytesMax), LOGS_BYTES_MIN) + limits.walBytesMax
+  if (logs > max) throw tooLarge('logs', logs, limits)
+}
+
+/** @throws `cell_full` for a database that is larger than a cell may become */
+export function checkSize(bytes: number, limits: Limits): void {
+  if (bytes > bytesWithReserve(limits.cellBytesMax) + limits.walBytesMax)
+    throw tooLarge('a database', bytes, limits)
+}
+
+function tooLarge(what: string, bytes: number, { cellBytesMax }: Limits): CellError {
+  return new CellError(
+    'cell_full',
+    `The backup holds ${what} of ${bytes} bytes, and a cell may have ${cellBytesMax} (cellBytesMax). Nothing was restored. Raise the limit to restore it.`,
+    { limit: cellBytesMax },
+  )
+}
