@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import zlib from 'node:zlib'
 import { pack } from 'tar-stream'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { readArchive } from '../../../src/backup/archive/archive-reader.ts'
 import type { Manifest } from '../../../src/backup/archive/manifest.ts'
 import {
@@ -58,7 +58,6 @@ beforeEach(async () => {
   addRow(cell, 'live')
   objects.watched = place.paths.cell(cell.id).restoreTarget
 })
-afterEach(() => place.dispose())
 
 /** Stores an archive of somebody who knows the format and the ids, but no secret. */
 async function forge(content: Partial<Manifest>, members: Parameters<typeof archiveOf>[0]): Promise<string> {

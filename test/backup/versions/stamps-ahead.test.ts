@@ -1,5 +1,5 @@
 import Database from 'better-sqlite3'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { versionOf } from '../../../src/backup/versions/object-keys.ts'
 import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
@@ -12,7 +12,6 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-afterEach(() => place.dispose())
 
 function putForeign(version: string): Promise<void> {
   return place.folder().put(version, bufferBody(Buffer.from('put here by someone else')))

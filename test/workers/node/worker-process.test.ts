@@ -5,9 +5,9 @@ import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { type WorkerMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
 import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
-import { until } from '../../support/cli/workplace.ts'
 import { childrenOf, isAlive } from '../../support/processes.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
+import { until } from '../../support/until.ts'
 import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
 
 const MIB = 1_048_576
