@@ -36,7 +36,12 @@ export class NodeServer {
     const listener = listenerOf(application, store.clock, options.basePath)
     const refusals = new Refusals(store.clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {
+      const before = refusals.owed(request.socket)
       refusals.expect(response)
+      if (before === undefined) start(request, response)
+      else startAfter(before, request.socket, () => start(request, response))
+    }
+    const start = (request: IncomingMessage, response: ServerResponse) => {
       if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
       else if (lacksHost(request)) answer(request, response, missingHost(), store.clock)
       else listener(request, response)
@@ -112,6 +117,20 @@ export class NodeServer {
       })
     })
   }
+}
+
+/**
+ * Starts a request once the answer before it has gone out, and reads nothing more until then. So a client that sends many
+ * requests at once and takes none of the answers costs the memory of one.
+ */
+function startAfter(before: ServerResponse, socket: Socket, start: () => void): void {
+  socket.pause()
+  before.once('finish', () => {
+    // Its answer was the connection's last.
+    if (!socket.writable) return
+    socket.resume()
+    start()
+  })
 }
 
 /** HTTP/1.0 has no Host header. */

@@ -31,8 +31,13 @@ export class Refusals {
 
   /** Whether a request of the connection waits for its answer, or for the rest of it to go out. */
   owesAnswer(socket: Duplex): boolean {
+    return this.owed(socket) !== undefined
+  }
+
+  /** The latest answer that has not gone out whole. */
+  owed(socket: Duplex): ServerResponse | undefined {
     const response = this.#latest.get(socket)
-    return response !== undefined && !response.writableFinished
+    return response === undefined || response.writableFinished ? undefined : response
   }
 
   /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
@@ -41,7 +46,7 @@ export class Refusals {
     this.#refused.add(socket)
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
-    const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
+    const response = this.owed(socket)
     const refusal = problem(refusalOf(error.code))
     const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
