@@ -78,6 +78,12 @@ export function tooManyConnections(): HttpResponse {
   return problem(new CellError('busy', 'The server has too many connections. Try again.'))
 }
 
+/** The answer on a connection beyond the bound of its address. */
+export function tooManyOfAddress(max: number): HttpResponse {
+  const message = `Your address has all of its ${max} connections (connectionsPerAddressMax). Use them again, or close some.`
+  return problem(new CellError('busy', message, { limit: max }))
+}
+
 function wireText({ status, headers, body }: HttpResponse, now: number): string {
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
   const head = [
