@@ -3,7 +3,7 @@ import { CellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { CellStore } from '../store/cell-store.ts'
-import type { Answer, HttpContext } from './action.ts'
+import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
@@ -15,6 +15,7 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { BodyCharge, MemoryBudgets } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
@@ -35,6 +36,7 @@ export class Application {
   readonly #logger: HttpLogger
   readonly #shutdown: AbortSignal | undefined
   readonly #rates: RateLimiter | undefined
+  readonly #memory: MemoryBudgets
 
   constructor(store: CellDirectory, options: HandlerOptions, audience = TENANTS) {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
@@ -43,6 +45,7 @@ export class Application {
     this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
+    this.#memory = new MemoryBudgets(limits.memory)
     this.#rates = options.rate && new RateLimiter(options.rate, store.clock)
   }
 
@@ -85,10 +88,19 @@ export class Application {
     const accountId = permit === undefined ? '' : permit.accountId
     const call = { context: this.#context, request, segments: match?.segments ?? [], accountId, permit }
     if (!action.takesBody) return action.perform(call, NO_BODY)
-    return readJson(request, this.#context.limits.bodyBytesMax).then((body) => {
+    return this.#readAndPerform(action, call)
+  }
+
+  async #readAndPerform(action: Action, call: Call): Promise<Answer> {
+    const { request, accountId, permit } = call
+    const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
+    try {
+      const body = await readJson(request, this.#context.limits.bodyBytesMax, charge.grow)
       permit?.check()
-      return action.perform(call, body)
-    })
+      return await action.perform(call, body)
+    } finally {
+      charge.release()
+    }
   }
 
   /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */

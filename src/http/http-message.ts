@@ -26,9 +26,10 @@ export interface HttpRequest {
   /**
    * Reads the body, once. Leaves the rest unread when it is too large.
    *
+   * @param onBytes called with the body's length so far before more of it is kept; what it throws ends the reading
    * @throws `body_too_large`; {@link RequestAborted} when the client went away
    */
-  readBody(bytesMax: number): Promise<RequestBody>
+  readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody>
 }
 
 /** What a framework has parsed before us went through doubles, so that its large integers are not what was sent. */

@@ -110,11 +110,11 @@ class NodeRequest implements HttpRequest {
     return typeof value === 'object' ? value.join(', ') : value
   }
 
-  async readBody(bytesMax: number): Promise<RequestBody> {
+  async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
-      return { kind: 'bytes', bytes: await readAll(request, bytesMax) }
+      return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
     }
     // A middleware before us has read the stream, and left what it parsed.
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
@@ -145,7 +145,11 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
-function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+function readAll(
+  request: IncomingMessage,
+  bytesMax: number,
+  onBytes?: (bytes: number) => void,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
@@ -156,13 +160,15 @@ function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
     }
     const onData = (chunk: Buffer) => {
       size += chunk.length
-      if (size <= bytesMax) {
+      try {
+        if (size > bytesMax) throw bodyTooLarge(bytesMax)
+        onBytes?.(size)
         chunks.push(chunk)
-        return
+      } catch (error) {
+        request.pause()
+        release()
+        reject(error)
       }
-      request.pause()
-      release()
-      reject(bodyTooLarge(bytesMax))
     }
     const onEnd = () => {
       release()
