@@ -1,3 +1,4 @@
+import type { Budget } from '../base/budget.ts'
 import { silentLog } from '../base/log.ts'
 import { CellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
@@ -74,6 +75,11 @@ export class Application {
     }
   }
 
+  /** For answers that their clients have not taken yet. */
+  get unsent(): Budget {
+    return this.#memory.unsent
+  }
+
   /** @param fields never a path, which could hold a tenant's key */
   reportBug(error: unknown, fields: Record<string, unknown>): void {
     this.#logger.error({ ...fields, err: error }, 'A request failed with an internal error.')
@@ -106,7 +112,11 @@ export class Application {
   /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
   #identify(request: HttpRequest): Permit {
     const permit = new Permit(this.#audience, request, this.#context.store)
-    if (permit.accountId !== undefined) this.#rates?.take(permit.accountId)
+    const { accountId } = permit
+    if (accountId === undefined) return permit
+    this.#rates?.take(accountId)
+    this.#memory.checkUnsent(accountId)
+    request.accountId = accountId
     return permit
   }
 }

@@ -17,6 +17,9 @@ export interface HttpRequest {
    */
   readonly signal: AbortSignal
 
+  /** Set once it is known who asks; undefined for the owner, and where anyone may ask. */
+  accountId?: string | undefined
+
   /** Tells the client how far its request is; undefined where that can't be told. */
   readonly onProgress?: ((event: BackupProgressEvent) => void) | undefined
 

@@ -42,6 +42,13 @@ export class MemoryBudgets {
       retryAfterMs: RETRY_AFTER_MS,
     })
   }
+
+  /** Whether there is room for an answer. @throws `rate_limited`, `busy` */
+  checkUnsent(account: string): void {
+    if (this.unsent.used === 0) return
+    this.unsent.take(account, FREE_BYTES)
+    this.unsent.release(account, FREE_BYTES)
+  }
 }
 
 /** The bytes of one body. Small ones are free; of the others each byte is charged before it is kept. */

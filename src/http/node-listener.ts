@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Budget } from '../base/budget.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
@@ -6,6 +7,7 @@ import { applicationLoader } from './application-loader.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
+import { FREE_BYTES } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
@@ -64,12 +66,28 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     .handle(request)
     .then((response) => {
       if (application.shuttingDown) response.headers['Connection'] = 'close'
-      return answer(incoming, outgoing, response, clock)
+      const sent = answer(incoming, outgoing, response, clock)
+      chargeUnsent(outgoing, application.unsent, request.accountId ?? '')
+      return sent
     })
     .catch((error) => {
       application.reportBug(error, { method: request.method })
       outgoing.destroy()
     })
+}
+
+/** What the client has not taken is charged until it has. If there is no room for it, the connection ends. */
+function chargeUnsent(outgoing: ServerResponse, budget: Budget, account: string): void {
+  const bytes = outgoing.socket?.writableLength ?? 0
+  if (bytes <= FREE_BYTES) return
+  try {
+    budget.take(account, bytes)
+  } catch {
+    // The work is done, and perhaps committed: an error would say that it was not.
+    outgoing.destroy()
+    return
+  }
+  outgoing.once('close', () => budget.release(account, bytes))
 }
 
 class NodeRequest implements HttpRequest {
@@ -81,6 +99,7 @@ class NodeRequest implements HttpRequest {
   readonly incoming: FrameworkRequest
   readonly outgoing: ServerResponse
   readonly onProgress: HttpRequest['onProgress']
+  accountId: string | undefined
   #signal: AbortSignal | undefined
 
   constructor(
