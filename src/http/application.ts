@@ -1,9 +1,10 @@
+import type { Budget } from '../base/budget.ts'
 import { silentLog } from '../base/log.ts'
 import { CellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { CellStore } from '../store/cell-store.ts'
-import type { Answer, HttpContext } from './action.ts'
+import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
@@ -15,6 +16,7 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { BodyCharge, MemoryBudgets } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
@@ -35,6 +37,7 @@ export class Application {
   readonly #logger: HttpLogger
   readonly #shutdown: AbortSignal | undefined
   readonly #rates: RateLimiter | undefined
+  readonly #memory: MemoryBudgets
 
   constructor(store: CellDirectory, options: HandlerOptions, audience = TENANTS) {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
@@ -43,6 +46,7 @@ export class Application {
     this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
+    this.#memory = new MemoryBudgets(limits.memory)
     this.#rates = options.rate && new RateLimiter(options.rate, store.clock)
   }
 
@@ -71,6 +75,11 @@ export class Application {
     }
   }
 
+  /** For answers that their clients have not taken yet. */
+  get unsent(): Budget {
+    return this.#memory.unsent
+  }
+
   /** @param fields never a path, which could hold a tenant's key */
   reportBug(error: unknown, fields: Record<string, unknown>): void {
     this.#logger.error({ ...fields, err: error }, 'A request failed with an internal error.')
@@ -85,16 +94,29 @@ export class Application {
     const accountId = permit === undefined ? '' : permit.accountId
     const call = { context: this.#context, request, segments: match?.segments ?? [], accountId, permit }
     if (!action.takesBody) return action.perform(call, NO_BODY)
-    return readJson(request, this.#context.limits.bodyBytesMax).then((body) => {
+    return this.#readAndPerform(action, call)
+  }
+
+  async #readAndPerform(action: Action, call: Call): Promise<Answer> {
+    const { request, accountId, permit } = call
+    const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
+    try {
+      const body = await readJson(request, this.#context.limits.bodyBytesMax, charge.grow)
       permit?.check()
-      return action.perform(call, body)
-    })
+      return await action.perform(call, body)
+    } finally {
+      charge.release()
+    }
   }
 
   /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
   #identify(request: HttpRequest): Permit {
     const permit = new Permit(this.#audience, request, this.#context.store)
-    if (permit.accountId !== undefined) this.#rates?.take(permit.accountId)
+    const { accountId } = permit
+    if (accountId === undefined) return permit
+    this.#rates?.take(accountId)
+    this.#memory.checkUnsent(accountId)
+    request.accountId = accountId
     return permit
   }
 }

@@ -64,12 +64,13 @@ class FetchRequest implements HttpRequest {
     return this.#request.headers.get(name) ?? undefined
   }
 
-  async readBody(bytesMax: number): Promise<RequestBody> {
+  async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const chunks: Uint8Array[] = []
     let size = 0
     for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
       size += chunk.byteLength
       if (size > bytesMax) throw bodyTooLarge(bytesMax)
+      onBytes?.(size)
       chunks.push(chunk)
     }
     const [first] = chunks

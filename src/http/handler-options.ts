@@ -3,6 +3,7 @@ import type { ResultLimits } from '../base/limits.ts'
 import type { Log } from '../base/log.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import type { CellService } from '../service/cell-service.ts'
+import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
 import type { RateLimit } from './rate-limiter.ts'
 
 /** Gets `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
@@ -18,6 +19,8 @@ export interface HttpLimits {
   statementMsMax: number
   /** Entries on a page of a listing if the request names no limit. */
   pageDefault: number
+  /** Memory for all requests together, and for those of one account. */
+  memory: MemoryLimits
 }
 
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
@@ -25,6 +28,7 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
   statementMsMax: 5_000,
   pageDefault: 100,
+  memory: DEFAULT_MEMORY_LIMITS,
 }
 
 /** Options of `createHandler` and `createListener`. */

@@ -17,6 +17,9 @@ export interface HttpRequest {
    */
   readonly signal: AbortSignal
 
+  /** Set once it is known who asks; undefined for the owner, and where anyone may ask. */
+  accountId?: string | undefined
+
   /** Tells the client how far its request is; undefined where that can't be told. */
   readonly onProgress?: ((event: BackupProgressEvent) => void) | undefined
 
@@ -26,9 +29,10 @@ export interface HttpRequest {
   /**
    * Reads the body, once. Leaves the rest unread when it is too large.
    *
+   * @param onBytes called with the body's length so far before more of it is kept; what it throws ends the reading
    * @throws `body_too_large`; {@link RequestAborted} when the client went away
    */
-  readBody(bytesMax: number): Promise<RequestBody>
+  readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody>
 }
 
 /** What a framework has parsed before us went through doubles, so that its large integers are not what was sent. */

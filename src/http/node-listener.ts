@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Budget } from '../base/budget.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
@@ -6,6 +7,7 @@ import { applicationLoader } from './application-loader.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
+import { FREE_BYTES } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
@@ -64,12 +66,28 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     .handle(request)
     .then((response) => {
       if (application.shuttingDown) response.headers['Connection'] = 'close'
-      return answer(incoming, outgoing, response, clock)
+      const sent = answer(incoming, outgoing, response, clock)
+      chargeUnsent(outgoing, application.unsent, request.accountId ?? '')
+      return sent
     })
     .catch((error) => {
       application.reportBug(error, { method: request.method })
       outgoing.destroy()
     })
+}
+
+/** What the client has not taken is charged until it has. If there is no room for it, the connection ends. */
+function chargeUnsent(outgoing: ServerResponse, budget: Budget, account: string): void {
+  const bytes = outgoing.socket?.writableLength ?? 0
+  if (bytes <= FREE_BYTES) return
+  try {
+    budget.take(account, bytes)
+  } catch {
+    // The work is done, and perhaps committed: an error would say that it was not.
+    outgoing.destroy()
+    return
+  }
+  outgoing.once('close', () => budget.release(account, bytes))
 }
 
 class NodeRequest implements HttpRequest {
@@ -81,6 +99,7 @@ class NodeRequest implements HttpRequest {
   readonly incoming: FrameworkRequest
   readonly outgoing: ServerResponse
   readonly onProgress: HttpRequest['onProgress']
+  accountId: string | undefined
   #signal: AbortSignal | undefined
 
   constructor(
@@ -110,11 +129,11 @@ class NodeRequest implements HttpRequest {
     return typeof value === 'object' ? value.join(', ') : value
   }
 
-  async readBody(bytesMax: number): Promise<RequestBody> {
+  async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const request = this.incoming
     const { body } = request
     if (!request.readableEnded && !request.readableDidRead) {
-      return { kind: 'bytes', bytes: await readAll(request, bytesMax) }
+      return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
     }
     // A middleware before us has read the stream, and left what it parsed.
     const bytes = typeof body === 'string' ? Buffer.from(body) : body
@@ -145,7 +164,11 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
-function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
+function readAll(
+  request: IncomingMessage,
+  bytesMax: number,
+  onBytes?: (bytes: number) => void,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
@@ -156,13 +179,15 @@ function readAll(request: IncomingMessage, bytesMax: number): Promise<Buffer> {
     }
     const onData = (chunk: Buffer) => {
       size += chunk.length
-      if (size <= bytesMax) {
+      try {
+        if (size > bytesMax) throw bodyTooLarge(bytesMax)
+        onBytes?.(size)
         chunks.push(chunk)
-        return
+      } catch (error) {
+        request.pause()
+        release()
+        reject(error)
       }
-      request.pause()
-      release()
-      reject(bodyTooLarge(bytesMax))
     }
     const onEnd = () => {
       release()

@@ -1,12 +1,14 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import { AddressCounts } from './address-counts.ts'
 import { Application } from './application.ts'
 import type { Audience } from './audience.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import type { HandlerOptions } from './handler-options.ts'
+import type { HttpResponse } from './http-message.ts'
 import { answer, listenerOf } from './node-listener.ts'
-import { missingHost, Refusals, tooManyConnections } from './refusals.ts'
+import { missingHost, Refusals, tooManyConnections, tooManyOfAddress } from './refusals.ts'
 
 /** How often Node.js looks for connections that are past their times. With its default they would live 30 s longer. */
 const TIMEOUT_CHECK_MS = 1_000
@@ -25,7 +27,8 @@ export class NodeServer {
   readonly #server: Server
   readonly #store: CellDirectory
   readonly #shutdown = new AbortController()
-  readonly #surplus = new WeakSet<Socket>()
+  /** Connections over a bound, with the answer that they get. */
+  readonly #surplus = new WeakMap<Socket, HttpResponse>()
   #connections = 0
   #stopped: Promise<void> | undefined
 
@@ -36,8 +39,14 @@ export class NodeServer {
     const listener = listenerOf(application, store.clock, options.basePath)
     const refusals = new Refusals(store.clock)
     const take = (request: IncomingMessage, response: ServerResponse) => {
+      const before = refusals.owed(request.socket)
       refusals.expect(response)
-      if (this.#surplus.has(request.socket)) answer(request, response, tooManyConnections(), store.clock)
+      if (before === undefined) start(request, response)
+      else startAfter(before, request.socket, () => start(request, response))
+    }
+    const start = (request: IncomingMessage, response: ServerResponse) => {
+      const surplus = this.#surplus.get(request.socket)
+      if (surplus !== undefined) answer(request, response, surplus, store.clock)
       else if (lacksHost(request)) answer(request, response, missingHost(), store.clock)
       else listener(request, response)
     }
@@ -58,15 +67,15 @@ export class NodeServer {
     this.#server.on('checkExpectation', take)
     this.#server.on('connect', (_request, socket) => refusals.refuse(new Error('CONNECT'), socket))
     this.#server.on('clientError', (error, socket) => refusals.refuse(error, socket))
-    this.#server.on('connection', (socket) => this.#count(socket, limits.connectionsMax))
+    const addresses = new AddressCounts(limits.connectionsMax, limits.connectionsPerAddressMax)
+    this.#server.on('connection', (socket) => this.#count(socket, limits.connectionsMax, addresses))
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
       // A client whose answer is not ready is not stalled. Every other one has had its time.
       if (!refusals.owesAnswer(socket) || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
-    this.#server.maxConnections =
-      limits.connectionsMax + Math.max(TOLD_MIN, Math.ceil(limits.connectionsMax * TOLD_SHARE))
+    this.#server.maxConnections = toldUpTo(limits.connectionsMax)
   }
 
   /**
@@ -95,10 +104,18 @@ export class NodeServer {
     return this.#stopped
   }
 
-  #count(socket: Socket, max: number): void {
+  #count(socket: Socket, max: number, addresses: AddressCounts): void {
     this.#connections++
-    if (this.#connections > max) this.#surplus.add(socket)
-    socket.once('close', () => this.#connections--)
+    // A socket forgets it when it closes.
+    const { remoteAddress } = socket
+    const ofAddress = addresses.add(remoteAddress)
+    socket.once('close', () => {
+      this.#connections--
+      addresses.remove(remoteAddress)
+    })
+    if (ofAddress > toldUpTo(addresses.max)) socket.destroy()
+    else if (ofAddress > addresses.max) this.#surplus.set(socket, tooManyOfAddress(addresses.max))
+    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections())
   }
 
   #drain(drainMs: number): Promise<void> {
@@ -112,6 +129,24 @@ export class NodeServer {
       })
     })
   }
+}
+
+function toldUpTo(max: number): number {
+  return max + Math.max(TOLD_MIN, Math.ceil(max * TOLD_SHARE))
+}
+
+/**
+ * Starts a request once the answer before it has gone out, and reads nothing more until then. So a client that sends many
+ * requests at once and takes none of the answers costs the memory of one.
+ */
+function startAfter(before: ServerResponse, socket: Socket, start: () => void): void {
+  socket.pause()
+  before.once('finish', () => {
+    // Its answer was the connection's last.
+    if (!socket.writable) return
+    socket.resume()
+    start()
+  })
 }
 
 /** HTTP/1.0 has no Host header. */

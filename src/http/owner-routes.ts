@@ -7,6 +7,7 @@ import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions
 import type { Audience } from './audience.ts'
 import { encodeCell } from './cell-actions.ts'
 import { flag, name, text } from './fields.ts'
+import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { Query } from './query.ts'
@@ -14,6 +15,12 @@ import { ROUTES, type Route } from './routes.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
 const BODY_BYTES_MAX = 64 * 1_048_576
+/** The owner is one, and cannot be crowded out. */
+const MEMORY = {
+  ...DEFAULT_MEMORY_LIMITS,
+  bodiesPerAccount: DEFAULT_MEMORY_LIMITS.bodiesTotal,
+  unsentPerAccount: DEFAULT_MEMORY_LIMITS.unsentTotal,
+}
 /** Accounts that an error names; there may be thousands. */
 const ACCOUNTS_NAMED_MAX = 20
 
@@ -98,7 +105,7 @@ export const OWNER: Audience = {
   routes: OWNER_ROUTES,
   identify: () => undefined,
   show: asOwnerSees,
-  limits: { bodyBytesMax: BODY_BYTES_MAX },
+  limits: { bodyBytesMax: BODY_BYTES_MAX, memory: MEMORY },
   sendsProgress: true,
 }
 

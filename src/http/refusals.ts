@@ -31,8 +31,13 @@ export class Refusals {
 
   /** Whether a request of the connection waits for its answer, or for the rest of it to go out. */
   owesAnswer(socket: Duplex): boolean {
+    return this.owed(socket) !== undefined
+  }
+
+  /** The latest answer that has not gone out whole. */
+  owed(socket: Duplex): ServerResponse | undefined {
     const response = this.#latest.get(socket)
-    return response !== undefined && !response.writableFinished
+    return response === undefined || response.writableFinished ? undefined : response
   }
 
   /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
@@ -41,7 +46,7 @@ export class Refusals {
     this.#refused.add(socket)
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
-    const response = this.owesAnswer(socket) ? this.#latest.get(socket) : undefined
+    const response = this.owed(socket)
     const refusal = problem(refusalOf(error.code))
     const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
@@ -71,6 +76,12 @@ export function missingHost(): HttpResponse {
 /** The answer on a connection beyond the bound. */
 export function tooManyConnections(): HttpResponse {
   return problem(new CellError('busy', 'The server has too many connections. Try again.'))
+}
+
+/** The answer on a connection beyond the bound of its address. */
+export function tooManyOfAddress(max: number): HttpResponse {
+  const message = `Your address has all of its ${max} connections (connectionsPerAddressMax). Use them again, or close some.`
+  return problem(new CellError('busy', message, { limit: max }))
 }
 
 function wireText({ status, headers, body }: HttpResponse, now: number): string {

@@ -17,15 +17,22 @@ const EMPTY: JsonBody = { value: {}, exact: true }
 /**
  * Reads a JSON body. An empty one counts as `{}` and needs no Content-Type.
  *
- * @throws `unsupported_media_type`, `body_too_large`, `invalid_json`, in this order
+ * @param onBytes told how long the body is or has become, before that much is kept
+ * @throws `unsupported_media_type`, `body_too_large`, what `onBytes` throws, `invalid_json`, in this order
  */
-export async function readJson(request: HttpRequest, bytesMax: number): Promise<JsonBody> {
+export async function readJson(
+  request: HttpRequest,
+  bytesMax: number,
+  onBytes: (bytes: number) => void,
+): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return EMPTY
   const isJson = isJsonType(request.header('content-type') ?? '')
   if (!isJson && contentLength !== undefined) throw notJson()
   if (contentLength !== undefined && contentLength > bytesMax) throw bodyTooLarge(bytesMax)
-  const body = await (isJson ? request.readBody(bytesMax) : readNothing(request))
+  // Before anything is read: a body that waits for its last byte takes the memory of a whole one.
+  if (contentLength !== undefined) onBytes(contentLength)
+  const body = await (isJson ? request.readBody(bytesMax, onBytes) : readNothing(request))
   if (body.kind === 'parsed') return { value: body.value, exact: false }
   return body.bytes.length === 0 ? EMPTY : { value: parseJson(body.bytes), exact: true }
 }

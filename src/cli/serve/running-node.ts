@@ -70,12 +70,15 @@ export class RunningNode {
 }
 
 function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerOptions {
-  const { rate, connections, statementTimeout } = flags
+  const { rate, connections, connectionsPerAddress, statementTimeout } = flags
   return {
     ...parts,
     limits: { statementMsMax: statementTimeout },
     rate: rate === undefined ? undefined : { perSecond: rate },
-    connections: connections === undefined ? undefined : { connectionsMax: connections },
+    connections: {
+      ...(connections === undefined ? {} : { connectionsMax: connections }),
+      connectionsPerAddressMax: connectionsPerAddress,
+    },
   }
 }
 

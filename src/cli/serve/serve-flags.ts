@@ -17,6 +17,7 @@ export interface ServeFlags extends StoreFlags {
   /** Requests per second that each account may make. */
   rate?: number
   connections?: number
+  connectionsPerAddress?: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -95,6 +96,14 @@ export function addServeFlags(command: Command): Command {
         1,
         CONNECTIONS_MAX,
       ).env('CELLSTORE_CONNECTIONS'),
+    )
+    .addOption(
+      numberOption(
+        '--connections-per-address <count>',
+        'connections that one address may have (default: half of all, and any number from this machine)',
+        1,
+        CONNECTIONS_MAX,
+      ).env('CELLSTORE_CONNECTIONS_PER_ADDRESS'),
     )
     .addOption(
       durationOption(

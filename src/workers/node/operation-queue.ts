@@ -1,5 +1,5 @@
 import type { Outcome } from '../../engine/group-commit.ts'
-import type { SqlParams } from '../../engine/statements/sql-values.ts'
+import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
 import type { OperationPermit } from '../../service/cell-service.ts'
 import type { CellOperation } from '../../service/operations.ts'
@@ -25,29 +25,47 @@ export interface QueuedOperation {
   settle(outcome: Outcome): void
 }
 
-/** The approximate size in memory of an operation's strings and blobs, in bytes. */
+/** Of an operation, an entry or a key, besides its text. */
+const OBJECT_BYTES = 64
+/** Of a number, a flag or a null in a list. */
+const VALUE_BYTES = 8
+
+/** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */
 export function operationBytes(operation: CellOperation): number {
   switch (operation.op) {
     case 'sql':
-      return operation.sql.length + paramsBytes(operation.params)
+      return OBJECT_BYTES + operation.sql.length + paramsBytes(operation.params)
     case 'kv.put':
-      return operation.key.length + operation.value.length
+      return OBJECT_BYTES + operation.key.length + operation.value.length
     case 'kv.mset':
-      return operation.entries.reduce((sum, { key, value }) => sum + key.length + value.length, 0)
+      return operation.entries.reduce(
+        (sum, { key, value }) => sum + OBJECT_BYTES + key.length + value.length,
+        OBJECT_BYTES,
+      )
+    case 'kv.ttl':
+    case 'kv.mget':
+    case 'kv.deleteMany':
+      return operation.keys.reduce((sum, key) => sum + OBJECT_BYTES + key.length, OBJECT_BYTES)
     case 'batch':
-      return operation.operations.reduce((sum, each) => sum + operationBytes(each), 0)
+      return operation.operations.reduce((sum, each) => sum + operationBytes(each), OBJECT_BYTES)
+    case 'kv.list':
+      return OBJECT_BYTES
     default:
-      return 0
+      return OBJECT_BYTES + operation.key.length
   }
 }
 
 function paramsBytes(params: SqlParams = []): number {
-  let bytes = 0
-  for (const value of Array.isArray(params) ? params : Object.values(params)) {
-    if (typeof value === 'string') bytes += value.length
-    else if (value instanceof Uint8Array) bytes += value.byteLength
-  }
-  return bytes
+  if (Array.isArray(params)) return params.reduce((sum: number, value) => sum + paramBytes(value), 0)
+  return Object.entries(params).reduce(
+    (sum, [name, value]) => sum + OBJECT_BYTES + name.length + paramBytes(value),
+    0,
+  )
+}
+
+function paramBytes(value: SqlParam): number {
+  if (typeof value === 'string') return VALUE_BYTES + value.length
+  return value instanceof Uint8Array ? OBJECT_BYTES + value.byteLength : VALUE_BYTES
 }
 
 export interface QueueBounds {

@@ -1,6 +1,10 @@
 import { expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
-import { OperationQueue, type QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import {
+  OperationQueue,
+  operationBytes,
+  type QueuedOperation,
+} from '../../../src/workers/node/operation-queue.ts'
 import { codeOf } from '../../support/thrown.ts'
 
 const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }
@@ -149,4 +153,17 @@ test('an operation whose caller may no longer do it does not start, and is refus
   const allowed = operation('a', { permit: { check: () => {} } })
   expect(queueOf(revoked, allowed).takeBatch(NOW)).toEqual([[allowed]])
   expect(revoked.error).toBe(reason)
+})
+
+test.each<[operation: Parameters<typeof operationBytes>[0], bytesMin: number]>([
+  [{ op: 'kv.mget', keys: Array(1_000).fill('k'.repeat(1_024)) }, 1_024_000],
+  [{ op: 'kv.ttl', keys: Array(1_000).fill('k'.repeat(1_024)) }, 1_024_000],
+  [{ op: 'kv.deleteMany', keys: Array(1_000).fill('k'.repeat(1_024)) }, 1_024_000],
+  [{ op: 'kv.get', key: 'k'.repeat(1_024) }, 1_024],
+  [{ op: 'sql', sql: '', params: Array(32_766).fill(1) }, 32_766 * 8],
+  [{ op: 'sql', sql: '', params: { ['n'.repeat(1_000)]: null } }, 1_000],
+  [{ op: 'kv.mset', entries: Array(1_000).fill({ key: 'k', value: '' }) }, 10_000],
+  [{ op: 'batch', operations: Array(1_000).fill({ op: 'kv.incr', key: 'k' }) }, 10_000],
+])('no operation is free in the queue: %#', (operation, bytesMin) => {
+  expect(operationBytes(operation)).toBeGreaterThanOrEqual(bytesMin)
 })

@@ -1,0 +1,76 @@
+import { Budget } from '../base/budget.ts'
+
+/** Bytes that a node holds for its clients, and what one account may have of them. */
+export interface MemoryLimits {
+  /** Of request bodies, from their first byte to the answer. */
+  bodiesTotal: number
+  bodiesPerAccount: number
+  /** Of answers that clients have not taken. */
+  unsentTotal: number
+  unsentPerAccount: number
+}
+
+const MIB = 1_048_576
+export const DEFAULT_MEMORY_LIMITS: MemoryLimits = {
+  bodiesTotal: 256 * MIB,
+  bodiesPerAccount: 64 * MIB,
+  unsentTotal: 256 * MIB,
+  unsentPerAccount: 64 * MIB,
+}
+
+/** What most requests stay below: it is bounded by the number of connections, and charging it would cost each of them. */
+export const FREE_BYTES = 16_384
+const RETRY_AFTER_MS = 1_000
+
+export class MemoryBudgets {
+  readonly bodies: Budget
+  readonly unsent: Budget
+
+  constructor(limits: MemoryLimits) {
+    this.bodies = new Budget({
+      setting: 'limits.memory.bodiesPerAccount, bodiesTotal',
+      unit: 'bytes of request bodies',
+      total: limits.bodiesTotal,
+      perAccount: limits.bodiesPerAccount,
+      retryAfterMs: RETRY_AFTER_MS,
+    })
+    this.unsent = new Budget({
+      setting: 'limits.memory.unsentPerAccount, unsentTotal',
+      unit: 'bytes of answers that were not taken',
+      total: limits.unsentTotal,
+      perAccount: limits.unsentPerAccount,
+      retryAfterMs: RETRY_AFTER_MS,
+    })
+  }
+
+  /** Whether there is room for an answer. @throws `rate_limited`, `busy` */
+  checkUnsent(account: string): void {
+    if (this.unsent.used === 0) return
+    this.unsent.take(account, FREE_BYTES)
+    this.unsent.release(account, FREE_BYTES)
+  }
+}
+
+/** The bytes of one body. Small ones are free; of the others each byte is charged before it is kept. */
+export class BodyCharge {
+  readonly #budget: Budget
+  readonly #account: string
+  #charged = 0
+
+  constructor(budget: Budget, account: string) {
+    this.#budget = budget
+    this.#account = account
+  }
+
+  /** @param bytes how long the body is, or has become. @throws `rate_limited`, `busy` */
+  readonly grow = (bytes: number): void => {
+    if (bytes <= FREE_BYTES || bytes <= this.#charged) return
+    this.#budget.take(this.#account, bytes - this.#charged)
+    this.#charged = bytes
+  }
+
+  release(): void {
+    if (this.#charged > 0) this.#budget.release(this.#account, this.#charged)
+    this.#charged = 0
+  }
+}

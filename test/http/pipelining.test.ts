@@ -1,0 +1,100 @@
+import { once } from 'node:events'
+import net, { type AddressInfo } from 'node:net'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { NodeServer } from '../../src/http/node-server.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { answersIn, exchange } from '../support/http/wire.ts'
+
+let bench: Bench
+let server: NodeServer
+let port: number
+/** Bytes of each answer's value. */
+let valueBytes: number
+let begun: number
+let underWay: number
+let mostUnderWay: number
+
+beforeEach(async () => {
+  bench = await Bench.open(viaFetch)
+  valueBytes = 10
+  begun = 0
+  underWay = 0
+  mostUnderWay = 0
+  const service: Pick<CellService, 'execute'> = {
+    execute: async (_cell, operation) => {
+      begun++
+      mostUnderWay = Math.max(mostUnderWay, ++underWay)
+      await new Promise((resolve) => setImmediate(resolve))
+      underWay--
+      const key = 'key' in operation ? operation.key : ''
+      return { key, value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null } as never
+    },
+  }
+  server = new NodeServer(bench.store, { service: service as CellService })
+  port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
+})
+
+afterEach(async () => {
+  await server.stop({ drainMs: 0 })
+  await bench.close()
+})
+
+const get = (key: string, ...headers: string[]) =>
+  [`GET ${bench.fill(`/v1/databases/{cell}/kv/${key}`)} HTTP/1.1`, 'Host: x', `x-api-key: ${bench.key}`]
+    .concat(headers, '', '')
+    .join('\r\n')
+
+test('of many requests on one connection that reads nothing, only those begin whose answers went out', async () => {
+  valueBytes = 8_000_000
+  const socket = net.connect(port, '127.0.0.1')
+  socket.pause()
+  socket.write(get('k').repeat(120))
+  // Others are answered meanwhile, each after many turns of the server's loop.
+  for (let i = 0; i < 20; i++)
+    await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
+  expect(begun).toBeGreaterThan(0)
+  // The system's buffers may take an answer or two.
+  expect(begun).toBeLessThan(5)
+  socket.destroy()
+})
+
+test('many requests at once are answered in order, one at a time', async () => {
+  const keys = Array.from({ length: 2_000 }, (_, i) => `k${i}`)
+  const { ended } = exchange(port, keys.map((key) => get(key)).join('') + get('last', 'Connection: close'))
+  expect(answersIn(await ended).map(({ body }) => JSON.parse(body).key)).toEqual([...keys, 'last'])
+  expect(mostUnderWay).toBe(1)
+})
+
+test('nothing behind a connection’s last request begins', async () => {
+  const { ended } = exchange(port, get('a') + get('b', 'Connection: close') + get('c') + get('d'))
+  expect(answersIn(await ended).map(({ body }) => JSON.parse(body).key)).toEqual(['a', 'b'])
+  expect(begun).toBe(2)
+})
+
+test('requests with bodies behind each other are all read', async () => {
+  const body = `{"keys":["${'k'.repeat(100_000)}"]}`
+  const head = [
+    'POST /v1/nowhere HTTP/1.1',
+    'Host: x',
+    `x-api-key: ${bench.key}`,
+    `Content-Length: ${body.length}`,
+  ]
+  const post = `${head.join('\r\n')}\r\n\r\n${body}`
+  const { ended } = exchange(port, post.repeat(10) + get('last', 'Connection: close'))
+  expect(answersIn(await ended).map(({ status }) => status)).toEqual([...Array(10).fill(404), 200])
+})
+
+test('a client that goes away leaves nothing to begin', async () => {
+  valueBytes = 8_000_000
+  const socket = net.connect(port, '127.0.0.1')
+  socket.pause()
+  socket.write(get('k').repeat(120))
+  await exchange(port, get('k', 'Connection: close')).ended
+  socket.destroy()
+  await once(socket, 'close')
+  const before = begun
+  await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
+  expect(begun).toBeLessThan(before + 2)
+})
