@@ -22,6 +22,11 @@ export interface QueuedOperation {
   settle(outcome: Outcome): void
 }
 
+/** Whether it runs a tenant's SQL, or may: only such operations can take long. */
+export function isStatement({ operation }: QueuedOperation): boolean {
+  return operation.op === 'sql' || operation.op === 'batch'
+}
+
 /** The approximate size in memory of an operation's strings and blobs, in bytes. */
 export function operationBytes(operation: CellOperation): number {
   switch (operation.op) {

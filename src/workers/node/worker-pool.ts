@@ -126,7 +126,7 @@ export class WorkerPool {
       for (const slot of slots) slot.worker?.kill()
     }
     const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
-    for (const slot of slots) if (slot.statement !== undefined) slot.worker?.kill()
+    for (const slot of slots) if (slot.statement?.kind === 'statement') slot.worker?.kill()
     await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
     timer.cancel()
     for (const slot of slots) refuse(slot.dispose())
@@ -219,9 +219,18 @@ export class WorkerPool {
   }
 
   /** Settles the operations that caused the end. All others run again. */
-  #settleLost({ worker, reason, statement, notRun }: LostWorker, isShared: boolean): void {
+  #settleLost(
+    { worker, reason, statement, commit, provisional, notRun }: LostWorker,
+    isShared: boolean,
+  ): void {
     const { limits, onStrike } = this.#parts
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
+    if (commit !== undefined && isForStatement(cause)) {
+      const { error, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
+      for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
+      if (isStrike) onStrike(commit.cellId)
+      this.#isolate(commit.cellId)
+    }
     if (statement === undefined) {
       // Any of them may have caused it.
       if (!isForStatement(cause)) for (const each of notRun) countCrash(each)

@@ -26,6 +26,9 @@ const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.m
 /** Milliseconds that a cell's answer waits for the fsyncs of other cells. */
 const FLUSH_EVERY_MS = 5
 
+/** An operation that starts this many milliseconds after the last message is announced, whatever it is. */
+const ANNOUNCE_MS = 5
+
 /** A group with larger results is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
 
@@ -78,7 +81,7 @@ export class BatchRunner {
       timer = clock.setTimer(flush, FLUSH_EVERY_MS)
     }
     let timer = clock.setTimer(flush, FLUSH_EVERY_MS)
-    this.#out.flush()
+    this.#out.send({ type: 'upkeep', index: undefined })
     await Promise.all(unsynced)
     timer.cancel()
   }
@@ -88,7 +91,7 @@ export class BatchRunner {
     const changes: [index: number, operation: ParsedOperation][] = []
     let database: CellDatabase | undefined
     try {
-      if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep' })
+      if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep', index: first })
       database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: ParsedOperation][] = []
@@ -141,7 +144,8 @@ export class BatchRunner {
   #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
     answers.flush()
     // A BEGIN may have to checkpoint a WAL that is too long. That time must not count for the last statement.
-    if (this.#isAnnounced) this.#out.flush()
+    const [[index] = [0]] = changes
+    if (this.#isAnnounced) this.#out.send({ type: 'upkeep', index })
     const works = changes.map(
       ([index, operation]) =>
         new Change(index, operation, () => this.#apply(cell, operation, index), answers),
@@ -170,9 +174,14 @@ export class BatchRunner {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
     if (isStatement) this.#out.send({ type: 'started', index })
-    else if (this.#isAnnounced) this.#out.send({ type: 'upkeep' })
+    else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
     return applyOperation(cell, operation, this.#context)
+  }
+
+  /** The node would count further work for the operation that it heard of last. */
+  #isOthersTime(): boolean {
+    return this.#context.clock.monotonic() - this.#out.sentAt > ANNOUNCE_MS
   }
 
   #cell(cellId: string): Cell {
