@@ -1,6 +1,9 @@
+import type { KillRate } from './kill-budget.ts'
 import type { KillReason, WorkerSlot } from './worker-slot.ts'
 
-export interface WorkerLimits {
+export interface WorkerLimits extends KillRate {
+  /** Isolated cells of one account that run at the same time. By default all but one of those that can. */
+  isolatedPerAccount?: number | undefined
   /** Milliseconds that a statement may hold up operations on other cells. */
   holdMs: number
   /** Milliseconds that a cell stays isolated after its last statement that took longer than `holdMs`. */
