@@ -232,8 +232,8 @@ export class WorkerPool {
     const { limits, onStrike } = this.#parts
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
     const culprit = statement ?? commit
-    const overBudget =
-      culprit !== undefined && isForStatement(cause) ? this.#kills.charge(culprit.accountId) : undefined
+    const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
+    const overBudget = isItsFault && culprit ? this.#kills.charge(culprit.accountId) : undefined
     if (commit !== undefined && isForStatement(cause)) {
       const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
       for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error

@@ -43,6 +43,8 @@ export class BatchRunner {
   readonly #out: Outbox
   readonly #handles: LruCache<Cell>
   #transactions = 0
+  /** Monotonic time of the running batch's start: until its first message, the node counts nobody's time. */
+  #startedAt = 0
   /** The node was told that a statement is running. */
   #isAnnounced = false
 
@@ -55,6 +57,7 @@ export class BatchRunner {
 
   /** Resolves once all operations are answered. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
+    this.#startedAt = this.#context.clock.monotonic()
     const parsed = cells.map(({ cellId, operations }) => ({
       cellId,
       operations: operations.map(parseOperation),
@@ -181,7 +184,7 @@ export class BatchRunner {
 
   /** The node would count further work for the operation that it heard of last. */
   #isOthersTime(): boolean {
-    return this.#context.clock.monotonic() - this.#out.sentAt > ANNOUNCE_MS
+    return this.#context.clock.monotonic() - Math.max(this.#startedAt, this.#out.sentAt) > ANNOUNCE_MS
   }
 
   #cell(cellId: string): Cell {
