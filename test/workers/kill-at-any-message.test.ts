@@ -18,6 +18,7 @@ function operationsOf(cells: Record<string, string[]>): Told[][] {
     texts.map((sql) => {
       const told: Told = {
         cellId,
+        accountId: cellId,
         operation: { op: 'sql', sql },
         bytes: 0,
         statementMs: 1_000,

@@ -1,7 +1,8 @@
 import type { Outcome } from '../../engine/group-commit.ts'
+import type { CellError } from '../../errors.ts'
 import type { WireOutcome } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import type { QueuedOperation } from './operation-queue.ts'
+import { isStatement, type QueuedOperation } from './operation-queue.ts'
 import type { BatchMessage } from './worker-process.ts'
 
 /** Provisional results: they count only if their transaction was committed. */
@@ -9,15 +10,18 @@ export interface ProvisionalResults {
   cellId: string
   transaction: string
   outcomes: [operation: QueuedOperation, outcome: Outcome][]
+  /** The COMMIT was over its deadline: if it was not made, this answers its statements. Otherwise they run again. */
+  refusal?: CellError | undefined
 }
 
-/** A statement that is running in a worker. */
+/** What a worker does for an operation: one of its statements, the COMMIT of its transaction, or other work. */
 export interface RunningStatement {
+  kind: 'statement' | 'commit' | 'upkeep'
   operation: QueuedOperation
   /** Monotonic. */
   since: number
-  /** The worker's `waitedMs` at the first check of this statement: see `WorkerSlot.ranMs`. */
-  waitedMs?: number
+  /** The worker's `waitedMs`, or `processorMs`, at the first check: see `WorkerSlot.ranMs`. */
+  countedFrom?: number
 }
 
 /**
@@ -58,15 +62,17 @@ export class Batch {
     this.#statement = undefined
     switch (message.type) {
       case 'started':
-        this.#statement = { operation: this.#at(message.index), since: now }
+        this.#statement = { kind: 'statement', operation: this.#at(message.index), since: now }
         return false
       case 'results':
-        this.#takeResults(message.outcomes, message.transaction)
+        this.#takeResults(message.outcomes, message.transaction, now)
         return false
       case 'committed':
         this.#committed(message.transaction)
         return false
       case 'upkeep':
+        if (message.index !== undefined)
+          this.#statement = { kind: 'upkeep', operation: this.#at(message.index), since: now }
         return false
       case 'done':
         return true
@@ -87,15 +93,18 @@ export class Batch {
     return { provisional, notRun }
   }
 
-  #takeResults(outcomes: readonly WireOutcome[], transaction: string | undefined): void {
+  #takeResults(outcomes: readonly WireOutcome[], transaction: string | undefined, now: number): void {
     const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => [
       this.#at(outcome[0]),
       decode(outcome),
     ])
     if (transaction === undefined) for (const [operation, outcome] of decoded) operation.settle(outcome)
     else {
-      const [first] = decoded
-      if (first !== undefined) this.#expect({ cellId: first[0].cellId, transaction, outcomes: decoded })
+      const last = decoded.findLast(([operation]) => isStatement(operation)) ?? decoded.at(-1)
+      if (last === undefined) return
+      const [operation] = last
+      this.#expect({ cellId: operation.cellId, transaction, outcomes: decoded })
+      this.#statement = { kind: 'commit', operation, since: now }
     }
   }
 

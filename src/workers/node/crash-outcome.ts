@@ -5,7 +5,7 @@ import type { KillReason } from './worker-slot.ts'
 /** What happens to an operation whose worker ended. */
 export interface CrashOutcome {
   /** The answer; undefined if the operation runs again. */
-  error?: unknown
+  error?: CellError
   /** Counts against the cell: see CellBackoff. */
   isStrike: boolean
 }

@@ -6,6 +6,8 @@ export interface IsolatedSlotsParts {
   clock: Clock
   /** Workers for isolated cells at the same time. Further cells wait for a free one. */
   workersMax: number
+  /** Of them, for cells of one account. */
+  perAccountMax: number
   /** Milliseconds that a cell stays isolated after its last strike. */
   isolationMs: number
   /** Milliseconds that a worker may take to close its cell. */
@@ -18,6 +20,7 @@ export interface IsolatedSlotsParts {
 }
 
 interface IsolatedSlot {
+  accountId: string
   slot: WorkerSlot
   lastStrikeAt: number
   /** A worker was requested. */
@@ -42,11 +45,14 @@ export class IsolatedSlots {
   }
 
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
-  set(cellId: string): WorkerSlot {
+  set({ cellId, accountId }: Pick<QueuedOperation, 'cellId' | 'accountId'>): WorkerSlot {
     const now = this.#parts.clock.monotonic()
     const known = this.#cells.get(cellId)
     if (known !== undefined) known.lastStrikeAt = now
-    else this.#cells.set(cellId, { slot: this.#parts.newSlot(), lastStrikeAt: now, isAwaitingWorker: false })
+    else {
+      const slot = this.#parts.newSlot()
+      this.#cells.set(cellId, { accountId, slot, lastStrikeAt: now, isAwaitingWorker: false })
+    }
     this.assignWorker()
     return (this.#cells.get(cellId) as IsolatedSlot).slot
   }
@@ -64,17 +70,17 @@ export class IsolatedSlots {
     this.assignWorker()
   }
 
-  /** Requests workers for slots that have none, up to `workersMax`. */
+  /** Requests workers for slots that have none, up to `workersMax`, and for each account up to `perAccountMax`. */
   assignWorker(): void {
+    const { workersMax, perAccountMax } = this.#parts
     const all = [...this.#cells.values()]
-    let assigned = all.filter(
-      ({ slot, isAwaitingWorker }) => isAwaitingWorker || slot.worker !== undefined,
-    ).length
+    const assigned = all.filter(({ slot, isAwaitingWorker }) => isAwaitingWorker || slot.worker !== undefined)
     for (const isolated of all) {
-      const { slot } = isolated
-      if (assigned >= this.#parts.workersMax) return
+      const { accountId, slot } = isolated
+      if (assigned.length >= workersMax) return
       if (slot.worker !== undefined || slot.stopping || isolated.isAwaitingWorker) continue
-      assigned++
+      if (assigned.filter((each) => each.accountId === accountId).length >= perAccountMax) continue
+      assigned.push(isolated)
       isolated.isAwaitingWorker = true
       void this.#parts.assignWorker(slot).then(() => {
         isolated.isAwaitingWorker = false

@@ -1,6 +1,9 @@
+import type { KillRate } from './kill-budget.ts'
 import type { KillReason, WorkerSlot } from './worker-slot.ts'
 
-export interface WorkerLimits {
+export interface WorkerLimits extends KillRate {
+  /** Isolated cells of one account that run at the same time. By default all but one of those that can. */
+  isolatedPerAccount?: number | undefined
   /** Milliseconds that a statement may hold up operations on other cells. */
   holdMs: number
   /** Milliseconds that a cell stays isolated after its last statement that took longer than `holdMs`. */
@@ -22,8 +25,9 @@ export interface KillOptions {
 }
 
 /**
- * Whether to kill a slot's worker, and why. SQLite statements can't be interrupted here, so the process is killed. Only
- * the time of the statement itself counts: otherwise a slow disk would turn commits into a series of kills.
+ * Whether to kill a slot's worker, and why. SQLite statements can't be interrupted here, so the process is killed. All
+ * that a worker does for an operation counts, except its waits for the disk outside of a statement: otherwise a slow disk would turn
+ * commits into a series of kills.
  */
 export function killReason(
   slot: WorkerSlot,
@@ -35,7 +39,8 @@ export function killReason(
   if (worker === undefined) return undefined
   const isChecked = checksMemory || statement !== undefined
   if (isChecked && worker.residentBytes() > memoryMax * MEMORY_SHARE) return 'memory'
-  if (statement === undefined) return slot.silentMs(now) > silentMs ? 'silent' : undefined
+  if (slot.silentMs(now) > silentMs) return 'silent'
+  if (statement === undefined) return undefined
   const ranMs = slot.ranMs(statement, now)
   const { operation } = statement
   if (ranMs > operation.statementMs) return 'timeout'

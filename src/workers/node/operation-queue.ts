@@ -7,6 +7,8 @@ import type { CellOperation } from '../../service/operations.ts'
 /** An operation that waits for a worker, or runs in one. */
 export interface QueuedOperation {
   readonly cellId: string
+  /** Whose turn it is, and whose budget; the cell's id for a cell without an account. */
+  readonly accountId: string
   readonly operation: CellOperation
   /** Approximate size in memory. */
   readonly bytes: number
@@ -29,6 +31,11 @@ export interface QueuedOperation {
 const OBJECT_BYTES = 64
 /** Of a number, a flag or a null in a list. */
 const VALUE_BYTES = 8
+
+/** Whether it runs a tenant's SQL, or may: only such operations can take long. */
+export function isStatement({ operation }: QueuedOperation): boolean {
+  return operation.op === 'sql' || operation.op === 'batch'
+}
 
 /** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */
 export function operationBytes(operation: CellOperation): number {
@@ -74,19 +81,23 @@ export interface QueueBounds {
   bytesMax: number
 }
 
-/** Operations in one batch; and operations on one cell in it, if other cells wait too. */
+/** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
 const BATCH_MAX = 256
-const BATCH_PER_CELL_MAX = 64
+const BATCH_SHARE = 64
 /** A batch of this many bytes takes no further operation. */
 const BATCH_BYTES = 16_777_216
 /** Suggested to callers when a queue is full. */
 const FULL_RETRY_MS = 1_000
 
-/** Operations that wait for a worker, by cell. Batches take from each cell in turn, so a busy cell does not delay the others. */
+/**
+ * Operations that wait for a worker, by cell. Batches take from each account in turn, and from each of its cells, so neither a
+ * busy cell nor an account with many cells delays the others.
+ */
 export class OperationQueue {
   readonly #bounds: QueueBounds
-  /** In the order of their turns. */
   #cells = new Map<string, QueuedOperation[]>()
+  /** The cells of each account, both in the order of their turns. */
+  #accounts = new Map<string, Set<string>>()
   #size = 0
   #bytes = 0
 
@@ -125,10 +136,10 @@ export class OperationQueue {
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
   takeBatch(now: number): QueuedOperation[][] {
     const batch: QueuedOperation[][] = []
-    const capacity = new BatchCapacity(this.#cells.size > 1 ? BATCH_PER_CELL_MAX : BATCH_MAX)
-    let cells = this.#cells.size
-    for (const [cellId, waiting] of this.#cells) {
-      if (cells-- === 0 || capacity.isFull) break
+    const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1)
+    for (const cellId of this.#turns()) {
+      if (capacity.isFull) break
+      const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
       let at = 0
       for (; at < waiting.length; at++) {
@@ -137,7 +148,7 @@ export class OperationQueue {
         if (!capacity.admit(operation, taken.length)) break
         taken.push(operation)
       }
-      if (at > 0) this.#take(cellId, waiting, at)
+      if (at > 0) this.#take(waiting, at)
       if (taken.length > 0) batch.push(taken)
     }
     return batch
@@ -146,7 +157,7 @@ export class OperationQueue {
   /** Removes and returns the operations on one cell, in order. */
   takeCell(cellId: string): QueuedOperation[] {
     const waiting = this.#cells.get(cellId)
-    return waiting === undefined ? [] : this.#take(cellId, waiting, waiting.length)
+    return waiting === undefined ? [] : this.#take(waiting, waiting.length)
   }
 
   /** Removes and returns all operations, in order. */
@@ -164,26 +175,52 @@ export class OperationQueue {
     if (isAnySettled) this.requeue([])
   }
 
+  /** Each cell once: the first of each account, then the second of each, and so on. */
+  *#turns(): Generator<string> {
+    let accounts = [...this.#accounts.values()].map((cells) => ({ next: cells.values(), left: cells.size }))
+    while (accounts.length > 0) {
+      for (const account of accounts) {
+        account.left--
+        yield account.next.next().value as string
+      }
+      accounts = accounts.filter(({ left }) => left > 0)
+    }
+  }
+
   #push(waiting: QueuedOperation[], operation: QueuedOperation): void {
     waiting.push(operation)
     this.#size++
     this.#bytes += operation.bytes
-    if (waiting.length === 1) this.#cells.set(operation.cellId, waiting)
+    if (waiting.length === 1) this.#moveToEnd(operation, waiting)
+  }
+
+  /** The cell's turn, and its account's, come after all others. Without operations it has none. */
+  #moveToEnd({ cellId, accountId }: QueuedOperation, waiting: QueuedOperation[]): void {
+    const cells = this.#accounts.get(accountId) ?? new Set()
+    cells.delete(cellId)
+    this.#cells.delete(cellId)
+    this.#accounts.delete(accountId)
+    if (waiting.length > 0) {
+      cells.add(cellId)
+      this.#cells.set(cellId, waiting)
+    }
+    if (cells.size > 0) this.#accounts.set(accountId, cells)
   }
 
   /** The rest of the cell's operations move behind all other cells. */
-  #take(cellId: string, waiting: QueuedOperation[], count: number): QueuedOperation[] {
+  #take(waiting: QueuedOperation[], count: number): QueuedOperation[] {
     const taken = waiting.slice(0, count)
     const rest = waiting.slice(count)
     this.#size -= taken.length
     for (const { bytes } of taken) this.#bytes -= bytes
-    this.#cells.delete(cellId)
-    if (rest.length > 0) this.#cells.set(cellId, rest)
+    const [first] = waiting
+    if (first !== undefined) this.#moveToEnd(first, rest)
     return taken
   }
 
   #clear(): void {
     this.#cells = new Map()
+    this.#accounts = new Map()
     this.#size = 0
     this.#bytes = 0
   }
@@ -192,12 +229,16 @@ export class OperationQueue {
 /** How much still fits into a batch. */
 class BatchCapacity {
   readonly #perCell: number
+  readonly #perAccount: number
+  readonly #ofAccounts = new Map<string, number>()
   #operations = 0
   #bytes = 0
   #isSealed = false
 
-  constructor(perCell: number) {
-    this.#perCell = perCell
+  /** Whether several cells, and several accounts, share it. */
+  constructor(hasCells: boolean, hasAccounts: boolean) {
+    this.#perCell = hasCells ? BATCH_SHARE : BATCH_MAX
+    this.#perAccount = hasAccounts ? BATCH_SHARE : BATCH_MAX
   }
 
   get isFull(): boolean {
@@ -205,11 +246,14 @@ class BatchCapacity {
   }
 
   /** @param ofCell operations on the same cell that the batch already has */
-  admit({ bytes, crashes }: QueuedOperation, ofCell: number): boolean {
+  admit({ accountId, bytes, crashes }: QueuedOperation, ofCell: number): boolean {
     if (this.isFull || ofCell === this.#perCell) return false
+    const ofAccount = this.#ofAccounts.get(accountId) ?? 0
+    if (ofAccount === this.#perAccount) return false
     // This operation may have crashed a worker. It runs alone, so that a second crash shows the cause.
     if (crashes > 0 && this.#operations > 0) return false
     this.#isSealed = crashes > 0
+    this.#ofAccounts.set(accountId, ofAccount + 1)
     this.#operations++
     this.#bytes += bytes
     return true

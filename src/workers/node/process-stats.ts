@@ -18,6 +18,11 @@ export function waitedMs(pid: number): number {
   return readField(`/proc/${pid}/schedstat`, 1) / NS_A_MS
 }
 
+/** Milliseconds that the process's first thread ran on a processor; 0 if unknown. */
+export function processorMs(pid: number): number {
+  return readField(`/proc/${pid}/schedstat`, 0) / NS_A_MS
+}
+
 function readField(file: string, at: number): number {
   try {
     return Number(fs.readFileSync(file, 'utf8').split(' ')[at]) || 0

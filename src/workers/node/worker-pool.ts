@@ -7,8 +7,9 @@ import { CellError } from '../../errors.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { IsolatedSlots } from './isolated-slots.ts'
+import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
-import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
+import { isStatement, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
 import { WorkerSpawner } from './worker-spawner.ts'
@@ -47,6 +48,7 @@ export class WorkerPool {
   readonly #spawner: WorkerSpawner
   readonly #shared: WorkerSlot[]
   readonly #isolated: IsolatedSlots
+  readonly #kills: KillBudget
   readonly #context: SlotContext
   #timer: Timer | undefined
   #checks = 0
@@ -66,9 +68,12 @@ export class WorkerPool {
       requeue: (operations) => this.#requeue(operations),
     }
     this.#shared = Array.from({ length: count }, () => this.#newSlot())
+    this.#kills = new KillBudget(limits, clock)
+    const workersMax = Math.max(2, count)
     this.#isolated = new IsolatedSlots({
       clock,
-      workersMax: Math.max(2, count),
+      workersMax,
+      perAccountMax: limits.isolatedPerAccount ?? workersMax - 1,
       isolationMs: limits.isolationMs,
       closeMs: limits.silentMs,
       newSlot: () => this.#newSlot(),
@@ -85,8 +90,9 @@ export class WorkerPool {
     this.#scheduleCheck()
   }
 
-  /** @throws `busy` when too many operations wait */
+  /** @throws `busy` when too many operations wait; `rate_limited` for a statement of an account that cost too many workers */
   add(operation: QueuedOperation): void {
+    if (isStatement(operation)) this.#kills.check(operation.accountId)
     this.#slotOf(operation.cellId).add(operation)
   }
 
@@ -126,7 +132,7 @@ export class WorkerPool {
       for (const slot of slots) slot.worker?.kill()
     }
     const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
-    for (const slot of slots) if (slot.statement !== undefined) slot.worker?.kill()
+    for (const slot of slots) if (slot.statement?.kind === 'statement') slot.worker?.kill()
     await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
     timer.cancel()
     for (const slot of slots) refuse(slot.dispose())
@@ -189,13 +195,13 @@ export class WorkerPool {
     if (reason !== undefined) slot.kill(reason)
     const { statement } = slot
     if (!isShared && statement !== undefined && slot.ranMs(statement, now) > this.#parts.limits.holdMs) {
-      this.#isolate(statement.operation.cellId)
+      this.#isolate(statement.operation)
     }
   }
 
   /** Gives the cell a slot of its own, with its waiting operations. */
-  #isolate(cellId: string): void {
-    const slot = this.#isolated.set(cellId)
+  #isolate({ cellId, accountId }: QueuedOperation): void {
+    const slot = this.#isolated.set({ cellId, accountId })
     const { operations, provisional } = this.#sharedSlotOf(cellId).releaseCell(cellId)
     for (const each of provisional) slot.resolve(each)
     slot.requeue(operations)
@@ -219,18 +225,30 @@ export class WorkerPool {
   }
 
   /** Settles the operations that caused the end. All others run again. */
-  #settleLost({ worker, reason, statement, notRun }: LostWorker, isShared: boolean): void {
+  #settleLost(
+    { worker, reason, statement, commit, provisional, notRun }: LostWorker,
+    isShared: boolean,
+  ): void {
     const { limits, onStrike } = this.#parts
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
+    const culprit = statement ?? commit
+    const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
+    const overBudget = isItsFault && culprit ? this.#kills.charge(culprit.accountId) : undefined
+    if (commit !== undefined && isForStatement(cause)) {
+      const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
+      for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
+      if (isStrike) onStrike(commit.cellId)
+      this.#isolate(commit)
+    }
     if (statement === undefined) {
       // Any of them may have caused it.
       if (!isForStatement(cause)) for (const each of notRun) countCrash(each)
       return
     }
-    const { error, isStrike } = crashOutcome(statement, cause, isShared, limits.memoryMax)
+    const { error = overBudget, isStrike } = crashOutcome(statement, cause, isShared, limits.memoryMax)
     if (error !== undefined) statement.settle({ ok: false, error })
     if (isStrike) onStrike(statement.cellId)
-    if (!statement.isSettled) this.#isolate(statement.cellId)
+    if (!statement.isSettled) this.#isolate(statement)
   }
 }
 

@@ -17,7 +17,7 @@ import {
   type WorkerTaskResults,
 } from '../protocol/protocol.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
-import { residentBytes, waitedMs } from './process-stats.ts'
+import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 import { spawnWorker } from './spawn-worker.ts'
 
 /** Messages about the running batch. */
@@ -170,6 +170,11 @@ export class WorkerProcess {
   /** Milliseconds that it was ready to run but had no processor. */
   waitedMs(): number {
     return waitedMs(this.identity.pid)
+  }
+
+  /** Milliseconds that it ran on a processor. */
+  processorMs(): number {
+    return processorMs(this.identity.pid)
   }
 
   /** Lowers its priority, so that a busy isolated cell does not slow down the others. */

@@ -55,6 +55,8 @@ export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
   isolationMs: 30_000,
   silentMs: 30_000,
   memoryMax: 1_024 * MIB,
+  killsPerMinute: 6,
+  killsBurst: 10,
 }
 const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 256 * MIB }
 
@@ -233,6 +235,7 @@ export class WorkerService implements CellService {
     return new Promise((resolve, reject) => {
       const queued: QueuedOperation = {
         cellId,
+        accountId: this.#core.findCell(cellId)?.accountId ?? cellId,
         operation,
         bytes: operationBytes(operation),
         statementMs: Math.min(deadlineMs ?? statementMs, statementMs),

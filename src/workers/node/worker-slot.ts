@@ -4,7 +4,7 @@ import { CellError } from '../../errors.ts'
 import { wasCommitted } from '../protocol/commit-marker.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { Batch, type ProvisionalResults, type RunningStatement } from './batch.ts'
-import { OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import { isStatement, OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 
 export interface SlotContext {
@@ -27,6 +27,8 @@ export interface LostWorker {
   reason: KillReason | undefined
   /** The statement that was running at the end, if any. */
   statement: QueuedOperation | undefined
+  /** The operation whose COMMIT was running at the end, if any: the commit marker decides what happens to it. */
+  commit: QueuedOperation | undefined
   /** Their transactions may have been committed. */
   provisional: ProvisionalResults[]
   /** Must run again. Includes `statement`'s operation. */
@@ -58,7 +60,7 @@ export class WorkerSlot {
   #batch: Batch | undefined
   #scheduled = false
   #killReason: KillReason | undefined
-  #killedStatement: QueuedOperation | undefined
+  #killedStatement: RunningStatement | undefined
   #stopping = false
   /** Transactions whose commit marker no worker has read yet. */
   readonly #unresolved = new Set<ProvisionalResults>()
@@ -97,17 +99,24 @@ export class WorkerSlot {
 
   /**
    * Milliseconds that a statement has run. Time in which its worker had no processor does not count, from the first
-   * check of the statement on: a busy machine must not cause kills.
+   * check of the statement on: a busy machine must not cause kills. Of a COMMIT and of upkeep only processor time counts, from
+   * the first check on: a slow disk must not cause kills either.
    */
   ranMs(statement: RunningStatement, now: number): number {
+    if (statement.kind !== 'statement') {
+      const processorMs = this.#worker?.processorMs() ?? 0
+      statement.countedFrom ??= processorMs
+      return processorMs - statement.countedFrom
+    }
     const waitedMs = this.#worker?.waitedMs() ?? 0
-    statement.waitedMs ??= waitedMs
-    return now - statement.since - (waitedMs - statement.waitedMs)
+    statement.countedFrom ??= waitedMs
+    return now - statement.since - (waitedMs - statement.countedFrom)
   }
 
   /** Milliseconds since the running batch's last message; 0 without a batch and while a statement runs. */
   silentMs(now: number): number {
-    return this.#batch === undefined || this.#batch.statement !== undefined ? 0 : now - this.#batch.heardAt
+    const batch = this.#batch
+    return batch === undefined || batch.statement?.kind === 'statement' ? 0 : now - batch.heardAt
   }
 
   /** @throws `busy` */
@@ -174,7 +183,7 @@ export class WorkerSlot {
   kill(reason: KillReason): void {
     if (this.#killReason !== undefined) return
     this.#killReason = reason
-    this.#killedStatement = this.statement?.operation
+    this.#killedStatement = this.statement
     this.#worker?.kill()
   }
 
@@ -238,7 +247,8 @@ export class WorkerSlot {
 
   #ended(worker: WorkerHandle): void {
     this.#worker = undefined
-    const statement = this.#killedStatement ?? this.statement?.operation
+    const running = this.#killedStatement ?? this.statement
+    const statement = running?.operation
     const reason = this.#killReason
     this.#killReason = undefined
     this.#killedStatement = undefined
@@ -252,19 +262,24 @@ export class WorkerSlot {
       worker,
       reason,
       statement: isUndecided ? undefined : statement,
+      commit: isUndecided && running?.kind === 'commit' ? statement : undefined,
       provisional,
       notRun,
     })
   }
 
   #ask(worker: WorkerHandle, provisional: ProvisionalResults): void {
-    const { cellId, transaction, outcomes } = provisional
+    const { cellId, transaction, outcomes, refusal } = provisional
     worker.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
       (last) => {
         this.#unresolved.delete(provisional)
         if (wasCommitted(transaction, last))
           for (const [operation, outcome] of outcomes) operation.settle(outcome)
-        else this.#context.requeue(outcomes.map(([operation]) => operation))
+        else
+          this.#runAgain(
+            outcomes.map(([operation]) => operation),
+            refusal,
+          )
       },
       (error) => {
         if (error instanceof WorkerEnded) return
@@ -274,6 +289,12 @@ export class WorkerSlot {
         for (const [operation] of outcomes) operation.settle({ ok: false, error: answer })
       },
     )
+  }
+
+  #runAgain(operations: readonly QueuedOperation[], refusal: CellError | undefined): void {
+    const again = operations.filter((each) => refusal === undefined || !isStatement(each))
+    this.#context.requeue(again)
+    for (const each of operations) if (!again.includes(each)) each.settle({ ok: false, error: refusal })
   }
 }
 

@@ -88,9 +88,12 @@ export type FromWorker =
   | { type: 'ready' }
   /** A tenant's statement starts: the time until the next message counts as its own. */
   | { type: 'started'; index: number }
-  /** The time from here on counts for no statement: the worker opens a cell, for example. */
-  | { type: 'upkeep' }
-  /** Final without a transaction; otherwise provisional until it is committed. */
+  /**
+   * Other work for an operation starts, such as opening its cell: until the next message, the processor's time counts as the
+   * operation's. Without an index, what follows is nobody's: the worker waits for fsyncs.
+   */
+  | { type: 'upkeep'; index: number | undefined }
+  /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }
   | { type: 'done' }

@@ -26,6 +26,9 @@ const LARGE: ReadonlySet<CellOperation['op']> = new Set(['sql', 'kv.list', 'kv.m
 /** Milliseconds that a cell's answer waits for the fsyncs of other cells. */
 const FLUSH_EVERY_MS = 5
 
+/** An operation that starts this many milliseconds after the last message is announced, whatever it is. */
+const ANNOUNCE_MS = 5
+
 /** A group with larger results is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
 
@@ -40,6 +43,8 @@ export class BatchRunner {
   readonly #out: Outbox
   readonly #handles: LruCache<Cell>
   #transactions = 0
+  /** Monotonic time of the running batch's start: until its first message, the node counts nobody's time. */
+  #startedAt = 0
   /** The node was told that a statement is running. */
   #isAnnounced = false
 
@@ -52,6 +57,7 @@ export class BatchRunner {
 
   /** Resolves once all operations are answered. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
+    this.#startedAt = this.#context.clock.monotonic()
     const parsed = cells.map(({ cellId, operations }) => ({
       cellId,
       operations: operations.map(parseOperation),
@@ -78,7 +84,7 @@ export class BatchRunner {
       timer = clock.setTimer(flush, FLUSH_EVERY_MS)
     }
     let timer = clock.setTimer(flush, FLUSH_EVERY_MS)
-    this.#out.flush()
+    this.#out.send({ type: 'upkeep', index: undefined })
     await Promise.all(unsynced)
     timer.cancel()
   }
@@ -88,7 +94,7 @@ export class BatchRunner {
     const changes: [index: number, operation: ParsedOperation][] = []
     let database: CellDatabase | undefined
     try {
-      if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep' })
+      if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep', index: first })
       database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: ParsedOperation][] = []
@@ -141,7 +147,8 @@ export class BatchRunner {
   #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
     answers.flush()
     // A BEGIN may have to checkpoint a WAL that is too long. That time must not count for the last statement.
-    if (this.#isAnnounced) this.#out.flush()
+    const [[index] = [0]] = changes
+    if (this.#isAnnounced) this.#out.send({ type: 'upkeep', index })
     const works = changes.map(
       ([index, operation]) =>
         new Change(index, operation, () => this.#apply(cell, operation, index), answers),
@@ -170,9 +177,14 @@ export class BatchRunner {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
     if (isStatement) this.#out.send({ type: 'started', index })
-    else if (this.#isAnnounced) this.#out.send({ type: 'upkeep' })
+    else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
     return applyOperation(cell, operation, this.#context)
+  }
+
+  /** The node would count further work for the operation that it heard of last. */
+  #isOthersTime(): boolean {
+    return this.#context.clock.monotonic() - Math.max(this.#startedAt, this.#out.sentAt) > ANNOUNCE_MS
   }
 
   #cell(cellId: string): Cell {

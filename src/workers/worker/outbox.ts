@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import { encodeMessage } from '../protocol/messages.ts'
 import type { FromWorker } from '../protocol/protocol.ts'
 
@@ -12,9 +13,13 @@ export class Outbox {
   readonly #write: (bytes: Buffer) => void
   #messages: Buffer[] = []
   #bytes = 0
+  readonly #clock: Clock
+  /** Monotonic time of the last write. */
+  sentAt = 0
 
   /** @param write returns once the pipe has the bytes, so that messages sent before a kill still arrive */
-  constructor(write: (bytes: Buffer) => void) {
+  constructor(clock: Clock, write: (bytes: Buffer) => void) {
+    this.#clock = clock
     this.#write = write
   }
 
@@ -39,5 +44,6 @@ export class Outbox {
     this.#messages = []
     this.#bytes = 0
     this.#write(bytes)
+    this.sentAt = this.#clock.monotonic()
   }
 }

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import net from 'node:net'
 import type { ManifestHead } from '../../backup/archive/manifest.ts'
+import { systemClock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
@@ -101,7 +102,7 @@ function die(): void {
 }
 
 /** Blocks until the pipe has the bytes. If the node has ended, the worker ends at once. */
-const out = new Outbox((bytes) => {
+const out = new Outbox(systemClock, (bytes) => {
   try {
     for (let at = 0; at < bytes.length; ) at += fs.writeSync(ANSWERS_FD, bytes, at)
   } catch {

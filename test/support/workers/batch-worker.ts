@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { onTestFinished } from 'vitest'
+import type { Clock } from '../../../src/base/clock.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
@@ -16,6 +17,7 @@ import { Outbox } from '../../../src/workers/worker/outbox.ts'
 export class BatchWorker {
   readonly directory: string
   readonly cells: LocalCells
+  readonly clock: Clock
   readonly #state: LocalState
   readonly #runner: BatchRunner
   #batches = 0
@@ -26,6 +28,7 @@ export class BatchWorker {
     this.directory = directory
     const paths = new StorePaths(directory)
     const settings = resolveSettings({ sqlPolicy: 'trusted' })
+    this.clock = settings.clock
     fs.mkdirSync(directory, { recursive: true })
     this.#state = LocalState.join(path.join(directory, 'state.db'))
     this.cells = new LocalCells({
@@ -39,7 +42,7 @@ export class BatchWorker {
       restored: () => {},
     })
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
-    const out = new Outbox((bytes) => {
+    const out = new Outbox(settings.clock, (bytes) => {
       const messages: BatchMessage[] = []
       new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
       this.onWrite(messages)

@@ -28,6 +28,7 @@ export class ScriptedWorker implements WorkerHandle {
   ranOutOfMemory = false
   memory = 0
   waited = 0
+  ran = 0
   readonly #ready = Promise.withResolvers<void>()
   readonly #ended = Promise.withResolvers<void>()
 
@@ -107,6 +108,10 @@ export class ScriptedWorker implements WorkerHandle {
 
   waitedMs(): number {
     return this.waited
+  }
+
+  processorMs(): number {
+    return this.ran
   }
 
   yieldToOthers(): void {}

@@ -15,6 +15,7 @@ export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
 export const ISOLATION_MS = 30_000
 export const MEMORY_MAX = 1_000
+export const KILLS_BURST = 10
 
 export interface Asked {
   /** What it was answered with, once it was. */
@@ -40,7 +41,14 @@ export class ScriptedWorkers {
       count: 1,
       clock: this.clock,
       log: silentLog,
-      limits: { holdMs: HOLD_MS, isolationMs: ISOLATION_MS, silentMs: 30_000, memoryMax: MEMORY_MAX },
+      limits: {
+        holdMs: HOLD_MS,
+        isolationMs: ISOLATION_MS,
+        silentMs: 30_000,
+        memoryMax: MEMORY_MAX,
+        killsPerMinute: 6,
+        killsBurst: KILLS_BURST,
+      },
       bounds: { operationsMax: 1_000, operationsPerCellMax: 500, bytesMax: 1_000_000 },
       settings: {} as WorkerSettings,
       record: () => undefined,
@@ -92,6 +100,7 @@ export class ScriptedWorkers {
     const abort = new AbortController()
     const queued: QueuedOperation = {
       cellId,
+      accountId: cellId,
       operation,
       bytes: 1,
       statementMs: STATEMENT_MS,

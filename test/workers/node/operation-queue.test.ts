@@ -16,6 +16,7 @@ function operation(
 ): QueuedOperation & { error?: unknown } {
   const queued: QueuedOperation & { error?: unknown } = {
     cellId,
+    accountId: cellId,
     operation: { op: 'kv.get', key: 'k' },
     bytes: 1,
     statementMs: 1_000,
@@ -63,6 +64,21 @@ test('the rest of a cell has its turn after all others', () => {
   expect(shape(queue)).toBe('c0:64 c1:64 c2:64 c3:64')
   expect(shape(queue)).toBe('c4:64 c0:1 c1:1 c2:1 c3:1')
   expect(shape(queue)).toBe('c4:1')
+})
+
+test('accounts have their turns, however many cells one of them has', () => {
+  const mine = Array.from({ length: 300 }, (_, i) => operation(`m${i}`, { accountId: 'mine' }))
+  const queue = queueOf(
+    ...mine,
+    operation('y1', { accountId: 'yours' }),
+    operation('y2', { accountId: 'yours' }),
+  )
+  const taken = queue.takeBatch(NOW).map(([first]) => first?.cellId)
+  expect(taken.slice(0, 5)).toEqual(['m0', 'y1', 'm1', 'y2', 'm2'])
+  expect(taken).toHaveLength(66)
+  queue.add(operation('y1', { accountId: 'yours' }))
+  expect(shape(queue).split(' ').slice(0, 2)).toEqual(['m64:1', 'y1:1'])
+  expect(shape(queue).split(' ')).toHaveLength(172)
 })
 
 test('a batch holds large operations only up to a bound, and one of any size', () => {

@@ -44,6 +44,7 @@ function operation(cellId: string): QueuedOperation & { settled: unknown[] } {
   const settled: unknown[] = []
   return {
     cellId,
+    accountId: cellId,
     operation: { op: 'sql', sql: 'SELECT 1' },
     bytes: 8,
     statementMs: 5_000,

@@ -36,16 +36,49 @@ test('what look-ups have found leaves in parts of a few MiB, however many are in
 
 test('a statement that has ended is not running any more, for the node, when the cell has to see to its log before a change', async () => {
   const { written, run } = openWorker()
-  const heard: (string | undefined)[] = []
+  const heard: (BatchMessage | undefined)[] = []
   vi.spyOn(Checkpoints.prototype, 'assertRoom').mockImplementationOnce(() => {
-    heard.push(written.at(-1)?.type)
+    heard.push(written.at(-1))
   })
   onTestFinished(() => void vi.restoreAllMocks())
   await run([
     { op: 'sql', sql: 'SELECT 1' },
     { op: 'kv.put', key: 'a', value: 'b' },
   ])
-  expect(heard).toEqual(['results'])
+  expect(heard).toEqual([{ type: 'upkeep', index: 1 }])
+})
+
+test('the node hears for which operation a cell is opened, and that nobody’s time runs while fsyncs are awaited', async () => {
+  const { worker, cellId, written } = openWorker()
+  const other = newCellId()
+  worker.cells.files.write(other)
+  const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
+  await worker.run([[{ cellId, operation }], [{ cellId: other, operation }]])
+  const told = written.filter((message) => message.type === 'upkeep').map(({ index }) => index)
+  // What takes long is announced a second time.
+  expect([...new Set(told)]).toEqual([0, 1, undefined])
+})
+
+test('an operation on an open cell is announced by nothing, however long the worker was idle', async () => {
+  const { worker, written, run } = openWorker()
+  await run([{ op: 'kv.get', key: 'a' }])
+  written.length = 0
+  const later = worker.clock.monotonic() + 60_000
+  vi.spyOn(worker.clock, 'monotonic').mockReturnValue(later)
+  onTestFinished(() => void vi.restoreAllMocks())
+  await run([{ op: 'kv.get', key: 'a' }])
+  expect(written.map(({ type }) => type)).toEqual(['results', 'done'])
+})
+
+test('an operation of any kind is announced if it starts some time after the last message', async () => {
+  const { worker, written, run } = openWorker()
+  await run([{ op: 'kv.get', key: 'a' }])
+  written.length = 0
+  let now = worker.clock.monotonic()
+  vi.spyOn(worker.clock, 'monotonic').mockImplementation(() => (now += 3))
+  onTestFinished(() => void vi.restoreAllMocks())
+  await run(['a', 'b', 'c'].map((key) => ({ op: 'kv.get', key })))
+  expect(written.some(({ type }) => type === 'upkeep')).toBe(true)
 })
 
 test('a cell whose change is on disk is answered, however long the fsync of its neighbour takes (invariant 13)', async () => {

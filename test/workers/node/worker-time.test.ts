@@ -1,0 +1,112 @@
+import { describe, expect, test } from 'vitest'
+import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
+import { A, B, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
+
+/** The worker is busy for so long: the processor's time counts, from the first check on. */
+async function busyFor(node: ScriptedWorkers, worker: ScriptedWorker, ms: number): Promise<void> {
+  await node.pass(10)
+  worker.ran += ms
+  await node.pass(20)
+}
+
+/** A change of A is being committed, and B waits. */
+async function inCommit() {
+  const node = await ScriptedWorkers.started()
+  const change = node.sql(A, 'change')
+  const neighbour = node.sql(B, 'neighbour')
+  await node.settle()
+  const worker = node.busy
+  const transaction = worker.transaction(1)
+  worker.say({ type: 'started', index: 0 })
+  worker.answer({ 0: 'done' }, transaction)
+  return { node, change, neighbour, worker, transaction }
+}
+
+describe('a COMMIT that keeps the processor busy', () => {
+  async function isolated() {
+    const { node, change, worker } = await inCommit()
+    await busyFor(node, worker, HOLD_MS + 1)
+    expect(worker.isKilled).toBe(true)
+    await node.end(worker)
+    const [shared, own] = node.asked
+    if (shared === undefined || own === undefined) throw new Error('There are not two workers at work')
+    expect(shared.given).toEqual(['neighbour'])
+    expect(own.tasks.map(({ task }) => task.task)).toEqual(['last-transaction'])
+    return { node, change, own }
+  }
+
+  test('counts for its cell: it holds up nobody, and runs again in a worker of its own', async () => {
+    const { node, change, own } = await isolated()
+    own.reply('last-transaction', 'another.1')
+    await node.settle()
+    expect(own.given).toEqual(['change'])
+    expect(change).not.toHaveProperty('error')
+    expect(node.strikes).toEqual([])
+  })
+
+  test('is answered as made if it was made', async () => {
+    const { node, change, own } = await isolated()
+    own.reply('last-transaction', node.all[0]?.transaction(1))
+    await node.settle()
+    expect(change.answer).toBe('done')
+  })
+
+  test('is no strike, and ends no worker, where it only waits for the disk', async () => {
+    const { node, change, worker, transaction } = await inCommit()
+    await node.pass(20 * HOLD_MS)
+    expect(worker.isKilled).toBe(false)
+    worker.say({ type: 'committed', transaction })
+    expect(change.answer).toBe('done')
+  })
+})
+
+test('a COMMIT over the deadline of its statements is a strike; they are refused, and the KV operations with them run again', async () => {
+  const node = await ScriptedWorkers.started()
+  const change = node.sql(A, 'change')
+  const put = node.put(A, 'put')
+  await node.settle()
+  const worker = node.busy
+  worker.answer({ 0: 'done', 1: 'put' }, worker.transaction(1))
+  await busyFor(node, worker, STATEMENT_MS + 1)
+  expect(worker.isKilled).toBe(true)
+  await node.end(worker)
+  node.busy.reply('last-transaction', undefined)
+  await node.settle()
+  expect(change.error).toMatchObject({ code: 'statement_timeout' })
+  expect(node.strikes).toEqual([A])
+  expect(node.busy.given).toEqual(['put'])
+  expect(put).not.toHaveProperty('error')
+})
+
+describe('opening a cell', () => {
+  test('counts for the operation that needs it: whoever holds up others with it is isolated, and has a deadline', async () => {
+    const node = await ScriptedWorkers.started()
+    const get = node.put(A, 'first')
+    node.sql(B, 'neighbour')
+    await node.settle()
+    const shared = node.busy
+    shared.say({ type: 'upkeep', index: 0 })
+    await busyFor(node, shared, HOLD_MS + 1)
+    expect(shared.isKilled).toBe(true)
+    await node.end(shared)
+    const own = node.asked.find(({ given }) => given.includes('first')) as ScriptedWorker
+    expect(own.given).toEqual(['first'])
+    own.say({ type: 'upkeep', index: 0 })
+    await busyFor(node, own, STATEMENT_MS + 1)
+    await node.end(own)
+    expect(get.error).toMatchObject({ code: 'statement_timeout' })
+    expect(node.strikes).toEqual([A])
+  })
+
+  test('may take as long as the disk takes; what follows the last cell of a batch is nobody’s', async () => {
+    const node = await ScriptedWorkers.started()
+    node.put(A, 'first')
+    node.put(B, 'neighbour')
+    await node.settle()
+    node.busy.say({ type: 'upkeep', index: 0 })
+    await node.pass(20 * HOLD_MS)
+    node.busy.say({ type: 'upkeep', index: undefined })
+    await busyFor(node, node.busy, 20 * HOLD_MS)
+    expect(node.busy.isKilled).toBe(false)
+  })
+})
