@@ -17,6 +17,10 @@ export interface ServeFlags extends StoreFlags {
   /** Requests per second that each account may make. */
   rate?: number
   connections?: number
+  /** Bounds on what each account has in the catalog. */
+  accountCells: number
+  accountKeys: number
+  accountCreations: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -31,6 +35,9 @@ const MIB = 1_048_576
 /** In MiB. */
 const WORKER_MEMORY_MIN = 256
 const WORKER_MEMORY_MAX = 1_048_576
+const ACCOUNT_CELLS_DEFAULT = 100_000
+const ACCOUNT_KEYS_DEFAULT = 1_000
+const ACCOUNT_CREATIONS_DEFAULT = 200
 const STATEMENT_MS_DEFAULT = 5_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -95,6 +102,31 @@ export function addServeFlags(command: Command): Command {
         1,
         CONNECTIONS_MAX,
       ).env('CELLSTORE_CONNECTIONS'),
+    )
+    .addOption(
+      numberOption('--account-cells <count>', 'cells that each account may have', 1, Number.MAX_SAFE_INTEGER)
+        .env('CELLSTORE_ACCOUNT_CELLS')
+        .default(ACCOUNT_CELLS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-keys <count>',
+        'API keys that each account may have',
+        1,
+        Number.MAX_SAFE_INTEGER,
+      )
+        .env('CELLSTORE_ACCOUNT_KEYS')
+        .default(ACCOUNT_KEYS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-creations <count>',
+        'cells and API keys that each account may create per second; ten times as many at once after a pause',
+        1,
+        RATE_MAX,
+      )
+        .env('CELLSTORE_ACCOUNT_CREATIONS')
+        .default(ACCOUNT_CREATIONS_DEFAULT),
     )
     .addOption(
       durationOption(

@@ -70,11 +70,13 @@ async function closeBoth(core: StoreCore, service: WorkerService, deadlineMs: nu
 }
 
 function storeOptions(flags: ServeFlags): StoreOptions {
+  const { accountCells, accountKeys, accountCreations } = flags
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
   return {
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
+    quotas: { cellsMax: accountCells, apiKeysMax: accountKeys, creationsPerSecond: accountCreations },
     backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
   }
 }
