@@ -148,6 +148,7 @@ function failing(error: unknown): CellService {
     backup: fail,
     restore: fail,
     listBackups: fail,
+    latestBackup: fail,
   }
 }
 
