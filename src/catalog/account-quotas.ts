@@ -10,6 +10,10 @@ export interface Quotas {
   apiKeysMax?: number | undefined
   /** Cells and API keys that it may create per second all the time; ten times as many at once after a pause. */
   creationsPerSecond?: number | undefined
+  /** Backups that it requested over HTTP and that are under way; all accounts together may have four times as many. */
+  backupsAtOnce?: number | undefined
+  /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
+  backupMibPerSecond?: number | undefined
 }
 
 const BURST_SECONDS = 10

@@ -21,6 +21,9 @@ export interface ServeFlags extends StoreFlags {
   accountCells: number
   accountKeys: number
   accountCreations: number
+  /** Bounds on the backups that each account requests. */
+  accountBackups: number
+  accountBackupRate: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -38,6 +41,9 @@ const WORKER_MEMORY_MAX = 1_048_576
 const ACCOUNT_CELLS_DEFAULT = 100_000
 const ACCOUNT_KEYS_DEFAULT = 1_000
 const ACCOUNT_CREATIONS_DEFAULT = 200
+const ACCOUNT_BACKUPS_DEFAULT = 4
+/** In MiB per second. */
+const ACCOUNT_BACKUP_RATE_DEFAULT = 32
 const STATEMENT_MS_DEFAULT = 5_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -127,6 +133,26 @@ export function addServeFlags(command: Command): Command {
       )
         .env('CELLSTORE_ACCOUNT_CREATIONS')
         .default(ACCOUNT_CREATIONS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-backups <count>',
+        'backups that each account may request at a time',
+        1,
+        RATE_MAX,
+      )
+        .env('CELLSTORE_ACCOUNT_BACKUPS')
+        .default(ACCOUNT_BACKUPS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-backup-rate <mebibytes>',
+        'bytes per second of the backups that each account requests; those of a minute at once after a pause',
+        1,
+        RATE_MAX,
+      )
+        .env('CELLSTORE_ACCOUNT_BACKUP_RATE')
+        .default(ACCOUNT_BACKUP_RATE_DEFAULT),
     )
     .addOption(
       durationOption(

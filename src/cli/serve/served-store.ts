@@ -70,13 +70,18 @@ async function closeBoth(core: StoreCore, service: WorkerService, deadlineMs: nu
 }
 
 function storeOptions(flags: ServeFlags): StoreOptions {
-  const { accountCells, accountKeys, accountCreations } = flags
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
   return {
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
-    quotas: { cellsMax: accountCells, apiKeysMax: accountKeys, creationsPerSecond: accountCreations },
+    quotas: {
+      cellsMax: flags.accountCells,
+      apiKeysMax: flags.accountKeys,
+      creationsPerSecond: flags.accountCreations,
+      backupsAtOnce: flags.accountBackups,
+      backupMibPerSecond: flags.accountBackupRate,
+    },
     backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
   }
 }
