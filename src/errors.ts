@@ -54,7 +54,8 @@ export const ERROR_KINDS = {
   object_store_unavailable: 'retry',
   object_store_error: 'retry',
   object_exists: 'conflict',
-  // API keys
+  // Accounts and API keys
+  quota_exceeded: 'request',
   unauthorized: 'request',
   api_key_not_found: 'absent',
   // HTTP and requests in general

@@ -3,6 +3,7 @@
 
 // A store and its cells
 
+export type { Quotas } from './catalog/account-quotas.ts'
 export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
@@ -41,7 +42,14 @@ export type { Kv } from './kv/kv.ts'
 // Accounts and API keys
 
 export type { AccountRecord, Accounts } from './auth/accounts.ts'
-export type { ApiKeyRecord, ApiKeys, CreatedApiKey, VerifiedApiKey } from './auth/api-keys.ts'
+export type {
+  ApiKeyListOptions,
+  ApiKeyPage,
+  ApiKeyRecord,
+  ApiKeys,
+  CreatedApiKey,
+  VerifiedApiKey,
+} from './auth/api-keys.ts'
 export type { IdempotencyKey } from './auth/idempotency.ts'
 
 // Backups

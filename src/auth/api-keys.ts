@@ -1,6 +1,8 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
+import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { CatalogCache } from '../catalog/catalog-cache.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -22,6 +24,20 @@ export interface ApiKeyRecord {
 export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
   /** The key itself. It is kept nowhere, and cannot be shown again (invariant 12). */
   key: string
+}
+
+export interface ApiKeyListOptions {
+  /** `nextCursor` of the page before. */
+  cursor?: string | undefined
+  /** Keys on the page; 1,000 by default and at most. */
+  limit?: number | undefined
+}
+
+export interface ApiKeyPage {
+  /** Newest first. */
+  keys: ApiKeyRecord[]
+  /** Pass as `cursor` for the next page; null after the last. */
+  nextCursor: string | null
 }
 
 /** Whose key it is. */
@@ -49,19 +65,31 @@ const LAST_USED_EVERY_MS = 60_000
 /** About 2 MB of hashes and ids: each request looks a key up. */
 const KEYS_KEPT_MAX = 10_000
 
-type KeyRow = [id: string, name: string | null, hint: string, createdAt: number, lastUsedAt: number | null]
+export const API_KEYS_PAGE_MAX = 1_000
+
+type KeyRow = [
+  number: number,
+  id: string,
+  name: string | null,
+  hint: string,
+  createdAt: number,
+  lastUsedAt: number | null,
+]
 
 /** API keys of accounts. Only hashes are kept. */
 export class ApiKeys {
   readonly #catalog: Catalog
   readonly #clock: Clock
   readonly #insert: Statement
-  readonly #list: Statement
+  readonly #quotas: AccountQuotas
+  readonly #page: Statement
+  readonly #count: Statement
   readonly #find: Statement
   readonly #revoke: Statement
   readonly #verify: Statement
   readonly #setLastUsed: Statement
   readonly #removeAll: Statement
+  readonly #forgetRevoked: Statement
   /** By the key's hash: the key itself is kept nowhere (invariant 12). */
   readonly #known: CatalogCache<VerifiedApiKey>
   /** Uses that are not in the catalog yet, by key id. */
@@ -69,19 +97,28 @@ export class ApiKeys {
   #timer: Timer | undefined
 
   /** @internal Comes with a store, as `store.apiKeys`. */
-  constructor(catalog: Catalog, clock: Clock) {
+  constructor(catalog: Catalog, clock: Clock, quotas: AccountQuotas) {
     this.#catalog = catalog
     this.#clock = clock
+    this.#quotas = quotas
     this.#known = new CatalogCache(catalog, KEYS_KEPT_MAX)
     this.#insert = catalog.prepare(
       'INSERT INTO api_keys (id, account_id, name, hint, hash, created_at) VALUES (?, ?, ?, ?, ?, ?)',
     )
-    this.#list = catalog
+    this.#page = catalog
       .prepare(
-        `SELECT id, name, hint, created_at, last_used_at FROM api_keys
-         WHERE account_id = ? AND revoked_at IS NULL ORDER BY number DESC`,
+        `SELECT number, id, name, hint, created_at, last_used_at FROM api_keys
+         WHERE account_id = ? AND revoked_at IS NULL AND number < ? ORDER BY number DESC LIMIT ?`,
       )
       .raw()
+    this.#count = catalog
+      .prepare('SELECT count(*) FROM api_keys WHERE account_id = ? AND revoked_at IS NULL')
+      .pluck()
+    this.#forgetRevoked = catalog.prepare(
+      `DELETE FROM api_keys WHERE number IN (
+         SELECT number FROM api_keys WHERE account_id = ? AND revoked_at IS NOT NULL
+         ORDER BY revoked_at DESC, number DESC LIMIT -1 OFFSET ?)`,
+    )
     this.#find = catalog.prepare('SELECT revoked_at FROM api_keys WHERE account_id = ? AND id = ?').raw()
     this.#revoke = catalog.prepare('UPDATE api_keys SET revoked_at = ? WHERE id = ?')
     this.#verify = catalog
@@ -97,7 +134,7 @@ export class ApiKeys {
    * @param options.name for people, at most 255 characters; need not be unique
    * @param options.key a key to use instead of a new one, such as a node's root key
    * @throws `invalid_request` if that key or the name is malformed; `constraint_violation` if the key exists already;
-   * `disk_full`, `store_closed`
+   * `quota_exceeded`, `rate_limited`, `disk_full`, `store_closed`
    */
   create(
     accountId: string,
@@ -112,6 +149,8 @@ export class ApiKeys {
         { field: 'key' },
       )
     }
+    this.#quotas.checkApiKeys(() => this.#catalog.read(() => this.#count.get(accountId)) as number)
+    this.#quotas.chargeCreation(accountId)
     const record = {
       id: randomUUID(),
       name: options.name ?? null,
@@ -131,16 +170,19 @@ export class ApiKeys {
     return { ...record, key }
   }
 
-  /** The account's active keys, newest first. */
+  /** All active keys of the account, newest first. */
   list(accountId: string): ApiKeyRecord[] {
-    const rows = this.#catalog.read(() => this.#list.all(accountId)) as KeyRow[]
-    return rows.map(([id, name, hint, createdAt, lastUsedAt]) => ({
-      id,
-      name,
-      hint,
-      createdAt,
-      lastUsedAt: this.#lastUsed.get(id) ?? lastUsedAt,
-    }))
+    const rows = this.#catalog.read(() => this.#page.all(accountId, Number.MAX_SAFE_INTEGER, -1)) as KeyRow[]
+    return rows.map((row) => this.#record(row))
+  }
+
+  /** One page of {@link list}. @throws `invalid_request` for a bad cursor or limit */
+  page(accountId: string, { cursor, limit }: ApiKeyListOptions = {}): ApiKeyPage {
+    const count = pageLimit(limit, API_KEYS_PAGE_MAX, API_KEYS_PAGE_MAX)
+    const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, parseRowNumber)
+    const rows = this.#catalog.read(() => this.#page.all(accountId, before, count + 1)) as KeyRow[]
+    const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))
+    return { keys: page.map((row) => this.#record(row)), nextCursor }
   }
 
   /**
@@ -155,7 +197,11 @@ export class ApiKeys {
     const [before] = row
     if (before !== null) return { id: keyId, revokedAt: before }
     const revokedAt = this.#clock.now()
-    this.#catalog.change(() => this.#revoke.run(revokedAt, keyId))
+    this.#catalog.changeDelete(() => {
+      this.#revoke.run(revokedAt, keyId)
+      const { apiKeysMax } = this.#quotas.limits
+      if (apiKeysMax !== undefined) this.#forgetRevoked.run(accountId, apiKeysMax)
+    })
     return { id: keyId, revokedAt }
   }
 
@@ -180,7 +226,7 @@ export class ApiKeys {
 
   /** Removes an account's keys without a trace: for keys that nobody has ever seen. @internal */
   removeAll(accountId: string): void {
-    this.#catalog.change(() => this.#removeAll.run(accountId))
+    this.#catalog.changeDelete(() => this.#removeAll.run(accountId))
   }
 
   /** Writes down when keys were last used. Never throws: it keeps what it cannot write, and tries again. @internal */
@@ -202,6 +248,10 @@ export class ApiKeys {
     if (parseApiKey(key) === undefined) return undefined
     const row = this.#verify.get(Buffer.from(hash, 'hex')) as [string, string] | undefined
     return row && { keyId: row[0], accountId: row[1] }
+  }
+
+  #record([, id, name, hint, createdAt, lastUsedAt]: KeyRow): ApiKeyRecord {
+    return { id, name, hint, createdAt, lastUsedAt: this.#lastUsed.get(id) ?? lastUsedAt }
   }
 
   #used(keyId: string): void {

@@ -28,13 +28,19 @@ export class BackupListing {
     return { backups: await index.describe(cellId, page, listingOf(all), { signal }), nextCursor }
   }
 
-  /** The newest version. Takes one listing and at most one read. */
+  /** The newest version that can be restored. Takes no listing if this node stored it. */
   async latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     this.assertCell(cellId)
     const { index } = this.#destination
+    const stored = await index.newestStored(cellId, { signal })
+    if (stored !== undefined) return stored
     const all = await index.versions(cellId, { signal })
-    const [info] = await index.describe(cellId, all.slice(0, 1), listingOf(all), { signal })
-    return info
+    const listing = listingOf(all)
+    for (const version of all) {
+      const [info] = await index.describe(cellId, [version], listing, { signal })
+      if (info !== undefined) return info
+    }
+    return undefined
   }
 
   /** @throws `cell_not_found` for a malformed id and for the catalog's */

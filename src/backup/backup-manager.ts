@@ -100,7 +100,7 @@ export class BackupManager {
     return this.#listing.list(cellId, options)
   }
 
-  /** The newest backup, or undefined. Takes one listing and at most one read. @throws `cell_not_found` */
+  /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */
   latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     return this.#listing.latest(cellId, signal)
   }

@@ -33,6 +33,12 @@ export function decodeCursor<T>(cursor: string, parse: (position: string) => T |
   throw new CellError('invalid_request', 'cursor is not one that a listing returned.', { field: 'cursor' })
 }
 
+/** The position in a listing that is sorted by whole row numbers; for {@link decodeCursor}. */
+export function parseRowNumber(position: string): number | undefined {
+  const number = Number(position)
+  return Number.isSafeInteger(number) && number > 0 && String(number) === position ? number : undefined
+}
+
 /**
  * Cuts a page from the rows that are left to list.
  *

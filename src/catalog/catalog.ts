@@ -111,13 +111,26 @@ export class Catalog {
 
   /** Runs a change that the catalog's backup must contain. */
   change<T>(run: () => T): T {
+    return this.#change(() => this.#transaction(run))
+  }
+
+  /** {@link change} for a revocation or a deletion: it has room left in a full catalog. It can run twice. */
+  changeDelete<T>(run: () => T): T {
+    return this.#change(() => this.database.writeDelete(() => this.#transaction(run)))
+  }
+
+  #transaction<T>(run: () => T): T {
+    return this.database.transaction(() => {
+      this.#countChange.run()
+      return run()
+    })
+  }
+
+  #change<T>(run: () => T): T {
     this.assertOpen()
     this.#changing++
     try {
-      const value = this.database.transaction(() => {
-        this.#countChange.run()
-        return run()
-      })
+      const value = run()
       this.changed.emit()
       return value
     } finally {

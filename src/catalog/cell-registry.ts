@@ -1,4 +1,4 @@
-import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
+import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -53,6 +53,8 @@ export const CELLS_SCHEMA = `
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
+/** An account that has many cells is not counted again for each new one. */
+const COUNTS_KEPT_MAX = 10_000
 
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
@@ -65,6 +67,9 @@ export class CellRegistry {
   readonly #page: Statement
   readonly #accountPage: Statement
   readonly #known: CatalogCache<CellRecord>
+  readonly #count: Statement
+  /** Cells of an account, as far as they were counted. */
+  readonly #counts = new Map<string, number>()
   readonly pageMax: number
 
   constructor(catalog: Catalog, pageMax: number) {
@@ -74,6 +79,9 @@ export class CellRegistry {
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
+    this.#count = catalog
+      .prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL AND account_id = ?')
+      .pluck()
     const page = `SELECT number, ${COLUMNS} FROM cells WHERE deleted_at IS NULL AND number > ?`
     this.#page = catalog.prepare(`${page} ORDER BY number LIMIT ?`).raw()
     this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
@@ -90,19 +98,43 @@ export class CellRegistry {
     return record
   }
 
-  /** Call inside {@link Catalog.change}. */
-  insert({ id, accountId, name, createdAt, deletedAt, durability }: CellRecord): void {
-    this.#insert.run(id, accountId, name, createdAt, deletedAt, durability)
+  /** How many cells of the account are not deleted. */
+  count(accountId: string): number {
+    let count = this.#counts.get(accountId)
+    if (count === undefined) {
+      count = this.#catalog.read(() => this.#count.get(accountId)) as number
+      if (this.#counts.size >= COUNTS_KEPT_MAX) this.#counts.clear()
+      this.#counts.set(accountId, count)
+    }
+    return count
   }
 
-  setDeleted(id: string, at: number | null): void {
-    this.#catalog.change(() => this.#setDeleted.run(at, id))
+  /** Adds a cell. @param also runs in the same transaction */
+  insert({ id, accountId, name, createdAt, deletedAt, durability }: CellRecord, also?: () => void): void {
+    this.#catalog.change(() => {
+      this.#insert.run(id, accountId, name, createdAt, deletedAt, durability)
+      also?.()
+    })
+    if (deletedAt === null) this.#counted(accountId, 1)
+  }
+
+  /** Marks a cell that exists as deleted. @param at epoch milliseconds */
+  delete(id: string, at: number): void {
+    const { accountId } = this.require(id)
+    this.#catalog.changeDelete(() => this.#setDeleted.run(at, id))
+    this.#counted(accountId, -1)
+  }
+
+  /** A deleted cell exists again. */
+  undelete({ id, accountId }: CellRecord): void {
+    this.#catalog.change(() => this.#setDeleted.run(null, id))
+    this.#counted(accountId, 1)
   }
 
   /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
   list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
     const count = pageLimit(limit, this.pageMax)
-    const after = cursor === undefined ? 0 : decodeCursor(cursor, parseNumber)
+    const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
     const rows = this.#catalog.read(() =>
       accountId === undefined
         ? this.#page.all(after, count + 1)
@@ -110,6 +142,11 @@ export class CellRegistry {
     ) as [number, ...Row][]
     const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))
     return { cells: page.map(([, ...row]) => toRecord(row)), nextCursor }
+  }
+
+  #counted(accountId: string | null, change: number): void {
+    const count = accountId === null ? undefined : this.#counts.get(accountId)
+    if (accountId !== null && count !== undefined) this.#counts.set(accountId, count + change)
   }
 
   readonly #read = (id: string): CellRecord | undefined => {
@@ -124,9 +161,4 @@ export function cellNotFound(): CellError {
 
 function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row): CellRecord {
   return { id, accountId, name, createdAt, deletedAt, durability }
-}
-
-function parseNumber(position: string): number | undefined {
-  const number = Number(position)
-  return Number.isSafeInteger(number) && number > 0 && String(number) === position ? number : undefined
 }

@@ -4,6 +4,7 @@ import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import type { BackupCharges } from './backup-charges.ts'
 import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
@@ -14,6 +15,7 @@ export interface HttpContext {
   readonly store: CellDirectory
   readonly service: CellService
   readonly limits: HttpLimits
+  readonly backupCharges: BackupCharges
 }
 
 /** A request whose sender is known and whose body was read. */

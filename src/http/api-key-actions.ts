@@ -1,9 +1,10 @@
 import { z } from 'zod'
-import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
+import { API_KEYS_PAGE_MAX, type ApiKeyRecord, type CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
 import { accountAction, accountActionWith, ok } from './action.ts'
 import { name as nameField } from './fields.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
+import { Query } from './query.ts'
 import { timeOf } from './time.ts'
 
 export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), (call, body) => {
@@ -18,9 +19,18 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 
-export const listApiKeys = accountAction(({ context, accountId }) =>
-  ok(context.store.apiKeys.list(accountId).map(encodeKey)),
-)
+const COLLECTION = '/v1/api-keys'
+
+/** An array, so that a page names the next one in a header. */
+export const listApiKeys = accountAction(({ context, request, accountId }) => {
+  const query = new Query(request.query)
+  const limit = query.limit(API_KEYS_PAGE_MAX, API_KEYS_PAGE_MAX)
+  const { keys, nextCursor } = context.store.apiKeys.page(accountId, { cursor: query.text('cursor'), limit })
+  const answer = ok(keys.map(encodeKey))
+  if (nextCursor === null) return answer
+  const next = `${request.mount}${COLLECTION}?limit=${limit}&cursor=${nextCursor}`
+  return { ...answer, headers: { Link: `<${next}>; rel="next"` } }
+})
 
 export const revokeApiKey = accountAction(({ context, accountId, segments }) => {
   return ok(encodeRevokedKey(context.store.apiKeys.revoke(accountId, segments[0] ?? '')))

@@ -6,6 +6,7 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { CellStore } from '../store/cell-store.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
+import { BackupCharges } from './backup-charges.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
   DEFAULT_HTTP_LIMITS,
@@ -43,7 +44,12 @@ export class Application {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
     this.#audience = audience
     this.#router = new Router(audience.routes)
-    this.#context = { store, service: options.service ?? inProcess(store, options, limits), limits }
+    this.#context = {
+      store,
+      service: options.service ?? inProcess(store, options, limits),
+      limits,
+      backupCharges: new BackupCharges(store.settings.quotas, store.clock),
+    }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)

@@ -29,8 +29,15 @@ export const backUpIncrement = backUpAs('incremental')
 
 function backUpAs(kind: BackupKind): Action {
   return cellActionWith(anyBody, async (call) => {
-    const { context, cellId } = call
-    return ok(encodeBackup(await transfer(call, (options) => context.service.backup(cellId, kind, options))))
+    const { context, cellId, accountId } = call
+    const { service, backupCharges } = context
+    const backup = () => transfer(call, (options) => service.backup(cellId, kind, options))
+    const cellBytes = async () => (await service.describe(cellId)).sizeBytes
+    return ok(
+      encodeBackup(
+        await (accountId === undefined ? backup() : backupCharges.run(accountId, cellBytes, backup)),
+      ),
+    )
   })
 }
 

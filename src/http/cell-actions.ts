@@ -86,15 +86,8 @@ async function lastBackup(call: CellCall) {
 }
 
 async function newestBackup({ context, cellId }: CellCall) {
-  let cursor: string | undefined
-  do {
-    // A damaged version leaves its page empty.
-    const { backups, nextCursor } = await context.service.listBackups(cellId, { cursor, limit: 1 })
-    const [last] = backups
-    if (last !== undefined) {
-      return { version: last.version, kind: last.kind, created_at: timeOf(last.createdAt) }
-    }
-    cursor = nextCursor ?? undefined
-  } while (cursor !== undefined)
-  return null
+  const last = await context.service.latestBackup(cellId)
+  return last === undefined
+    ? null
+    : { version: last.version, kind: last.kind, created_at: timeOf(last.createdAt) }
 }

@@ -44,6 +44,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   object_store_unavailable: 503,
   object_store_error: 502,
   object_exists: 500,
+  quota_exceeded: 403,
   unauthorized: 401,
   api_key_not_found: 404,
   not_found: 404,

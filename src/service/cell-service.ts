@@ -6,6 +6,7 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
+import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { CellOperation, OperationResults } from './operations.ts'
 
@@ -47,6 +48,9 @@ export interface CellService {
    * @param page.accountId refuses the cell if it is not this account's; its backups tell if the catalog does not
    */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
+
+  /** The newest backup of a cell that can be restored, as `store.backups.latest()`; undefined if there is none. */
+  latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>
 }
 
 export interface ExecuteOptions {

@@ -6,6 +6,7 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
+import type { BackupInfo } from '../backup/versions/version-index.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
@@ -89,6 +90,10 @@ export class InProcessService implements CellService {
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
     return await this.#store.backups.list(cellId, { ...page, signal })
+  }
+
+  async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
+    return await this.#store.backups.latest(cellId, signal)
   }
 
   #run<O extends CellOperation>(

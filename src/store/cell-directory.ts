@@ -23,7 +23,7 @@ export interface CellDirectory {
   readonly clock: Clock
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
-  /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `disk_full` */
+  /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined

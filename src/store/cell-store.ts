@@ -124,7 +124,7 @@ export class CellStore implements CellDirectory {
   /**
    * Creates a cell; it is on disk when this returns.
    *
-   * @throws `idempotency_key_reused`, `invalid_request`, `disk_full`
+   * @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
   createCell(options: CreateCellOptions = {}): Cell & { replayed?: true } {
     const { id, replayed } = this.core.createCell(options)

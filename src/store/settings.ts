@@ -4,6 +4,7 @@ import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
+import type { Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import { CellError } from '../errors.ts'
 
@@ -29,6 +30,8 @@ export interface StoreOptions {
   sqlPolicy?: SqlPolicy | undefined
   /** Instead of {@link DEFAULT_LIMITS}. */
   limits?: Partial<Limits> | undefined
+  /** What each account may have. Default in the library: no bounds. */
+  quotas?: Quotas | undefined
   /** Automatic backups of cells; off by default. */
   backups?: BackupSettings | undefined
   /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
@@ -52,6 +55,7 @@ export interface StoreSettings {
   durability: Durability
   sqlPolicy: SqlPolicy
   limits: Limits
+  quotas: Quotas
   backups: BackupSettings & { concurrency: number }
   openCellsMax: number
   pageCacheBytes: number
@@ -72,6 +76,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     durability: options.durability ?? 'full',
     sqlPolicy: options.sqlPolicy ?? 'trusted',
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
+    quotas: { ...options.quotas },
     backups: { ...options.backups, concurrency: options.backups?.concurrency ?? 2 },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? MIB,
@@ -85,7 +90,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
   return settings
 }
 
-function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSettings): void {
+function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
@@ -96,6 +101,7 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
     checkpointBytes,
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
+    ...prefixed('quotas', { ...quotas }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, keep, concurrency }),
   }
   for (const [name, value] of Object.entries(numbers)) {

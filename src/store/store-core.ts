@@ -11,6 +11,7 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
+import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
   CELLS_SCHEMA,
@@ -50,6 +51,7 @@ export class StoreCore implements CellDirectory {
   readonly catalogBackup: CatalogBackup | undefined
   readonly #catalog: Catalog
   readonly #idempotency: Idempotency
+  readonly #quotas: AccountQuotas
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
   #closing: Promise<void> | undefined
@@ -78,7 +80,8 @@ export class StoreCore implements CellDirectory {
       )
     }
     this.accounts = new Accounts(this.#catalog, clock)
-    this.apiKeys = new ApiKeys(this.#catalog, clock)
+    this.#quotas = new AccountQuotas(settings.quotas, clock)
+    this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas)
     this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
     this.#idempotency = new Idempotency(this.#catalog, clock)
     this.registry = new CellRegistry(this.#catalog, limits.pageMax)
@@ -129,6 +132,10 @@ export class StoreCore implements CellDirectory {
     const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
     const first = request && this.#idempotency.find(request.accountId, request.key)
     if (first !== undefined) return { id: first, replayed: true }
+    if (accountId !== undefined) {
+      this.#quotas.checkCells(() => this.registry.count(accountId))
+      this.#quotas.chargeCreation(accountId)
+    }
     const record: CellRecord = {
       id: newCellId(),
       accountId: accountId ?? null,
@@ -140,8 +147,7 @@ export class StoreCore implements CellDirectory {
     // The file first: the catalog never names a cell whose file did not exist.
     this.files.write(record.id)
     try {
-      this.#catalog.change(() => {
-        this.registry.insert(record)
+      this.registry.insert(record, () => {
         if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
       })
     } catch (error) {
@@ -162,9 +168,8 @@ export class StoreCore implements CellDirectory {
 
   /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
   markDeleted(id: string): number {
-    this.registry.require(id)
     const deletedAt = this.clock.now()
-    this.registry.setDeleted(id, deletedAt)
+    this.registry.delete(id, deletedAt)
     return deletedAt
   }
 
@@ -183,17 +188,15 @@ export class StoreCore implements CellDirectory {
   recordRestored(id: string, manifest: ManifestHead): void {
     const record = this.registry.find(id)
     if (record === undefined) {
-      this.#catalog.change(() =>
-        this.registry.insert({
-          id,
-          accountId: manifest.account_id,
-          name: manifest.name,
-          createdAt: Date.parse(manifest.cell_created_at),
-          deletedAt: null,
-          durability: manifest.durability,
-        }),
-      )
-    } else if (record.deletedAt !== null) this.registry.setDeleted(id, null)
+      this.registry.insert({
+        id,
+        accountId: manifest.account_id,
+        name: manifest.name,
+        createdAt: Date.parse(manifest.cell_created_at),
+        deletedAt: null,
+        durability: manifest.durability,
+      })
+    } else if (record.deletedAt !== null) this.registry.undelete(record)
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

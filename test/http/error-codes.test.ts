@@ -71,7 +71,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
       'result_memory_exceeded',
     ],
   ],
-  [403, ['statement_not_allowed']],
+  [403, ['statement_not_allowed', 'quota_exceeded']],
   [408, ['statement_timeout', 'request_timeout']],
   [431, ['headers_too_large']],
   [429, ['rate_limited']],
@@ -148,6 +148,7 @@ function failing(error: unknown): CellService {
     backup: fail,
     restore: fail,
     listBackups: fail,
+    latestBackup: fail,
   }
 }
 

@@ -80,8 +80,8 @@ export class BackupRunner {
 
   #backup(identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions): CellBackup {
     const { objectStore: store, spoolDirectory, clock, index } = this.#parts
-    const remember = index.remember.bind(index)
-    return new CellBackup({ store, spoolDirectory, clock, stored: remember }, identity, tracker, options)
+    const stored = index.stored.bind(index)
+    return new CellBackup({ store, spoolDirectory, clock, stored }, identity, tracker, options)
   }
 
   /**

@@ -23,6 +23,8 @@ export interface BackupInfo {
 /** The size of each stored version. */
 export type Listing = ReadonlyMap<string, number>
 
+type Described = ManifestHead & Partial<Pick<Manifest, 'wals' | 'database'>>
+
 /** Manifests to remember. Objects never change, so a manifest stays valid. */
 const MANIFESTS_MAX = 4_096
 const PARALLEL_READS = 8
@@ -35,6 +37,8 @@ export class VersionIndex {
   readonly #storeId: string
   readonly #clock: Clock | undefined
   readonly #heads = new LruCache<{ head: ManifestHead; sizeBytes: number }>(MANIFESTS_MAX)
+  /** The newest version of each cell that this node stored. */
+  readonly #newest = new LruCache<string>(MANIFESTS_MAX)
 
   /** @param clock without one, every stamp is believed, however far ahead */
   constructor(store: ObjectStore, storeId: string, clock?: Clock) {
@@ -115,12 +119,47 @@ export class VersionIndex {
     return infos.filter((info) => info !== undefined)
   }
 
-  remember({ wals: _, database: __, ...head }: Manifest, sizeBytes: number): void {
+  remember({ wals: _, database: __, ...head }: Described, sizeBytes: number): void {
     this.#heads.set(head.version, { head, sizeBytes })
+  }
+
+  /** A backup was just stored, by this process or by one of its workers: the cell's newest. */
+  stored(manifest: Described, sizeBytes: number): void {
+    this.remember(manifest, sizeBytes)
+    const { cell_id: cellId, version } = manifest
+    const before = this.#newest.get(cellId)
+    if (before === undefined || compareVersions(before, version) > 0) this.#newest.set(cellId, version)
+  }
+
+  /** What this process knows of a version, without a look at the object store. */
+  known(version: string): { head: ManifestHead; sizeBytes: number } | undefined {
+    return this.#heads.get(version)
   }
 
   forget(version: string): void {
     this.#heads.delete(version)
+    const cellId = parseVersion(version)?.cellId
+    if (cellId !== undefined && this.#newest.get(cellId) === version) this.#newest.delete(cellId)
+  }
+
+  /**
+   * The newest backup of a cell, if this node stored it: without a listing, whose cost grows with the number of versions.
+   * Looks whether the object and its chain's base are still there; a rule that removes old objects takes the base first.
+   *
+   * @returns undefined if a listing has to tell
+   */
+  async newestStored(cellId: string, options: CallOptions = {}): Promise<BackupInfo | undefined> {
+    const version = this.#newest.get(cellId)
+    const known = version === undefined ? undefined : this.#heads.get(version)
+    if (version === undefined || known === undefined) return undefined
+    const { head, sizeBytes } = known
+    const bases = head.chain.slice(0, 1)
+    const [found, ...others] = await Promise.all(
+      [version, ...bases].map((key) => this.#store.head(key, options)),
+    )
+    return found?.size === sizeBytes && others.every((other) => other !== undefined)
+      ? infoOf(head, sizeBytes)
+      : undefined
   }
 
   /** If the newest one is this store's, so are the stamps before it, or they do no harm. */
@@ -154,15 +193,18 @@ export class VersionIndex {
     options: CallOptions,
   ): Promise<BackupInfo | undefined> {
     try {
-      const { kind, created_at, base_version, chain } = await this.manifest(version, cellId, listing, options)
-      if (!chain.every((link) => listing.has(link))) return undefined
-      return { version, kind, sizeBytes, createdAt: Date.parse(created_at), baseVersion: base_version }
+      const head = await this.manifest(version, cellId, listing, options)
+      return head.chain.every((link) => listing.has(link)) ? infoOf(head, sizeBytes) : undefined
     } catch (error) {
       // Pruned since the listing, or damaged: it cannot be restored, so it is not listed.
       if (isUnusable(error)) return undefined
       throw error
     }
   }
+}
+
+function infoOf({ version, kind, created_at, base_version }: ManifestHead, sizeBytes: number): BackupInfo {
+  return { version, kind, sizeBytes, createdAt: Date.parse(created_at), baseVersion: base_version }
 }
 
 export function listingOf(versions: readonly StoredVersion[]): Listing {

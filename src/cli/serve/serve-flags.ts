@@ -18,6 +18,13 @@ export interface ServeFlags extends StoreFlags {
   rate?: number
   connections?: number
   connectionsPerAddress?: number
+  /** Bounds on what each account has in the catalog. */
+  accountCells: number
+  accountKeys: number
+  accountCreations: number
+  /** Bounds on the backups that each account requests. */
+  accountBackups: number
+  accountBackupRate: number
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
@@ -32,6 +39,12 @@ const MIB = 1_048_576
 /** In MiB. */
 const WORKER_MEMORY_MIN = 256
 const WORKER_MEMORY_MAX = 1_048_576
+const ACCOUNT_CELLS_DEFAULT = 100_000
+const ACCOUNT_KEYS_DEFAULT = 1_000
+const ACCOUNT_CREATIONS_DEFAULT = 200
+const ACCOUNT_BACKUPS_DEFAULT = 4
+/** In MiB per second. */
+const ACCOUNT_BACKUP_RATE_DEFAULT = 32
 const STATEMENT_MS_DEFAULT = 5_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -104,6 +117,51 @@ export function addServeFlags(command: Command): Command {
         1,
         CONNECTIONS_MAX,
       ).env('CELLSTORE_CONNECTIONS_PER_ADDRESS'),
+    )
+    .addOption(
+      numberOption('--account-cells <count>', 'cells that each account may have', 1, Number.MAX_SAFE_INTEGER)
+        .env('CELLSTORE_ACCOUNT_CELLS')
+        .default(ACCOUNT_CELLS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-keys <count>',
+        'API keys that each account may have',
+        1,
+        Number.MAX_SAFE_INTEGER,
+      )
+        .env('CELLSTORE_ACCOUNT_KEYS')
+        .default(ACCOUNT_KEYS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-creations <count>',
+        'cells and API keys that each account may create per second; ten times as many at once after a pause',
+        1,
+        RATE_MAX,
+      )
+        .env('CELLSTORE_ACCOUNT_CREATIONS')
+        .default(ACCOUNT_CREATIONS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-backups <count>',
+        'backups that each account may request at a time',
+        1,
+        RATE_MAX,
+      )
+        .env('CELLSTORE_ACCOUNT_BACKUPS')
+        .default(ACCOUNT_BACKUPS_DEFAULT),
+    )
+    .addOption(
+      numberOption(
+        '--account-backup-rate <mebibytes>',
+        'bytes per second of the backups that each account requests; those of a minute at once after a pause',
+        1,
+        RATE_MAX,
+      )
+        .env('CELLSTORE_ACCOUNT_BACKUP_RATE')
+        .default(ACCOUNT_BACKUP_RATE_DEFAULT),
     )
     .addOption(
       durationOption(

@@ -75,6 +75,13 @@ function storeOptions(flags: ServeFlags): StoreOptions {
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
+    quotas: {
+      cellsMax: flags.accountCells,
+      apiKeysMax: flags.accountKeys,
+      creationsPerSecond: flags.accountCreations,
+      backupsAtOnce: flags.accountBackups,
+      backupMibPerSecond: flags.accountBackupRate,
+    },
     backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
   }
 }

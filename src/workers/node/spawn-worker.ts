@@ -47,7 +47,7 @@ export function spawnWorker(memoryMax: number, objectStore: string | undefined):
 }
 
 /** A worker runs the SQL of tenants, so it gets no variable that it does not need. */
-export function workerEnvironment(
+function workerEnvironment(
   environment: NodeJS.ProcessEnv,
   objectStore: string | undefined,
 ): NodeJS.ProcessEnv {

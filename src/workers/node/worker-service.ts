@@ -12,6 +12,7 @@ import type {
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
 import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
+import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -159,7 +160,8 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { catalogBackup } = this.#core
     if (catalogBackup === undefined) throw objectStoreNotConfigured()
-    const result = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
+    const { result, head } = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
+    if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
     await catalogBackup.ensureStored(options.signal)
     return result
   }
@@ -194,6 +196,12 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     if (this.#listing === undefined) throw objectStoreNotConfigured()
     return await this.#listing.list(cellId, { ...page, signal })
+  }
+
+  async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
+    this.#assertRunning()
+    if (this.#listing === undefined) throw objectStoreNotConfigured()
+    return await this.#listing.latest(cellId, signal)
   }
 
   /**

@@ -53,7 +53,7 @@ export type WorkerTask =
   | { task: 'last-transaction'; cellId: string }
 
 export interface WorkerTaskResults {
-  backup: BackupResult
+  backup: { result: BackupResult; head: ManifestHead | undefined }
   restore: RestoreResult
   'ensure-local': undefined
   collect: undefined

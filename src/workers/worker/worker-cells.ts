@@ -3,6 +3,7 @@ import { BackupDestination } from '../../backup/backup-destination.ts'
 import type { BackupManager } from '../../backup/backup-manager.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
+import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { systemClock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
@@ -73,6 +74,12 @@ export class WorkerCells {
   get backups(): BackupManager {
     if (this.local.backups === undefined) throw cellNotFound()
     return this.local.backups
+  }
+
+  /** @returns also what the node's index needs to describe the version without reading it */
+  async backup(cellId: string, kind: BackupKind, options: BackupOptions) {
+    const result = await this.backups[kind](cellId, options)
+    return { result, head: this.#destination?.index.known(result.version)?.head }
   }
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {

@@ -61,7 +61,7 @@ export class WorkerTasks {
     const onProgress = (event: BackupProgressEvent) => this.#send({ type: 'progress', id, event })
     switch (task.task) {
       case 'backup':
-        return this.#cells.backups[task.kind](cellId, { signal, onProgress })
+        return this.#cells.backup(cellId, task.kind, { signal, onProgress })
       case 'restore': {
         const { version, accountId } = task
         return this.#cells.backups.restore(cellId, { version, accountId, signal, onProgress })

@@ -95,6 +95,15 @@ export const SETTING_ROWS: Row[] = [
       ...(problem === undefined ? {} : { problem }),
     }),
   ),
+  ...(['/v1/databases', '/v1/api-keys'] as const).map(
+    (path): Row => ({
+      title: `a quota that ${path} has used up`,
+      bench: { store: { quotas: { cellsMax: 1, apiKeysMax: 1 } } },
+      ask: { method: 'POST', path, body: {} },
+      status: 403,
+      problem: { code: 'quota_exceeded', limit: 1 },
+    }),
+  ),
   {
     title: 'a default page of one',
     bench: { handler: { limits: { pageDefault: 1 } } },

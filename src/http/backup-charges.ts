@@ -1,0 +1,74 @@
+import type { BackupResult } from '../backup/versions/backup-types.ts'
+import { Budget } from '../base/budget.ts'
+import type { Clock } from '../base/clock.ts'
+import { TokenBuckets } from '../base/token-buckets.ts'
+import type { Quotas } from '../catalog/account-quotas.ts'
+import { CellError } from '../errors.ts'
+
+const MIB = 1_048_576
+/** All accounts together may have so many times one account's share of backups under way. */
+const SHARES = 4
+const RETRY_MS = 1_000
+/** Seconds of bytes that an account may back up at once after a pause. */
+const BURST_SECONDS = 60
+
+/** Charges accounts for the backups that they request. Scheduled backups, and those of the store's owner, are free. */
+export class BackupCharges {
+  readonly #running: Budget | undefined
+  readonly #mib: TokenBuckets | undefined
+  readonly #mibPerSecond: number
+
+  constructor({ backupsAtOnce, backupMibPerSecond = 0 }: Quotas, clock: Clock) {
+    if (backupsAtOnce !== undefined) {
+      this.#running = new Budget({
+        setting: 'quotas.backupsAtOnce',
+        unit: 'backups under way',
+        total: backupsAtOnce * SHARES,
+        perAccount: backupsAtOnce,
+        retryAfterMs: RETRY_MS,
+      })
+    }
+    this.#mibPerSecond = backupMibPerSecond
+    if (backupMibPerSecond === 0) return
+    const rate = { perSecond: backupMibPerSecond, burst: backupMibPerSecond * BURST_SECONDS }
+    this.#mib = new TokenBuckets(rate, clock)
+  }
+
+  /**
+   * Runs a backup, and charges one MiB before it and the rest after it.
+   *
+   * @param cellBytes size of the cell: what a base reads
+   * @throws `rate_limited` if the account has used up its share, `busy` if all accounts have
+   */
+  async run(
+    accountId: string,
+    cellBytes: () => Promise<number>,
+    backup: () => Promise<BackupResult>,
+  ): Promise<BackupResult> {
+    this.#running?.take(accountId, 1)
+    try {
+      if (this.#mib === undefined) return await backup()
+      this.#chargeFirst(accountId, this.#mib)
+      const wholeBytes = await cellBytes()
+      const result = await backup()
+      const bytes = result.baseVersion === null ? wholeBytes : result.sizeBytes
+      if (bytes > MIB) this.#mib.take(accountId, Math.ceil(bytes / MIB) - 1)
+      return result
+    } finally {
+      this.#running?.release(accountId, 1)
+    }
+  }
+
+  #chargeFirst(accountId: string, mib: TokenBuckets): void {
+    const retryAfterMs = mib.waitMs(accountId)
+    if (retryAfterMs > 0) {
+      const limit = this.#mibPerSecond
+      throw new CellError(
+        'rate_limited',
+        `The account may back up ${limit} MiB a second (quotas.backupMibPerSecond), and has used up its burst of ${limit * BURST_SECONDS} MiB. Try again later.`,
+        { limit, retryAfterMs },
+      )
+    }
+    mib.take(accountId)
+  }
+}

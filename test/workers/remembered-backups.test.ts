@@ -1,0 +1,42 @@
+import path from 'node:path'
+import { expect, onTestFinished, test } from 'vitest'
+import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
+import { StoreCore } from '../../src/store/store-core.ts'
+import { WorkerService } from '../../src/workers/node/worker-service.ts'
+import { RecordingStore } from '../support/backup/object-store-decorators.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
+
+test('A node reads no object for backups that its workers stored, and lists nothing for the newest', async () => {
+  const folder = tempDirectory('cellstore-workers')
+  const objects = new RecordingStore(new FileObjectStore({ root: path.join(folder, 'objects') }))
+  const core = await StoreCore.openOrCreate(path.join(folder, 'data'), { objectStore: objects })
+  const service = new WorkerService(core, {
+    objectStore: objects.url,
+    workers: 1,
+    waitMs: 20_000,
+    answerBytesMax: 1_048_576,
+    statementMs: 20_000,
+  })
+  onTestFinished(async () => {
+    await service.close(10_000)
+    await core.close()
+  })
+  await service.start()
+  const { id } = core.createCell()
+  await service.execute(id, { op: 'kv.put', key: 'k', value: 'v' })
+  const versions = [(await service.backup(id, 'snapshot')).version]
+  for (let i = 0; i < 5; i++) versions.push((await service.backup(id, 'incremental')).version)
+  await core.catalogStored()
+
+  objects.forget()
+  const { backups } = await service.listBackups(id, {})
+  expect(backups.map(({ version }) => version)).toEqual(versions.toReversed())
+  expect(objects.calls.map(({ call }) => call)).toEqual(['list'])
+
+  objects.forget()
+  expect((await service.latestBackup(id))?.version).toBe(versions.at(-1))
+  expect(objects.calls).toEqual([
+    { call: 'head', key: versions.at(-1) },
+    { call: 'head', key: versions[0] },
+  ])
+})
