@@ -2,7 +2,7 @@ import { systemClock } from '../base/clock.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { CallOptions, ObjectStore } from './object-store/object-store.ts'
+import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
 import { RestoreThreads } from './restore/restore-threads.ts'
@@ -20,27 +20,21 @@ export async function recoverCatalog(
   store: ObjectStore,
   storeId: string,
   paths: CellPaths,
-  options: CallOptions = {},
 ): Promise<boolean> {
   finishRestore(paths)
   try {
-    return await recover(store, storeId, paths, options)
+    return await recover(store, storeId, paths)
   } catch (error) {
-    throw toBackupError(error, options.signal)
+    throw toBackupError(error)
   }
 }
 
-async function recover(
-  store: ObjectStore,
-  storeId: string,
-  paths: CellPaths,
-  options: CallOptions,
-): Promise<boolean> {
+async function recover(store: ObjectStore, storeId: string, paths: CellPaths): Promise<boolean> {
   const index = new VersionIndex(store, storeId)
-  const versions = await index.versions(storeId, options)
+  const versions = await index.versions(storeId)
   const [newest] = versions
   if (newest === undefined) {
-    for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
+    for await (const { key } of store.list(BACKUPS_PREFIX)) {
       throw new CellError(
         'backup_corrupt',
         `${store.url} holds backups of cells, but none of the catalog with their accounts and keys.`,
@@ -49,10 +43,10 @@ async function recover(
     }
     return false
   }
-  const manifest = await index.manifest(newest.version, storeId, listingOf(versions), options)
+  const manifest = await index.manifest(newest.version, storeId, listingOf(versions))
   const threads = new RestoreThreads(systemClock)
   try {
-    await buildDatabase(store, manifest, { storeId, cellId: storeId }, paths, threads, options)
+    await buildDatabase(store, manifest, { storeId, cellId: storeId }, paths, threads)
   } finally {
     await threads.close()
   }
