@@ -103,9 +103,7 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
       throw new CellError(
         'invalid_setting',
         `${name} must be a whole number above 0, not ${String(value)}.`,
-        {
-          field: name,
-        },
+        { field: name },
       )
     }
   }
@@ -113,10 +111,7 @@ function check({ durability, sqlPolicy, limits, backups, ...rest }: StoreSetting
     throw new CellError(
       'invalid_setting',
       `limits.paramsMax must be at most ${PARAMS_MAX}, SQLite's own limit.`,
-      {
-        field: 'limits.paramsMax',
-        limit: PARAMS_MAX,
-      },
+      { field: 'limits.paramsMax', limit: PARAMS_MAX },
     )
   }
 }
