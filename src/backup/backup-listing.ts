@@ -1,9 +1,13 @@
+import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import type { BackupDestination } from './backup-destination.ts'
-import { type BackupList, type BackupListOptions, BackupPage } from './versions/backup-page.ts'
+import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type { CellOwnership } from './versions/cell-ownership.ts'
+import { compareVersions, parseVersion } from './versions/object-keys.ts'
 import { type BackupInfo, listingOf } from './versions/version-index.ts'
+
+const PAGE_MAX = 1_000
 
 /** Lists the versions of a cell in the object store. Needs no local file of the cell. */
 export class BackupListing {
@@ -20,11 +24,13 @@ export class BackupListing {
     this.assertCell(cellId)
     const { accountId, signal } = options
     this.#ownership.checkRecord(cellId, accountId)
-    const part = new BackupPage(cellId, options)
+    const limit = pageLimit(options.limit, PAGE_MAX)
+    const after = cursorVersion(cellId, options.cursor)
     const { index } = this.#destination
     const all = await index.versions(cellId, { signal })
     await this.#ownership.checkManifests(cellId, all, accountId, { signal })
-    const { page, nextCursor } = part.of(all)
+    const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
+    const { page, nextCursor } = cutPage(rest, limit, ({ version }) => version)
     return { backups: await index.describe(cellId, page, listingOf(all), { signal }), nextCursor }
   }
 
@@ -47,4 +53,10 @@ export class BackupListing {
   assertCell(cellId: string): void {
     if (cellId === this.#destination.storeId || !isCellId(cellId)) throw cellNotFound()
   }
+}
+
+/** The last version of the page before. @throws `invalid_request` for a cursor of another listing */
+function cursorVersion(cellId: string, cursor: string | undefined): string | undefined {
+  if (cursor === undefined) return undefined
+  return decodeCursor(cursor, (version) => (parseVersion(version)?.cellId === cellId ? version : undefined))
 }

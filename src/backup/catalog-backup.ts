@@ -129,31 +129,21 @@ export class CatalogBackup {
   }
 
   async #backupOnce(): Promise<void> {
-    const { changes } = this.#catalog
+    const { database, storeId, createdAt, changes } = this.#catalog
+    const { runner, log } = this.#destination
+    const { signal } = this.#abort
+    const pin = () => ({ database, unpin: () => {} })
     try {
-      await this.#backup(this.#abort.signal)
-    } catch (error) {
-      this.#destination.log.warn(
-        { err: error, retryMs: this.#retryMs },
-        'backup of the catalog failed; trying again',
-      )
+      await runner.run(identityOfCatalog(storeId, createdAt), 'incremental', VERSIONS_KEPT, pin, { signal })
+    } catch (cause) {
+      const err = toBackupError(cause, signal)
+      log.warn({ err, retryMs: this.#retryMs }, 'backup of the catalog failed; trying again')
       this.#schedule(this.#retryMs)
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
-      throw error
+      throw err
     }
     this.#retryMs = RETRY_MS_MIN
     this.#setStored(changes)
-  }
-
-  async #backup(signal: AbortSignal): Promise<void> {
-    const { database, storeId, createdAt } = this.#catalog
-    const pin = () => ({ database, unpin: () => {} })
-    try {
-      const identity = identityOfCatalog(storeId, createdAt)
-      await this.#destination.runner.run(identity, 'incremental', VERSIONS_KEPT, pin, { signal })
-    } catch (error) {
-      throw toBackupError(error, signal)
-    }
   }
 
   #setStored(changes: number): void {

@@ -3,7 +3,7 @@ import type { Limits } from '../base/limits.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { CallOptions, ObjectStore } from './object-store/object-store.ts'
+import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
 import { RestoreThreads } from './restore/restore-threads.ts'
@@ -23,13 +23,12 @@ export async function recoverCatalog(
   storeId: string,
   paths: CellPaths,
   limits: Limits,
-  options: CallOptions = {},
 ): Promise<boolean> {
   finishRestore(paths)
   try {
-    return await recover(store, storeId, paths, limits, options)
+    return await recover(store, storeId, paths, limits)
   } catch (error) {
-    throw toBackupError(error, options.signal)
+    throw toBackupError(error)
   }
 }
 
@@ -38,14 +37,13 @@ async function recover(
   storeId: string,
   paths: CellPaths,
   limits: Limits,
-  options: CallOptions,
 ): Promise<boolean> {
   // Without a clock: a damaged newest version is never passed over, whatever its stamp.
   const index = new VersionIndex(store, storeId)
-  const versions = await index.versions(storeId, options)
+  const versions = await index.versions(storeId)
   const [newest] = versions
   if (newest === undefined) {
-    for await (const { key } of store.list(BACKUPS_PREFIX, options)) {
+    for await (const { key } of store.list(BACKUPS_PREFIX)) {
       throw new CellError(
         'backup_corrupt',
         `${store.url} holds backups of cells, but none of the catalog with their accounts and keys.`,
@@ -54,11 +52,11 @@ async function recover(
     }
     return false
   }
-  const manifest = await index.manifest(newest.version, storeId, listingOf(versions), options)
+  const manifest = await index.manifest(newest.version, storeId, listingOf(versions))
   const threads = new RestoreThreads(systemClock)
   try {
     const expected = { storeId, cellId: storeId, limits }
-    await buildDatabase(store, manifest, expected, paths, threads, options)
+    await buildDatabase(store, manifest, expected, paths, threads)
   } finally {
     await threads.close()
   }

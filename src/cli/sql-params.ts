@@ -3,15 +3,13 @@ import { parseJson } from '../http/exact-json.ts'
 
 /** The usual spelling of an integer. 007 and +7 are text. */
 const INTEGER = /^(0|-?[1-9]\d{0,18})$/
-const INT64_MIN = -(2n ** 63n)
-const INT64_MAX = 2n ** 63n - 1n
 
 /** A parameter on the command line, as JSON of the HTTP interface. */
 export function typedParam(word: string): unknown {
   if (word === 'null') return null
   if (!INTEGER.test(word)) return word
   const integer = BigInt(word)
-  return integer >= INT64_MIN && integer <= INT64_MAX ? exactInteger(integer) : word
+  return BigInt.asIntN(64, integer) === integer ? exactInteger(integer) : word
 }
 
 /**

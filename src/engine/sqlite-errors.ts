@@ -101,10 +101,7 @@ function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): 
   return new CellError(
     'cell_full',
     `The cell is full: its limit is ${limit} bytes. Delete something, or raise the limit.`,
-    {
-      ...details,
-      limit,
-    },
+    { ...details, limit },
   )
 }
 
@@ -145,9 +142,7 @@ function fromDriver(error: Error): CellError {
     return new CellError(
       'multiple_statements',
       'Only one statement per call is allowed. Use a batch or a transaction for several.',
-      {
-        cause: error,
-      },
+      { cause: error },
     )
   }
   if (text.includes('contains no statements')) {

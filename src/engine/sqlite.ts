@@ -46,12 +46,6 @@ export function closeLeavingLog(connection: Connection): boolean {
   }
 }
 
-/** Opens a private database in memory. */
-function openMemoryConnection(): Connection {
-  assertSupportedRuntime()
-  return new Database(':memory:')
-}
-
 function checkVersion(connection: Connection): void {
   const version = connection.prepare('SELECT sqlite_version()').pluck().get() as string
   const parts = version.split('.').map(Number)
@@ -74,7 +68,8 @@ const VERSION_BYTES = [18, 19]
 
 /** The bytes of an empty database with the given schema, by default in WAL mode: a new cell is written as a file in one go. */
 export function databaseImage(schema: string, { wal = true } = {}): Buffer {
-  const connection = openMemoryConnection()
+  assertSupportedRuntime()
+  const connection = new Database(':memory:')
   try {
     connection.exec(schema)
     const image = Buffer.from(connection.serialize())

@@ -1,7 +1,5 @@
 import { CellError } from '../errors.ts'
 
-const INT64_MIN = -(2n ** 63n)
-const INT64_MAX = 2n ** 63n - 1n
 /** The one spelling of each integer: no leading zero, no plus, no space. */
 const CANONICAL_INTEGER = /^(0|-?[1-9]\d{0,18})$/
 
@@ -39,5 +37,5 @@ function parseInteger(text: string): bigint {
 }
 
 function fits(value: bigint): boolean {
-  return value >= INT64_MIN && value <= INT64_MAX
+  return BigInt.asIntN(64, value) === value
 }

@@ -25,7 +25,7 @@ export class ExpiryHints {
     this.#put = state.prepare('INSERT OR REPLACE INTO expiry_hints VALUES (?, ?)')
     this.#putIfAbsent = state.prepare('INSERT OR IGNORE INTO expiry_hints VALUES (?, ?)')
     this.#remove = state.prepare('DELETE FROM expiry_hints WHERE cell_id = ?')
-    this.#first = state.prepare('SELECT cell_id, due FROM expiry_hints ORDER BY due LIMIT 1').raw()
+    this.#first = state.prepare('SELECT cell_id AS cellId, due FROM expiry_hints ORDER BY due LIMIT 1')
   }
 
   /** @returns true if the cell is due earlier than before */
@@ -62,7 +62,6 @@ export class ExpiryHints {
   }
 
   first(): { cellId: string; due: number } | undefined {
-    const row = this.#first.get() as [string, number] | undefined
-    return row && { cellId: row[0], due: row[1] }
+    return this.#first.get() as { cellId: string; due: number } | undefined
   }
 }

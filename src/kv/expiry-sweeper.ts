@@ -34,21 +34,16 @@ export class ExpirySweeper {
   /** Starts to collect. */
   start(collect: CollectCell): void {
     this.#collect = collect
-    this.#schedule()
+    this.reschedule()
   }
 
   /** Called for every time to live that is set in a cell. Never throws: the entry is stored, even if its hint is not. */
   note(cellId: string, expiresAt: number): void {
     try {
-      if (this.#hints.note(cellId, expiresAt) && expiresAt < this.#timerDue) this.#schedule()
+      if (this.#hints.note(cellId, expiresAt) && expiresAt < this.#timerDue) this.reschedule()
     } catch (err) {
       this.#log.warn({ cellId, err }, 'when an entry expires could not be noted; it will be collected later')
     }
-  }
-
-  /** The hints have changed in another process: reads them again. */
-  reschedule(): void {
-    this.#schedule()
   }
 
   /** Schedules a cell that may hold expired entries. */
@@ -63,7 +58,8 @@ export class ExpirySweeper {
     await this.#sweeping
   }
 
-  #schedule(): void {
+  /** Sets the timer for the first hint. Call it also when the hints have changed in another process. */
+  reschedule(): void {
     if (this.#collect === undefined || this.#stop.signal.aborted || this.#sweeping !== undefined) return
     this.#timer?.cancel()
     this.#timer = undefined
@@ -86,7 +82,7 @@ export class ExpirySweeper {
     try {
       await this.#sweepDue()
       this.#sweeping = undefined
-      this.#schedule()
+      this.reschedule()
     } catch (err) {
       this.#sweeping = undefined
       this.#log.error({ err }, 'expired entries cannot be collected now')

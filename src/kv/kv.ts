@@ -18,6 +18,7 @@ import type {
 } from './entry.ts'
 import { checkKey, checkValue } from './key.ts'
 import { keyRange, type ListRow, toPage } from './listing.ts'
+import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
 
@@ -51,7 +52,7 @@ export class Kv {
     checkKey(key, limits)
     const statements = this.#statements()
     try {
-      return statements.getValue.get(key, clock.now()) as string | undefined
+      return statements.find(queries.GET_VALUE).get(key, clock.now()) as string | undefined
     } catch (error) {
       throw statements.database.failure(error)
     }
@@ -60,7 +61,7 @@ export class Kv {
   /** Like {@link get}, with the time to live. */
   entry(key: string): KvEntry | undefined {
     checkKey(key, this.#context.limits)
-    return this.#read((statements, now) => readEntry(statements, key, now))
+    return this.#read((statements, now) => statements.entry(key, now))
   }
 
   /**
@@ -86,8 +87,9 @@ export class Kv {
   /** @returns false if there was no live entry */
   delete(key: string): boolean {
     checkKey(key, this.#context.limits)
-    const { database, deleteLive } = this.#statements()
-    return database.writeDelete(() => deleteLive.run(key, this.#context.clock.now()).changes > 0)
+    const statements = this.#statements()
+    const remove = statements.find(queries.DELETE_LIVE)
+    return statements.database.writeDelete(() => remove.run(key, this.#context.clock.now()).changes > 0)
   }
 
   /**
@@ -111,9 +113,9 @@ export class Kv {
     const expiryIfNew = expiryOf(options, now, limits)
     const statements = this.#statements()
     return statements.database.transaction(() => {
-      const row = statements.getEntry.get(key, now) as [string, number | null] | undefined
-      const value = addTo(row?.[0], step)
-      const expiresAt = row === undefined ? expiryIfNew : row[1]
+      const entry = statements.entry(key, now)
+      const value = addTo(entry?.value, step)
+      const expiresAt = entry === undefined ? expiryIfNew : entry.expiresAt
       this.#putRow(statements, key, value.toString(), expiresAt, now)
       return { value: decodeInteger(value), ttlSeconds: secondsLeft(expiresAt, now) }
     })
@@ -122,10 +124,10 @@ export class Kv {
   /** @returns for each key, in order: seconds left, rounded up; −1 if it does not expire; null if there is no live entry */
   ttl(keys: readonly string[]): (number | null)[] {
     this.#checkKeys(keys)
-    return this.#read(({ getExpiry }, now) =>
+    return this.#read((statements, now) =>
       keys.map((key) => {
-        const row = getExpiry.get(key, now) as [number | null] | undefined
-        return row === undefined ? null : secondsLeft(row[0], now)
+        const expiresAt = statements.expiry(key, now)
+        return expiresAt === undefined ? null : secondsLeft(expiresAt, now)
       }),
     )
   }
@@ -142,7 +144,7 @@ export class Kv {
     const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
     const statements = this.#statements()
     const updated = statements.database.write(
-      () => statements.updateExpiry.run(expiresAt, key, now).changes > 0,
+      () => statements.find(queries.UPDATE_EXPIRY).run(expiresAt, key, now).changes > 0,
     )
     if (updated && expiresAt !== null) this.#context.expiryNoted(expiresAt)
     return { updated, ttlSeconds: updated ? secondsLeft(expiresAt, now) : null }
@@ -158,7 +160,7 @@ export class Kv {
     const limit = pageLimit(options.limit, limits.pageMax)
     const { from, to } = keyRange(options, limits)
     return this.#read((statements, now) => {
-      const list = statements.list(options.values ?? true, options.reverse ?? false)
+      const list = statements.find(queries.listQuery(options.values ?? true, options.reverse ?? false))
       return toPage(list.all(from, to, now, limit + 1) as ListRow[], limit, now)
     })
   }
@@ -166,7 +168,7 @@ export class Kv {
   /** @returns for each key, in order, the live entry or undefined */
   mget(keys: readonly string[]): (KvEntry | undefined)[] {
     this.#checkKeys(keys)
-    return this.#read((statements, now) => keys.map((key) => readEntry(statements, key, now)))
+    return this.#read((statements, now) => keys.map((key) => statements.entry(key, now)))
   }
 
   /**
@@ -195,9 +197,11 @@ export class Kv {
   deleteMany(keys: readonly string[]): number {
     this.#checkKeys(keys)
     const now = this.#context.clock.now()
-    const { database, deleteLive } = this.#statements()
+    const statements = this.#statements()
+    const remove = statements.find(queries.DELETE_LIVE)
+    const { database } = statements
     return database.transaction(() =>
-      keys.reduce((count, key) => count + database.writeDelete(() => deleteLive.run(key, now).changes), 0),
+      keys.reduce((count, key) => count + database.writeDelete(() => remove.run(key, now).changes), 0),
     )
   }
 
@@ -241,8 +245,8 @@ export class Kv {
     expiresAt: number | null,
     now: number,
   ): boolean {
-    const updated = statements.updateLive.run(value, expiresAt, key, now).changes > 0
-    if (!updated) statements.upsert.run(key, value, expiresAt)
+    const updated = statements.find(queries.UPDATE_LIVE).run(value, expiresAt, key, now).changes > 0
+    if (!updated) statements.find(queries.UPSERT).run(key, value, expiresAt)
     if (expiresAt !== null) this.#context.expiryNoted(expiresAt)
     return !updated
   }
@@ -255,11 +259,11 @@ export class Kv {
     }
     const statements = this.#statements()
     return statements.database.transaction(() => {
-      const row = statements.getExpiry.get(key, now) as [number | null] | undefined
-      if (row === undefined) statements.upsert.run(key, value, null)
-      else statements.updateLiveValue.run(value, key, now)
-      const expiresAt = row?.[0] ?? null
-      return { created: row === undefined, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
+      const kept = statements.expiry(key, now)
+      if (kept === undefined) statements.find(queries.UPSERT).run(key, value, null)
+      else statements.find(queries.UPDATE_LIVE_VALUE).run(value, key, now)
+      const expiresAt = kept ?? null
+      return { created: kept === undefined, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
     })
   }
 
@@ -276,11 +280,6 @@ export class Kv {
       limit: kvKeysMax,
     })
   }
-}
-
-function readEntry({ getEntry }: KvStatements, key: string, now: number): KvEntry | undefined {
-  const row = getEntry.get(key, now) as [string, number | null] | undefined
-  return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
 }
 
 function toJson(value: unknown): string {

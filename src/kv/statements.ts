@@ -1,6 +1,8 @@
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Statement } from '../engine/sqlite.ts'
-import * as queries from './queries.ts'
+import type { KvEntry } from './entry.ts'
+import { GET_ENTRY, GET_EXPIRY } from './queries.ts'
+import { secondsLeft } from './ttl.ts'
 
 /**
  * The KV statements of one open database, which end with it. Each is prepared with its first use: most of thousands of
@@ -9,15 +11,7 @@ import * as queries from './queries.ts'
 export class KvStatements {
   static readonly #byDatabase = new WeakMap<CellDatabase, KvStatements>()
   readonly database: CellDatabase
-  #getValue: Statement | undefined
-  #getEntry: Statement | undefined
-  #getExpiry: Statement | undefined
-  #updateLive: Statement | undefined
-  #updateLiveValue: Statement | undefined
-  #upsert: Statement | undefined
-  #updateExpiry: Statement | undefined
-  #deleteLive: Statement | undefined
-  #lists: Map<string, Statement> | undefined
+  readonly #prepared = new Map<string, Statement>()
 
   private constructor(database: CellDatabase) {
     this.database = database
@@ -33,54 +27,29 @@ export class KvStatements {
     return statements
   }
 
-  get getValue(): Statement {
-    this.#getValue ??= this.database.prepare(queries.GET_VALUE).pluck()
-    return this.#getValue
+  /** @param sql one of queries.ts. Rows of one column come as its value, others as arrays */
+  find(sql: string): Statement {
+    return this.#prepared.get(sql) ?? this.#prepare(sql)
   }
 
-  get getEntry(): Statement {
-    this.#getEntry ??= this.database.prepare(queries.GET_ENTRY).raw()
-    return this.#getEntry
+  /** @returns undefined if there is no live entry */
+  entry(key: string, now: number): KvEntry | undefined {
+    const row = this.find(GET_ENTRY).get(key, now) as [string, number | null] | undefined
+    return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
   }
 
-  get getExpiry(): Statement {
-    this.#getExpiry ??= this.database.prepare(queries.GET_EXPIRY).raw()
-    return this.#getExpiry
+  /** @returns null for an entry that does not expire, undefined if there is no live entry */
+  expiry(key: string, now: number): number | null | undefined {
+    return this.find(GET_EXPIRY).get(key, now) as number | null | undefined
   }
 
-  get updateLive(): Statement {
-    this.#updateLive ??= this.database.prepare(queries.UPDATE_LIVE)
-    return this.#updateLive
-  }
-
-  get updateLiveValue(): Statement {
-    this.#updateLiveValue ??= this.database.prepare(queries.UPDATE_LIVE_VALUE)
-    return this.#updateLiveValue
-  }
-
-  get upsert(): Statement {
-    this.#upsert ??= this.database.prepare(queries.UPSERT)
-    return this.#upsert
-  }
-
-  get updateExpiry(): Statement {
-    this.#updateExpiry ??= this.database.prepare(queries.UPDATE_EXPIRY)
-    return this.#updateExpiry
-  }
-
-  get deleteLive(): Statement {
-    this.#deleteLive ??= this.database.prepare(queries.DELETE_LIVE)
-    return this.#deleteLive
-  }
-
-  list(values: boolean, reverse: boolean): Statement {
-    this.#lists ??= new Map()
-    const sql = queries.listQuery(values, reverse)
-    let statement = this.#lists.get(sql)
-    if (statement === undefined) {
-      statement = this.database.prepare(sql).raw()
-      this.#lists.set(sql, statement)
+  #prepare(sql: string): Statement {
+    const statement = this.database.prepare(sql)
+    if (statement.reader) {
+      if (statement.columns().length === 1) statement.pluck()
+      else statement.raw()
     }
+    this.#prepared.set(sql, statement)
     return statement
   }
 }

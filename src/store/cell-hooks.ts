@@ -1,11 +1,10 @@
 import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellHooks } from '../engine/cell-database.ts'
-import type { ReservedSchema } from '../engine/reserved-schema.ts'
 import { KV_VIEW, KV_VIEW_NAME } from '../kv/queries.ts'
+import { CELL_SCHEMA } from './cell-files.ts'
 
 export interface CellHookParts {
-  schema: ReservedSchema
   clock: Clock
   /** Undefined without an object store. */
   trackers: ChangeTrackers | undefined
@@ -14,11 +13,11 @@ export interface CellHookParts {
 }
 
 /** Connects the parts above the engine to one open cell. */
-export function cellHooks(id: string, { schema, clock, trackers, failed, closed }: CellHookParts): CellHooks {
+export function cellHooks(id: string, { clock, trackers, failed, closed }: CellHookParts): CellHooks {
   let hasFunction = false
   return {
     opened: (database) => {
-      schema.check(database)
+      CELL_SCHEMA.check(database)
       trackers?.acquire(id)
       trackers?.get(id).hooks.opened?.(database)
     },

@@ -16,7 +16,7 @@ import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
 import { Cell, type CellProvider } from './cell.ts'
-import { CELL_SCHEMA, CellFiles } from './cell-files.ts'
+import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 
@@ -164,7 +164,6 @@ export class LocalCells implements CellProvider {
       settings: (id: string) => ({ ...databaseSettings(settings, this.record(id).durability), temporary }),
       hooks: (id: string) =>
         cellHooks(id, {
-          schema: CELL_SCHEMA,
           clock,
           trackers: destination?.trackers,
           failed: (err) => this.#failed(id, err),

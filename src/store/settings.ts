@@ -109,9 +109,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
       throw new CellError(
         'invalid_setting',
         `${name} must be a whole number above 0, not ${String(value)}.`,
-        {
-          field: name,
-        },
+        { field: name },
       )
     }
   }
@@ -119,10 +117,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     throw new CellError(
       'invalid_setting',
       `limits.paramsMax must be at most ${PARAMS_MAX}, SQLite's own limit.`,
-      {
-        field: 'limits.paramsMax',
-        limit: PARAMS_MAX,
-      },
+      { field: 'limits.paramsMax', limit: PARAMS_MAX },
     )
   }
 }

@@ -17,7 +17,7 @@ test('An account has so many requested backups under way at a time, and is told 
   expect(refused).toMatchObject({ status: 429, json: { code: 'rate_limited', limit: 1 } })
   expect((refused.json as { detail: string }).detail).toMatch(/1 of 1 .*quotas\.backupsAtOnce/)
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
-  bench.objectStore.release()
+  bench.objectStore.open()
   expect((await Promise.all(both)).map(({ status }) => status).sort()).toEqual([200, 429])
   expect((await bench.send(ask)).status).toBe(200)
   await bench.close()

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { pack as openPack, type Pack } from 'tar-stream'
 import { allocateBlock, release } from './block-memory.ts'
 import {
@@ -97,13 +98,7 @@ async function fill(
 }
 
 function fromBytes(name: string, bytes: Buffer): MemberSource {
-  return {
-    name,
-    size: bytes.length,
-    read: async (into, offset) => {
-      bytes.copy(into, 0, offset)
-    },
-  }
+  return { name, size: bytes.length, read: async (into, offset) => void bytes.copy(into, 0, offset) }
 }
 
 async function addMember(
@@ -126,14 +121,10 @@ async function addMember(
     await hash.update(chunk)
     offset += chunk.length
     onBytes(chunk.length)
-    if (!entry.write(chunk)) await Promise.race([drained(entry), closed])
+    if (!entry.write(chunk)) await Promise.race([once(entry, 'drain'), closed])
     if (entry.destroyed) throw new Error('The archive was cancelled.')
   }
   entry.end(undefined)
   await closed
   return { name, size, sha256: hash.digest() }
-}
-
-function drained(entry: NodeJS.EventEmitter): Promise<void> {
-  return new Promise((resolve) => entry.once('drain', resolve))
 }

@@ -1,6 +1,7 @@
 import zlib from 'node:zlib'
+import { corrupt } from './backup-errors.ts'
 import { release } from './block-memory.ts'
-import { BLOCK_MAGIC, blockEnd, damagedArchive, splitBlocks } from './zstd-blocks.ts'
+import { BLOCK_MAGIC, blockEnd, splitBlocks } from './zstd-blocks.ts'
 
 /**
  * zstd in the standard seekable layout: independent blocks, then a seek table in a skippable block. Any zstd tool reads
@@ -170,7 +171,7 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
   }
 
   for await (const block of splitBlocks(source, COMPRESSED_BYTES_MAX)) {
-    if (seekTable !== undefined) throw damagedArchive('bytes follow the seek table')
+    if (seekTable !== undefined) throw corrupt('archive', 'bytes follow the seek table')
     if (block.readUInt32LE(0) === BLOCK_MAGIC) {
       if (inFlight.length >= PARALLEL_DECOMPRESSIONS) yield await drainOne()
       const plain = decompressBlock(block).finally(() => release(block))
@@ -179,9 +180,9 @@ export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): As
     } else seekTable = block
   }
   while (inFlight.length > 0) yield await drainOne()
-  if (seekTable === undefined) throw damagedArchive('it ends before its seek table')
+  if (seekTable === undefined) throw corrupt('archive', 'it ends before its seek table')
   if (!seekTable.equals(encodeSeekTable(blocks)))
-    throw damagedArchive('its seek table does not match its blocks')
+    throw corrupt('archive', 'its seek table does not match its blocks')
 }
 
 /**
@@ -199,7 +200,7 @@ export async function decompressFirstBlock(head: Buffer): Promise<Buffer | undef
 export function checkEnd(footer: Buffer): void {
   const isFooter = footer.length === SEEK_TABLE_FOOTER_BYTES
   if (!isFooter || footer.readUInt32LE(SEEK_TABLE_FOOTER_BYTES - 4) !== SEEKABLE_MAGIC) {
-    throw damagedArchive('it does not end in a seek table')
+    throw corrupt('archive', 'it does not end in a seek table')
   }
 }
 
@@ -207,7 +208,7 @@ function decompressBlock(block: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const options = { maxOutputLength: BLOCK_BYTES, chunkSize: USUAL_BLOCK_BYTES + 64 }
     zlib.zstdDecompress(block, options, (error, plain) => {
-      if (error) reject(damagedArchive('a compressed block is damaged', error))
+      if (error) reject(corrupt('archive', 'a compressed block is damaged', error))
       else resolve(plain)
     })
   })

@@ -1,4 +1,4 @@
-import { CellError } from '../../errors.ts'
+import { corrupt } from './backup-errors.ts'
 import { allocateBlock, growBlock } from './block-memory.ts'
 
 /** The blocks of a zstd stream: RFC 8878, 3.1. */
@@ -29,7 +29,7 @@ export async function* splitBlocks(
       const end = walk.endIn(bytes)
       const piece = bytes.subarray(0, end)
       if (length + piece.length > bytesMax)
-        throw damagedArchive('a block is larger than any this version writes')
+        throw corrupt('archive', 'a block is larger than any this version writes')
       block = growBlock(block, length, length + piece.length)
       // A copy: the source may use the chunk's memory again, and a block may come in many chunks.
       length += piece.copy(block, length)
@@ -41,7 +41,7 @@ export async function* splitBlocks(
       bytes = bytes.subarray(end)
     }
   }
-  if (length > 0) throw damagedArchive('it ends within a block')
+  if (length > 0) throw corrupt('archive', 'it ends within a block')
 }
 
 /** Where the first block of `bytes` ends; undefined if it is longer than they are. @throws `backup_corrupt` */
@@ -92,7 +92,7 @@ class BlockWalk {
       else this.#want = SKIPPABLE_HEADER_BYTES
       return
     }
-    if (magic !== BLOCK_MAGIC) throw damagedArchive('a part of it is not a zstd block')
+    if (magic !== BLOCK_MAGIC) throw corrupt('archive', 'a part of it is not a zstd block')
     const descriptor = this.#header.readUInt8(4)
     this.#hasChecksum = (descriptor & 0x04) !== 0
     this.#skip = headerBytes(descriptor)
@@ -104,7 +104,7 @@ class BlockWalk {
   #beginBlock(): void {
     const header = this.#header.readUIntLE(0, BLOCK_HEADER_BYTES)
     const type = (header >> 1) & 3
-    if (type === 3) throw damagedArchive('a block has a type that does not exist')
+    if (type === 3) throw corrupt('archive', 'a block has a type that does not exist')
     this.#have = 0
     this.#isLast = (header & 1) === 1
     this.#skip = (type === 1 ? 1 : header >> 3) + (this.#isLast && this.#hasChecksum ? 4 : 0)
@@ -118,11 +118,4 @@ function headerBytes(descriptor: number): number {
   const contentSize = contentSizeFlag === 0 ? (singleSegment ? 1 : 0) : 1 << contentSizeFlag
   const dictionaryId = [0, 1, 2, 4][descriptor & 3] as number
   return (singleSegment ? 0 : 1) + dictionaryId + contentSize
-}
-
-export function damagedArchive(why: string, cause?: unknown): CellError {
-  return new CellError('backup_corrupt', `The backup object is damaged: ${why}.`, {
-    member: 'archive',
-    cause,
-  })
 }

@@ -34,7 +34,21 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
-type Row = [string, string | null, string | null, number, number, number | null, number | null]
+const SELECT = `
+  SELECT cell_id AS cellId, chain, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
+    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt
+  FROM backup_progress`
+
+const PUT = `
+  INSERT OR REPLACE INTO backup_progress
+    (cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
+  VALUES (@cellId, @chain, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt)`
+
+type Row = Omit<BackupProgress, 'chain' | 'dirty' | 'dirtySinceSnapshot'> & {
+  chain: string | null
+  dirty: number
+  dirtySinceSnapshot: number
+}
 
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
@@ -47,16 +61,10 @@ export class BackupProgressTable {
   constructor(state: LocalState) {
     this.#state = state
     state.define(SCHEMA)
-    const columns =
-      'cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at'
-    this.#find = state.prepare(`SELECT ${columns} FROM backup_progress WHERE cell_id = ?`).raw()
-    this.#put = state.prepare(
-      `INSERT OR REPLACE INTO backup_progress (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`,
-    )
+    this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
+    this.#put = state.prepare(PUT)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
-    this.#due = state
-      .prepare(`SELECT ${columns} FROM backup_progress WHERE (dirty OR dirty_since_snapshot)`)
-      .raw()
+    this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
   find(cellId: string): BackupProgress {
@@ -65,15 +73,14 @@ export class BackupProgressTable {
   }
 
   save(progress: BackupProgress): void {
-    this.#put.run(
-      progress.cellId,
-      progress.chain === null ? null : JSON.stringify(progress.chain),
-      progress.lastVersion,
-      Number(progress.dirty),
-      Number(progress.dirtySinceSnapshot),
-      progress.lastBackupAt,
-      progress.lastSnapshotAt,
-    )
+    const { chain, dirty, dirtySinceSnapshot } = progress
+    const row: Row = {
+      ...progress,
+      chain: chain && JSON.stringify(chain),
+      dirty: Number(dirty),
+      dirtySinceSnapshot: Number(dirtySinceSnapshot),
+    }
+    this.#put.run(row)
   }
 
   remove(cellId: string): void {
@@ -112,23 +119,12 @@ function untouched(cellId: string): BackupProgress {
   }
 }
 
-function fromRow([
-  cellId,
-  chain,
-  lastVersion,
-  dirty,
-  dirtySinceSnapshot,
-  lastBackupAt,
-  lastSnapshotAt,
-]: Row): BackupProgress {
+function fromRow(row: Row): BackupProgress {
   return {
-    cellId,
-    chain: chain === null ? null : parseChain(chain),
-    lastVersion,
-    dirty: dirty !== 0,
-    dirtySinceSnapshot: dirtySinceSnapshot !== 0,
-    lastBackupAt,
-    lastSnapshotAt,
+    ...row,
+    chain: row.chain === null ? null : parseChain(row.chain),
+    dirty: row.dirty !== 0,
+    dirtySinceSnapshot: row.dirtySinceSnapshot !== 0,
   }
 }
 

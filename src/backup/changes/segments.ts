@@ -90,26 +90,13 @@ export class Segments {
   }
 
   #parse(name: string): Segment | undefined {
-    const match = NAME.exec(name)
-    if (match === null) return undefined
-    const [, sequence, salts, framesText, pageSizeText] = match as unknown as [
-      string,
-      string,
-      string,
-      string,
-      string,
-    ]
-    const frames = Number(framesText)
-    const pageSize = Number(pageSizeText)
+    const [, sequence, salts, frameCount, pageBytes] = NAME.exec(name) ?? []
+    if (salts === undefined) return undefined
+    const frames = Number(frameCount)
+    const pageSize = Number(pageBytes)
     // Not the file's length: an interrupted growth may have left bytes at its end.
     const size = walBytes(frames, pageSize)
-    return {
-      sequence: Number(sequence),
-      salts,
-      frames,
-      pageSize,
-      path: path.join(this.#directory, name),
-      size,
-    }
+    const file = path.join(this.#directory, name)
+    return { sequence: Number(sequence), salts, frames, pageSize, path: file, size }
   }
 }

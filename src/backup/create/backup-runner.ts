@@ -1,4 +1,3 @@
-import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
@@ -6,26 +5,20 @@ import type { CellIdentity } from '../archive/cell-identity.ts'
 import { chainVersionsMax } from '../changes/backup-chain.ts'
 import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
-import type { ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import type { VersionIndex } from '../versions/version-index.ts'
-import { type BackupOrder, CellBackup } from './cell-backup.ts'
+import { type BackupOrder, type BackupTarget, CellBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
-export interface BackupRunnerParts {
-  objectStore: ObjectStore
-  index: VersionIndex
+export interface BackupRunnerParts extends BackupTarget {
   trackers: ChangeTrackers
   claim: ObjectStoreClaim
   sweep: UploadSweep
-  spoolDirectory: string
-  clock: Clock
   log: Log
 }
 
@@ -66,7 +59,11 @@ export class BackupRunner {
       const order = { kind, ...next, versionsMax: chainVersionsMax(keep) }
       const { database, unpin } = pin()
       try {
-        const result = await this.#backup(identity, tracker, options).run(order, database, unpin)
+        const result = await new CellBackup(this.#parts, identity, tracker, options).run(
+          order,
+          database,
+          unpin,
+        )
         await this.#prune(cellId, result, versions, keep, options)
         return result
       } catch (error) {
@@ -76,12 +73,6 @@ export class BackupRunner {
         unpin()
       }
     }
-  }
-
-  #backup(identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions): CellBackup {
-    const { objectStore: store, spoolDirectory, clock, index } = this.#parts
-    const stored = index.stored.bind(index)
-    return new CellBackup({ store, spoolDirectory, clock, stored }, identity, tracker, options)
   }
 
   /**

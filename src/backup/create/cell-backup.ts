@@ -11,14 +11,15 @@ import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import type { VersionIndex } from '../versions/version-index.ts'
 import { DatabaseSource } from './database-source.ts'
 
 export interface BackupTarget {
-  store: ObjectStore
+  objectStore: ObjectStore
+  /** Told of each backup that is stored. */
+  index: VersionIndex
   spoolDirectory: string
   clock: Clock
-  /** Called after the backup is stored. */
-  stored(manifest: Manifest, sizeBytes: number): void
 }
 
 /** The name of a backup, and what it may continue. */
@@ -105,7 +106,7 @@ export class CellBackup {
     members: readonly MemberSource[],
     afterRead: () => void = () => {},
   ): Promise<BackupResult> {
-    const { store, spoolDirectory, clock, stored } = this.#target
+    const { objectStore, index, spoolDirectory, clock } = this.#target
     const { signal, onProgress } = this.#options
     const started = clock.monotonic()
     const { writeArchive } = await import('../archive/archive-writer.ts')
@@ -118,11 +119,11 @@ export class CellBackup {
       afterRead()
       const { body, sha256 } = await spool.finish()
       this.#tracker.claimVersion(manifest.version)
-      await store.put(manifest.version, body, {
+      await objectStore.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
       })
-      stored(manifest, body.size)
+      index.stored(manifest, body.size)
       return {
         version: manifest.version,
         kind: manifest.kind,

@@ -8,16 +8,11 @@ const MAIN = import.meta.url.endsWith('.ts')
   ? new URL('./restore-thread-main.ts', import.meta.url)
   : new URL('./restore-thread.js', import.meta.url)
 
-interface Waiting {
-  resolve(value: string | undefined): void
-  reject(error: unknown): void
-}
-
 /** Runs tasks in another thread: the check of a large database must not block the event loop. */
 export class RestoreThread implements RestoreTaskRunner {
   readonly #worker: Worker
   /** Outcomes come in the order of the tasks. */
-  readonly #waiting: Waiting[] = []
+  readonly #waiting: PromiseWithResolvers<string | undefined>[] = []
   #failure: unknown
 
   constructor() {
@@ -32,12 +27,12 @@ export class RestoreThread implements RestoreTaskRunner {
       )
   }
 
-  run(task: RestoreTask): Promise<string | undefined> {
-    return new Promise((resolve, reject) => {
-      if (this.#failure !== undefined) return reject(this.#failure)
-      this.#waiting.push({ resolve, reject })
-      this.#worker.postMessage(task)
-    })
+  async run(task: RestoreTask): Promise<string | undefined> {
+    if (this.#failure !== undefined) throw this.#failure
+    const outcome = Promise.withResolvers<string | undefined>()
+    this.#waiting.push(outcome)
+    this.#worker.postMessage(task)
+    return outcome.promise
   }
 
   /** The thread can run no more tasks. */

@@ -1,6 +1,3 @@
-import { cutPage, decodeCursor, pageLimit } from '../../base/paging.ts'
-import { compareVersions, parseVersion } from './object-keys.ts'
-import type { StoredVersion } from './stored-manifest.ts'
 import type { BackupInfo } from './version-index.ts'
 
 export interface BackupListOptions {
@@ -18,28 +15,4 @@ export interface BackupList {
   backups: BackupInfo[]
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null
-}
-
-const PAGE_MAX = 1_000
-
-/** One page of a cell's versions. */
-export class BackupPage {
-  readonly #limit: number
-  readonly #after: string | undefined
-
-  /** @throws `invalid_request` for a bad cursor or limit */
-  constructor(cellId: string, { cursor, limit }: BackupListOptions) {
-    this.#limit = pageLimit(limit, PAGE_MAX)
-    if (cursor === undefined) return
-    this.#after = decodeCursor(cursor, (version) =>
-      parseVersion(version)?.cellId === cellId ? version : undefined,
-    )
-  }
-
-  /** @param all newest first */
-  of(all: readonly StoredVersion[]): { page: StoredVersion[]; nextCursor: string | null } {
-    const after = this.#after
-    const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
-    return cutPage(rest, this.#limit, ({ version }) => version)
-  }
 }

@@ -7,7 +7,6 @@ import { listingOf, type VersionIndex } from './version-index.ts'
  * whose chain has a gap, does not count, so the last good one always stays.
  *
  * @param versions all versions of the cell, newest first
- * @returns the removed versions
  */
 export async function pruneVersions(
   store: ObjectStore,
@@ -16,7 +15,7 @@ export async function pruneVersions(
   versions: readonly StoredVersion[],
   keep: number,
   options: CallOptions = {},
-): Promise<string[]> {
+): Promise<void> {
   const listing = listingOf(versions)
   const needed = new Set<string>()
   let kept = 0
@@ -28,13 +27,9 @@ export async function pruneVersions(
     for (const link of manifest.chain) needed.add(link)
   }
   // Newest first: an incremental is removed before its base, so that no listed version lacks its base.
-  const removed = versions
-    .slice(at)
-    .map(({ version }) => version)
-    .filter((version) => !needed.has(version))
-  for (const version of removed) {
+  for (const { version } of versions.slice(at)) {
+    if (needed.has(version)) continue
     await store.delete(version, options)
     index.forget(version)
   }
-  return removed
 }

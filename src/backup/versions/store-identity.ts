@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import { text } from 'node:stream/consumers'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import { BACKUPS_PREFIX, STORE_OBJECT } from './object-keys.ts'
@@ -22,11 +23,8 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
  * @returns the store's id, or undefined if the prefix holds no store
  * @throws `object_store_mismatch` if the prefix holds backups but no `store.json`, or an unreadable one
  */
-export async function readStoreId(
-  store: ObjectStore,
-  options: CallOptions = {},
-): Promise<string | undefined> {
-  return (await readIdentity(store, options))?.store_id
+export async function readStoreId(store: ObjectStore): Promise<string | undefined> {
+  return (await readIdentity(store, {}))?.store_id
 }
 
 /**
@@ -101,10 +99,9 @@ async function isEmpty(store: ObjectStore, options: CallOptions): Promise<boolea
 }
 
 async function readJson(body: AsyncIterable<Uint8Array>): Promise<unknown> {
-  const chunks: Uint8Array[] = []
-  for await (const chunk of body) chunks.push(chunk)
+  const json = await text(body)
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8'))
+    return JSON.parse(json)
   } catch {
     return undefined
   }

@@ -5,7 +5,7 @@ import { CellError, isCellError } from '../../errors.ts'
 import type { StoreFlags } from '../flags.ts'
 import { OwnerClient, type Transport } from './owner-client.ts'
 import { publishedSocket } from './socket-place.ts'
-import { SocketTransport } from './socket-transport.ts'
+import { connectSocket } from './socket-transport.ts'
 
 /** A node that is starting or stopping has finished by then. */
 const SETTLE_MS = 5_000
@@ -26,12 +26,12 @@ async function findTransport(flags: StoreFlags, clock: Clock, log: Log): Promise
   const deadline = clock.monotonic() + SETTLE_MS
   for (;;) {
     const socket = publishedSocket(paths)
-    const running = socket === undefined ? undefined : await SocketTransport.connect(socket)
+    const running = socket === undefined ? undefined : await connectSocket(socket)
     if (running !== undefined) return running
     try {
       // The engine and the S3 client take time to load, and a command to a running node does not need them.
-      const { StoreTransport } = await import('./store-transport.ts')
-      return await StoreTransport.open(flags, clock, log)
+      const { openStore } = await import('./store-transport.ts')
+      return await openStore(flags, clock, log)
     } catch (error) {
       if (!isCellError(error, 'store_locked')) throw error
       if (clock.monotonic() >= deadline) throw takesNoCommands(error)

@@ -14,46 +14,39 @@ export interface OwnerServerOptions {
 /** Nobody but the owner may connect: read and write for one user. */
 const OWNER_ONLY_MASK = 0o177
 
+export interface OwnerServer {
+  /** Where commands find it. */
+  readonly path: string
+  /** Takes no new command, lets those under way finish, and ends the rest at the deadline. */
+  stop(options: { drainMs: number }): Promise<void>
+}
+
 /**
  * Takes the owner's commands on a Unix socket: the same HTTP as for accounts, with the owner's routes. The file system
  * says who may connect: the socket has mode 0600, in a folder of mode 0700.
+ *
+ * @throws the errors of node:net
  */
-export class OwnerServer {
-  readonly #server: NodeServer
-  readonly #place: SocketPlace
-
-  private constructor(server: NodeServer, place: SocketPlace) {
-    this.#server = server
-    this.#place = place
+export async function serveOwner(
+  store: CellDirectory,
+  place: SocketPlace,
+  options: OwnerServerOptions,
+): Promise<OwnerServer> {
+  const server = new NodeServer(store, { ...options, audience: OWNER })
+  // The socket is bound within the call: at no instant does it have another mode.
+  const mask = process.umask(OWNER_ONLY_MASK)
+  let listening: Promise<unknown>
+  try {
+    listening = server.start({ path: place.path })
+  } finally {
+    process.umask(mask)
   }
-
-  /** @throws the errors of node:net */
-  static async start(
-    store: CellDirectory,
-    place: SocketPlace,
-    options: OwnerServerOptions,
-  ): Promise<OwnerServer> {
-    const server = new NodeServer(store, { ...options, audience: OWNER })
-    // The socket is bound within the call: at no instant does it have another mode.
-    const mask = process.umask(OWNER_ONLY_MASK)
-    let listening: Promise<unknown>
-    try {
-      listening = server.start({ path: place.path })
-    } finally {
-      process.umask(mask)
-    }
-    await listening
-    return new OwnerServer(server, place)
-  }
-
-  /** Where commands find it. */
-  get path(): string {
-    return this.#place.path
-  }
-
-  /** Takes no new command, lets those under way finish, and ends the rest at the deadline. */
-  async stop({ drainMs }: { drainMs: number }): Promise<void> {
-    await this.#server.stop({ drainMs })
-    this.#place.dispose()
+  await listening
+  return {
+    path: place.path,
+    async stop({ drainMs }) {
+      await server.stop({ drainMs })
+      place.dispose()
+    },
   }
 }

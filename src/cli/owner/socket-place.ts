@@ -11,41 +11,32 @@ const FOLDER_PREFIX = 'cellstore-socket-'
 const SOCKET_NAME = 'admin.sock'
 
 /** Where a node's socket lies: in the store's directory, or in a temporary folder if that path is too long for a socket. */
-export class SocketPlace {
+export interface SocketPlace {
   readonly path: string
-  /** The temporary folder, which is removed with the socket. */
-  readonly #folder: string | undefined
+  /** Removes the socket, if closing the server has not, and its temporary folder. */
+  dispose(): void
+}
 
-  private constructor(socket: string, folder?: string) {
-    this.path = socket
-    this.#folder = folder
+/**
+ * Finds a place. Only the directory's owner may call this.
+ *
+ * @param left where an earlier node listened that was killed: its socket is removed
+ * @throws `Error` if even a temporary folder's path is too long
+ */
+export function takeSocketPlace(paths: StorePaths, left?: string, temporary = os.tmpdir()): SocketPlace {
+  if (left !== undefined) removeLeft(left)
+  if (fits(paths.socket)) {
+    fs.rmSync(paths.socket, { force: true })
+    return { path: paths.socket, dispose: () => fs.rmSync(paths.socket, { force: true }) }
   }
-
-  /**
-   * Finds a place. Only the directory's owner may call this.
-   *
-   * @param left where an earlier node listened that was killed: its socket is removed
-   * @throws `Error` if even a temporary folder's path is too long
-   */
-  static take(paths: StorePaths, left?: string, temporary = os.tmpdir()): SocketPlace {
-    if (left !== undefined) removeLeft(left)
-    if (fits(paths.socket)) {
-      fs.rmSync(paths.socket, { force: true })
-      return new SocketPlace(paths.socket)
-    }
-    // mkdtemp makes it with mode 0700, and never takes an existing folder.
-    const folder = fs.mkdtempSync(path.join(temporary, FOLDER_PREFIX))
-    const socket = path.join(folder, SOCKET_NAME)
-    if (fits(socket)) return new SocketPlace(socket, folder)
-    fs.rmdirSync(folder)
-    throw new Error(`The path ${socket} is too long for a Unix socket.`)
+  // mkdtemp makes it with mode 0700, and never takes an existing folder.
+  const folder = fs.mkdtempSync(path.join(temporary, FOLDER_PREFIX))
+  const socket = path.join(folder, SOCKET_NAME)
+  if (fits(socket)) {
+    return { path: socket, dispose: () => fs.rmSync(folder, { recursive: true, force: true }) }
   }
-
-  /** Removes the socket, if closing the server has not. */
-  dispose(): void {
-    fs.rmSync(this.path, { force: true })
-    if (this.#folder !== undefined) fs.rmSync(this.#folder, { recursive: true, force: true })
-  }
+  fs.rmdirSync(folder)
+  throw new Error(`The path ${socket} is too long for a Unix socket.`)
 }
 
 /** Where the store's node listens, as `owner.json` says; the node itself may be gone. */

@@ -19,65 +19,58 @@ const ANOTHER_USER =
   'The running node belongs to another user of this machine. Only that user can give it commands.'
 const SILENT = `The running node did not answer for ${SILENCE_MS_MAX / 1_000} s. Try again.`
 
-/** Reaches a running node through its socket. Each request has a connection of its own. */
-export class SocketTransport implements Transport {
-  readonly #path: string
-
-  private constructor(path: string) {
-    this.#path = path
+/**
+ * Reaches a running node through its socket. Each request has a connection of its own.
+ *
+ * @returns undefined if no node listens there, or one that is just stopping
+ * @throws `busy` if the node does not answer, or is of a version that this command does not understand;
+ * `store_locked` if it belongs to another user
+ */
+export async function connectSocket(path: string): Promise<Transport | undefined> {
+  try {
+    checkGreeting(await send(path, { method: 'GET', target: GREETING_PATH }))
+    return { send: (request) => send(path, request), close: async () => {} }
+  } catch (error) {
+    const errno = error instanceof CellError ? errnoOf(error.cause) : undefined
+    if (errno === 'EACCES' || errno === 'EPERM') throw new CellError('store_locked', ANOTHER_USER)
+    if (isCellError(error, 'shutting_down')) return undefined
+    throw error
   }
+}
 
-  /**
-   * @returns undefined if no node listens there, or one that is just stopping
-   * @throws `busy` if the node does not answer, or is of a version that this command does not understand;
-   * `store_locked` if it belongs to another user
-   */
-  static async connect(path: string): Promise<SocketTransport | undefined> {
-    const transport = new SocketTransport(path)
-    try {
-      checkGreeting(await transport.send({ method: 'GET', target: GREETING_PATH }))
-      return transport
-    } catch (error) {
-      const errno = error instanceof CellError ? errnoOf(error.cause) : undefined
-      if (errno === 'EACCES' || errno === 'EPERM') throw new CellError('store_locked', ANOTHER_USER)
-      if (isCellError(error, 'shutting_down')) return undefined
-      throw error
-    }
+async function send(path: string, request: OwnerRequest): Promise<OwnerAnswer> {
+  try {
+    const response = await answerOf(path, request)
+    return { status: response.statusCode ?? 0, body: await text(response) }
+  } catch (error) {
+    if (error instanceof CellError || request.signal?.aborted) throw error
+    throw nodeStopped(!NOBODY.includes(errnoOf(error)), error)
   }
+}
 
-  async send(request: OwnerRequest): Promise<OwnerAnswer> {
-    try {
-      const response = await this.#request(request)
-      return { status: response.statusCode ?? 0, body: await text(response) }
-    } catch (error) {
-      if (error instanceof CellError || request.signal?.aborted) throw error
-      throw nodeStopped(!NOBODY.includes(errnoOf(error)), error)
-    }
-  }
-
-  async close(): Promise<void> {}
-
-  #request({ method, target, body, signal, onProgress }: OwnerRequest): Promise<IncomingMessage> {
-    return new Promise((resolve, reject) => {
-      const request = http.request({
-        socketPath: this.#path,
-        path: target,
-        method,
-        agent: false,
-        timeout: SILENCE_MS_MAX,
-        headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
-        ...(signal === undefined ? {} : { signal }),
-      })
-      request.on('timeout', () => request.destroy(new CellError('busy', SILENT)))
-      request.on('error', reject)
-      request.on('response', resolve)
-      request.on('information', ({ headers }) => {
-        const event = parseProgress(headers[PROGRESS_HEADER])
-        if (event !== undefined) onProgress?.(event)
-      })
-      request.end(body)
+function answerOf(
+  socketPath: string,
+  { method, target, body, signal, onProgress }: OwnerRequest,
+): Promise<IncomingMessage> {
+  return new Promise((resolve, reject) => {
+    const request = http.request({
+      socketPath,
+      path: target,
+      method,
+      agent: false,
+      timeout: SILENCE_MS_MAX,
+      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      ...(signal === undefined ? {} : { signal }),
     })
-  }
+    request.on('timeout', () => request.destroy(new CellError('busy', SILENT)))
+    request.on('error', reject)
+    request.on('response', resolve)
+    request.on('information', ({ headers }) => {
+      const event = parseProgress(headers[PROGRESS_HEADER])
+      if (event !== undefined) onProgress?.(event)
+    })
+    request.end(body)
+  })
 }
 
 /** @throws `busy` for another protocol, `shutting_down` for a node that is about to end */

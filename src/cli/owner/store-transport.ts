@@ -7,35 +7,26 @@ import { OWNER } from '../../http/owner-routes.ts'
 import { splitTarget } from '../../http/request-target.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import { objectStoreOf, type StoreFlags } from '../flags.ts'
-import type { OwnerAnswer, OwnerRequest, Transport } from './owner-client.ts'
+import type { OwnerRequest, Transport } from './owner-client.ts'
 
-/** Answers requests in this process, which has the store open: no node runs on it. */
-export class StoreTransport implements Transport {
-  readonly #store: CellStore
-  readonly #application: Application
+/**
+ * Opens the store in this process: no node runs on it.
+ *
+ * @throws `store_not_found`, `store_locked`, and as opening a store does
+ */
+export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
+  const objectStore = objectStoreOf(flags)
+  const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, clock, log }
+  const store = await CellStore.open(flags.dataDir, options).catch((error) => {
+    throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
+  })
+  return storeTransport(store)
+}
 
-  constructor(store: CellStore) {
-    this.#store = store
-    this.#application = new Application(store, {}, OWNER)
-  }
-
-  /** @throws `store_not_found`, `store_locked`, and as opening a store does */
-  static async open(flags: StoreFlags, clock: Clock, log: Log): Promise<StoreTransport> {
-    const objectStore = objectStoreOf(flags)
-    const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, clock, log }
-    const store = await CellStore.open(flags.dataDir, options).catch((error) => {
-      throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
-    })
-    return new StoreTransport(store)
-  }
-
-  send(request: OwnerRequest): Promise<OwnerAnswer> {
-    return this.#application.handle(localRequest(request))
-  }
-
-  async close(): Promise<void> {
-    await this.#store.close()
-  }
+/** Answers requests in this process, which has the store open. */
+export function storeTransport(store: CellStore): Transport {
+  const application = new Application(store, {}, OWNER)
+  return { send: (request) => application.handle(localRequest(request)), close: () => store.close() }
 }
 
 /** A request that never was on a wire. */

@@ -36,28 +36,21 @@ export function isLoopback(host: string): boolean {
 }
 
 function explained(error: unknown, host: string, port: number): unknown {
-  const why = { cause: error }
-  switch (error instanceof Error && 'code' in error ? error.code : undefined) {
+  const why = whyNot(error instanceof Error && 'code' in error ? error.code : undefined, host, port)
+  return why === undefined ? error : new CellError('invalid_setting', why, { cause: error })
+}
+
+function whyNot(errno: unknown, host: string, port: number): string | undefined {
+  switch (errno) {
     case 'EADDRINUSE':
-      return new CellError(
-        'invalid_setting',
-        `Port ${port} on ${host} is in use. Choose another one with --port or CELLSTORE_PORT; 0 takes any free port.`,
-        why,
-      )
+      return `Port ${port} on ${host} is in use. Choose another one with --port or CELLSTORE_PORT; 0 takes any free port.`
     case 'EACCES':
-      return new CellError(
-        'invalid_setting',
-        `This user may not use port ${port}. Choose one from 1024 up with --port or CELLSTORE_PORT.`,
-        why,
-      )
+      return `This user may not use port ${port}. Choose one from 1024 up with --port or CELLSTORE_PORT.`
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return new CellError(
-        'invalid_setting',
-        `${host} is not an address of this machine. Choose another one with --host or CELLSTORE_HOST.`,
-        why,
-      )
+      return `${host} is not an address of this machine. Choose another one with --host or CELLSTORE_HOST.`
+    default:
+      return undefined
   }
-  return error
 }

@@ -5,8 +5,8 @@ import { CellError, isCellError } from '../../errors.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
-import { OwnerServer, type OwnerServerOptions } from '../owner/owner-server.ts'
-import { publishedSocket, SocketPlace } from '../owner/socket-place.ts'
+import { type OwnerServer, type OwnerServerOptions, serveOwner } from '../owner/owner-server.ts'
+import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { isLoopback, listen } from './listen.ts'
@@ -109,7 +109,7 @@ async function startOwnerServer(
   options: OwnerServerOptions,
 ): Promise<OwnerServer | undefined> {
   try {
-    return await OwnerServer.start(store, SocketPlace.take(paths, left), options)
+    return await serveOwner(store, takeSocketPlace(paths, left), options)
   } catch (err) {
     options.logger.warn({ err }, 'no socket for commands: they work only while the node is stopped')
     return undefined

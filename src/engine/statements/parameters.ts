@@ -1,14 +1,11 @@
 import type { Limits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { Placeholders } from './placeholders.ts'
-import type { SqlParam, SqlParams } from './sql-values.ts'
+import type { Bindable, SqlParam, SqlParams } from './sql-values.ts'
 
-const INT64_MIN = -(2n ** 63n)
-const INT64_MAX = 2n ** 63n - 1n
-
-type Bindable = null | number | bigint | string | Buffer
+type Encoded = readonly Bindable[] | Readonly<Record<string, Bindable>>
 /** The arguments for a statement of the driver. */
-export type BoundParams = readonly (readonly Bindable[] | Readonly<Record<string, Bindable>>)[]
+export type BoundParams = readonly Encoded[]
 
 const NONE: readonly Bindable[] = []
 
@@ -26,14 +23,14 @@ export function encodeParams(
 ): BoundParams {
   const encoded = encode(params, limits)
   if (placeholders === undefined) return [encoded]
-  return isList(encoded) ? placeholders.bindList(encoded) : placeholders.bindNamed<Bindable>(encoded, null)
+  return isList(encoded) ? placeholders.bindList(encoded) : placeholders.bindNamed(encoded)
 }
 
-function isList<T>(values: readonly T[] | Readonly<Record<string, T>>): values is readonly T[] {
+function isList(values: Encoded): values is readonly Bindable[] {
   return Array.isArray(values)
 }
 
-function encode(params: SqlParams, limits: Limits): readonly Bindable[] | Record<string, Bindable> {
+function encode(params: SqlParams, limits: Limits): Encoded {
   if (Array.isArray(params)) return encodeList(params as readonly SqlParam[], limits)
   // A map or a typed array would pass for an object without members.
   if (typeof params !== 'object' || params === null || Symbol.iterator in params) {
@@ -73,7 +70,7 @@ function encodeParam(value: SqlParam | undefined, at: string | number): Bindable
     case 'number':
       return encodeNumber(value, at)
     case 'bigint':
-      if (value < INT64_MIN || value > INT64_MAX) throw refused(at, 'the integer does not fit in 64 bits')
+      if (BigInt.asIntN(64, value) !== value) throw refused(at, 'the integer does not fit in 64 bits')
       return value
     case 'boolean':
       return value ? 1n : 0n
@@ -81,7 +78,7 @@ function encodeParam(value: SqlParam | undefined, at: string | number): Bindable
       if (value === null) return null
       if (value instanceof Uint8Array) return Buffer.from(value.buffer, value.byteOffset, value.byteLength)
       if ('type' in value && value.type === 'real' && typeof value.value === 'number')
-        return encodeReal(value.value, at)
+        return Number.isNaN(value.value) ? refuseNaN(at) : value.value
       break
   }
   throw refused(
@@ -92,7 +89,7 @@ function encodeParam(value: SqlParam | undefined, at: string | number): Bindable
 
 function encodeNumber(value: number, at: string | number): number | bigint {
   if (Number.isSafeInteger(value)) return BigInt(value)
-  if (Number.isNaN(value)) throw refused(at, 'NaN has no counterpart in SQLite; use null')
+  if (Number.isNaN(value)) refuseNaN(at)
   // Beyond 2^53 a whole number may have been rounded before it got here; from 2^63 on it can only be meant as a REAL.
   if (Number.isInteger(value) && Math.abs(value) < 2 ** 63) {
     throw refused(
@@ -103,10 +100,8 @@ function encodeNumber(value: number, at: string | number): number | bigint {
   return value
 }
 
-/** The driver binds every number as REAL. */
-function encodeReal(value: number, at: string | number): number {
-  if (Number.isNaN(value)) throw refused(at, 'NaN has no counterpart in SQLite; use null')
-  return value
+function refuseNaN(at: string | number): never {
+  throw refused(at, 'NaN has no counterpart in SQLite; use null')
 }
 
 function refused(at: string | number, why: string): CellError {

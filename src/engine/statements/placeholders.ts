@@ -1,8 +1,9 @@
 import { CellError } from '../../errors.ts'
 import type { SqlTokens } from '../sql-policy/sql-lexer.ts'
+import type { Bindable } from './sql-values.ts'
 
 /** What the driver takes: values for the unnamed placeholders, then the named ones. */
-type DriverParams<V> = [unnamed: readonly V[], named: Readonly<Record<string, V>>]
+type DriverParams = [unnamed: readonly Bindable[], named: Readonly<Record<string, Bindable>>]
 
 const NUMBERED = /\?\d/
 
@@ -39,7 +40,7 @@ export class Placeholders {
   }
 
   /** Values in order: the n-th is `?n`. @throws `param_count_mismatch` */
-  bindList<V>(values: readonly V[]): DriverParams<V> {
+  bindList(values: readonly Bindable[]): DriverParams {
     const named = this.#names.find((name) => name !== undefined && !name.startsWith('?'))
     if (named !== undefined)
       throw mismatch(
@@ -50,20 +51,20 @@ export class Placeholders {
       throw mismatch(
         `The statement's placeholders go up to ?${count}, but ${values.length} parameters were passed.`,
       )
-    return this.#sort((_, number) => values[number - 1] as V)
+    return this.#sort((_, number) => values[number - 1] as Bindable)
   }
 
   /** Values by name or number; others are ignored. @throws `param_count_mismatch` */
-  bindNamed<V>(values: Readonly<Record<string, V>>, none: V): DriverParams<V> {
+  bindNamed(values: Readonly<Record<string, Bindable>>): DriverParams {
     if (this.#hasPlain)
       throw mismatch(
         'The statement has placeholders without a name or number (?): pass an array, in the order of the numbers.',
       )
     return this.#sort((name, number) => {
-      if (name === undefined) return none
+      if (name === undefined) return null
       const key = [name.slice(1), String(number)].find((each) => Object.hasOwn(values, each))
       if (key === undefined) throw mismatch(`The parameter for ${name} is missing.`)
-      return values[key] as V
+      return values[key] as Bindable
     })
   }
 
@@ -73,9 +74,9 @@ export class Placeholders {
     names[number] ??= text
   }
 
-  #sort<V>(pick: (name: string | undefined, number: number) => V): DriverParams<V> {
-    const unnamed: V[] = []
-    const named: Record<string, V> = Object.create(null)
+  #sort(pick: (name: string | undefined, number: number) => Bindable): DriverParams {
+    const unnamed: Bindable[] = []
+    const named: Record<string, Bindable> = Object.create(null)
     for (let number = 1; number < this.#names.length; number++) {
       const name = this.#names[number]
       const value = pick(name, number)

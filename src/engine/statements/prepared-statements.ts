@@ -186,8 +186,6 @@ function checkText(sql: string, { sqlBytesMax }: Limits): void {
   throw new CellError(
     'invalid_request',
     'The SQL text contains a lone surrogate, which is not valid Unicode.',
-    {
-      field: 'sql',
-    },
+    { field: 'sql' },
   )
 }

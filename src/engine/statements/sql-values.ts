@@ -16,6 +16,9 @@ export type SqlParam = SqlValue | boolean | SqlReal
  */
 export type SqlParams = readonly SqlParam[] | Readonly<Record<string, SqlParam>>
 
+/** A parameter as the driver takes it. */
+export type Bindable = null | number | bigint | string | Buffer
+
 /** A row by column names, in the order of the columns. */
 export type SqlRow = Record<string, SqlValue>
 

@@ -7,11 +7,11 @@ import { describe, expect, onTestFinished, test } from 'vitest'
 import { type Clock, systemClock } from '../../../src/base/clock.ts'
 import { type Log, silentLog } from '../../../src/base/log.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
-import { OwnerClient } from '../../../src/cli/owner/owner-client.ts'
-import { OwnerServer } from '../../../src/cli/owner/owner-server.ts'
-import { SocketPlace } from '../../../src/cli/owner/socket-place.ts'
-import { SocketTransport } from '../../../src/cli/owner/socket-transport.ts'
-import { StoreTransport } from '../../../src/cli/owner/store-transport.ts'
+import { OwnerClient, type Transport } from '../../../src/cli/owner/owner-client.ts'
+import { serveOwner } from '../../../src/cli/owner/owner-server.ts'
+import { takeSocketPlace } from '../../../src/cli/owner/socket-place.ts'
+import { connectSocket } from '../../../src/cli/owner/socket-transport.ts'
+import { storeTransport } from '../../../src/cli/owner/store-transport.ts'
 import { CellError } from '../../../src/errors.ts'
 import { GREETING_PATH, greeting, HEARTBEAT_MS } from '../../../src/http/owner-protocol.ts'
 import { InProcessService } from '../../../src/service/in-process-service.ts'
@@ -31,24 +31,24 @@ async function openStore(clock: Clock = systemClock) {
 
 async function openedHere() {
   const { store } = await openStore()
-  return { store, client: new OwnerClient(new StoreTransport(store), systemClock) }
+  return { store, client: new OwnerClient(storeTransport(store), systemClock) }
 }
 
-async function serveOwner({ logger = silentLog, clock }: { logger?: Log; clock?: Clock } = {}) {
+async function servedByNode({ logger = silentLog, clock }: { logger?: Log; clock?: Clock } = {}) {
   const { store, paths } = await openStore(clock)
   const service = new InProcessService(store, { restoreWaitMs: 20_000, answerBytesMax: 10_485_760 })
-  const server = await OwnerServer.start(store, SocketPlace.take(paths), { service, logger })
+  const server = await serveOwner(store, takeSocketPlace(paths), { service, logger })
   onTestFinished(() => server.stop({ drainMs: 0 }))
-  const transport = (await SocketTransport.connect(server.path)) as SocketTransport
+  const transport = (await connectSocket(server.path)) as Transport
   return { client: new OwnerClient(transport, systemClock), transport, service, store, server, paths }
 }
 
 ownerClientContract('a store that is open in this process', openedHere)
-ownerClientContract("a node's socket", serveOwner)
+ownerClientContract("a node's socket", servedByNode)
 
 describe("a node's socket", () => {
   test('belongs to its owner alone', async () => {
-    const { server, paths } = await serveOwner()
+    const { server, paths } = await servedByNode()
     expect(server.path).toBe(paths.socket)
     expect(fs.statSync(server.path).mode & 0o777).toBe(0o600)
     expect(fs.statSync(paths.root).mode & 0o777).toBe(0o700)
@@ -57,7 +57,7 @@ describe("a node's socket", () => {
   test('has its mode from the first instant, with any umask, and does not change the umask', async () => {
     const before = process.umask(0)
     try {
-      const { server } = await serveOwner()
+      const { server } = await servedByNode()
       expect(fs.statSync(server.path).mode & 0o777).toBe(0o600)
       expect(process.umask()).toBe(0)
     } finally {
@@ -67,7 +67,7 @@ describe("a node's socket", () => {
 
   test('lies in a temporary folder of its owner if its path would be too long', () => {
     const folder = tempDirectory()
-    const place = SocketPlace.take(new StorePaths(path.join(folder, 'x'.repeat(100))), undefined, folder)
+    const place = takeSocketPlace(new StorePaths(path.join(folder, 'x'.repeat(100))), undefined, folder)
     expect(path.dirname(path.dirname(place.path))).toBe(folder)
     expect(fs.statSync(path.dirname(place.path)).mode & 0o777).toBe(0o700)
     place.dispose()
@@ -77,22 +77,22 @@ describe("a node's socket", () => {
   test('that a killed node left in a temporary folder is removed by the next node, and nothing else is', () => {
     const folder = tempDirectory()
     const paths = new StorePaths(path.join(folder, 'x'.repeat(100)))
-    const killed = SocketPlace.take(paths, undefined, folder)
+    const killed = takeSocketPlace(paths, undefined, folder)
     fs.writeFileSync(killed.path, '')
     const foreign = path.join(folder, 'precious', 'admin.sock')
     fs.mkdirSync(path.dirname(foreign))
     fs.writeFileSync(foreign, '')
-    SocketPlace.take(paths, foreign, folder).dispose()
-    SocketPlace.take(paths, killed.path, folder).dispose()
+    takeSocketPlace(paths, foreign, folder).dispose()
+    takeSocketPlace(paths, killed.path, folder).dispose()
     expect(fs.readdirSync(folder)).toEqual(['precious'])
     expect(fs.existsSync(foreign)).toBe(true)
   })
 
   test('is gone once the node has stopped, and a command finds nobody', async () => {
-    const { server, client } = await serveOwner()
+    const { server, client } = await servedByNode()
     await server.stop({ drainMs: 0 })
     expect(fs.existsSync(server.path)).toBe(false)
-    expect(await SocketTransport.connect(server.path)).toBeUndefined()
+    expect(await connectSocket(server.path)).toBeUndefined()
     expect(await rejectedBy(client.listKeys({}))).toMatchObject({
       code: 'shutting_down',
       message: expect.stringContaining('Nothing was changed'),
@@ -107,22 +107,22 @@ describe("a node's socket", () => {
     fs.linkSync(paths.socket, `${paths.socket}.kept`)
     await new Promise((resolve) => dead.close(resolve))
     fs.renameSync(`${paths.socket}.kept`, paths.socket)
-    expect(await SocketTransport.connect(paths.socket)).toBeUndefined()
-    SocketPlace.take(paths)
+    expect(await connectSocket(paths.socket)).toBeUndefined()
+    takeSocketPlace(paths)
     expect(fs.existsSync(paths.socket)).toBe(false)
   })
 
   test.skipIf(process.getuid?.() === 0)('of another user is not for this one', async () => {
-    const { server } = await serveOwner()
+    const { server } = await servedByNode()
     fs.chmodSync(server.path, 0)
-    expect(await rejectedBy(SocketTransport.connect(server.path))).toMatchObject({
+    expect(await rejectedBy(connectSocket(server.path))).toMatchObject({
       code: 'store_locked',
       message: expect.stringContaining('another user'),
     })
   })
 
   test('refuses requests that it does not understand, each with its problem', async () => {
-    const { transport, server } = await serveOwner()
+    const { transport, server } = await servedByNode()
     const codeOf = async (method: string, target: string, body?: string) =>
       JSON.parse((await transport.send({ method, target, body })).body).code
     expect(await codeOf('POST', '/owner/dance', '{}')).toBe('not_found')
@@ -134,7 +134,7 @@ describe("a node's socket", () => {
   })
 
   test('has no routes of an account', async () => {
-    const { transport } = await serveOwner()
+    const { transport } = await servedByNode()
     for (const target of ['/v1/databases', '/v1/api-keys']) {
       expect(await transport.send({ method: 'GET', target })).toMatchObject({ status: 404 })
     }
@@ -142,7 +142,7 @@ describe("a node's socket", () => {
 
   test('tells a bug to the log, and the command only where to look', async () => {
     const logged: { err?: unknown; request_id?: string }[] = []
-    const { client, service } = await serveOwner({
+    const { client, service } = await servedByNode({
       logger: { ...silentLog, error: (fields) => void logged.push(fields) },
     })
     service.listBackups = () => Promise.reject(new TypeError('secret of the bug'))
@@ -155,7 +155,7 @@ describe("a node's socket", () => {
   })
 
   test('tells the owner what was behind an error, also of codes that tenants never see', async () => {
-    const { client, service, store } = await serveOwner()
+    const { client, service, store } = await servedByNode()
     const cause = new Error('connect ECONNREFUSED 127.0.0.1:1')
     service.deleteCell = () => Promise.reject(new CellError('object_store_mismatch', 'It is /x.', { cause }))
     expect(await rejectedBy(client.deleteCell({ cell: store.createCell().id }))).toMatchObject({
@@ -168,7 +168,7 @@ describe("a node's socket", () => {
     const clock = new FakeClock()
     const logged: object[] = []
     const logger = { ...silentLog, error: (fields: object) => void logged.push(fields) }
-    const { service, store, server } = await serveOwner({ logger, clock })
+    const { service, store, server } = await servedByNode({ logger, clock })
     let signal: AbortSignal | undefined
     // A backup that ends only when it is aborted.
     service.backup = (_cell, _kind, options = {}) => {
@@ -235,7 +235,7 @@ describe('a command', () => {
       const path = await fakeNode((_request, response) =>
         response.writeHead(status).end(JSON.stringify(body)),
       )
-      const error = await rejectedBy(SocketTransport.connect(path))
+      const error = await rejectedBy(connectSocket(path))
       expect(error).toMatchObject({ code: 'busy', message: expect.stringMatching(named) })
       expect(error.message).toContain(`This command is cellstore ${greeting().version}`)
     },
@@ -246,7 +246,7 @@ describe('a command', () => {
       if (request.url === GREETING_PATH) response.end(JSON.stringify(greeting()))
       else response.writeHead(200, { 'Content-Length': 100 }).write('{', () => response.destroy())
     })
-    const transport = (await SocketTransport.connect(path)) as SocketTransport
+    const transport = (await connectSocket(path)) as Transport
     expect(await rejectedBy(new OwnerClient(transport, systemClock).listKeys({}))).toMatchObject({
       code: 'shutting_down',
       message: expect.stringContaining('may have run or not'),
@@ -254,7 +254,7 @@ describe('a command', () => {
   })
 
   test('takes a node that goes away during the greeting for one that has stopped', async () => {
-    expect(await SocketTransport.connect(await fakeNode((request) => request.destroy()))).toBeUndefined()
+    expect(await connectSocket(await fakeNode((request) => request.destroy()))).toBeUndefined()
   })
 })
 

@@ -3,6 +3,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { newCellId } from '../../../src/base/store-paths.ts'
 import { Checkpoints } from '../../../src/engine/checkpoints.ts'
+import { GET_ENTRY } from '../../../src/kv/queries.ts'
 import { KvStatements } from '../../../src/kv/statements.ts'
 import type { CellOperation } from '../../../src/service/operations.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
@@ -104,7 +105,7 @@ test('a look-up that gets no memory, with which SQLite ends the transaction, fai
   const { worker, cellId, written, run } = openWorker()
   worker.cells.handle(cellId).kv.put('a', 'found')
   const database = worker.cells.pool.open(cellId)
-  const { getEntry } = KvStatements.of(database)
+  const getEntry = KvStatements.of(database).find(GET_ENTRY)
   const get = getEntry.get.bind(getEntry)
   vi.spyOn(getEntry, 'get').mockImplementation((key, now) => {
     if (key !== 'no memory') return get(key, now)

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { chmod, type FileHandle, link, lstat, open, rename, rm, unlink } from 'node:fs/promises'
+import { chmod, link, lstat, open, rename, rm, unlink } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { FILE_MODE } from '../../../base/durable-files.ts'
 import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
 import { readPieces } from '../read-body.ts'
-import { errnoOf, folderFailure } from './folder-failure.ts'
-import { isAbsence, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
+import { errnoOf } from './folder-failure.ts'
+import { ifThere, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
 
 /** Bytes copied at a time. */
 const COPY_BYTES = 1024 * 1024
@@ -82,7 +82,7 @@ async function copyInto(
   call: CallDeadline,
   onProgress: TransferOptions['onProgress'],
 ): Promise<void> {
-  const handle = await createInFolder(temporary)
+  const handle = await inFolder(temporary, () => open(temporary, 'wx', FILE_MODE))
   try {
     let copied = 0
     for await (const bytes of readPieces(body, COPY_BYTES, call)) {
@@ -134,10 +134,6 @@ async function renameInto(temporary: string, { root, target, scratch }: NewFile)
   }
 }
 
-async function createInFolder(file: string): Promise<FileHandle> {
-  return inFolder(file, () => open(file, 'wx', FILE_MODE))
-}
-
 /** Runs `use` after it has made the file's folder, also while other calls prune empty folders. */
 async function inFolder<T>(file: string, use: () => Promise<T>): Promise<T> {
   for (let tries = LINK_TRIES; ; tries--) {
@@ -151,11 +147,7 @@ async function inFolder<T>(file: string, use: () => Promise<T>): Promise<T> {
 }
 
 async function refuseExisting(target: string): Promise<void> {
-  const found = await lstat(target).catch((error: unknown) => {
-    if (isAbsence(error)) return undefined
-    throw folderFailure(error)
-  })
-  if (found !== undefined) throw await existsFailure(target)
+  if ((await ifThere(lstat(target))) !== undefined) throw await existsFailure(target)
 }
 
 async function existsFailure(target: string): Promise<CellError> {

@@ -46,9 +46,7 @@ export async function pruneFolders(folder: string, root: string): Promise<void> 
     }
     current = dirname(current)
   }
-  await syncFolder(current).catch((error: unknown) => {
-    if (!isAbsence(error)) throw error
-  })
+  await ifThere(syncFolder(current))
 }
 
 /** Makes the links, renames and removals in a folder survive a power loss. */
@@ -68,7 +66,7 @@ async function* walk(root: string, folder: string, prefix: string, after: string
       const isPassed = compareKeys(key, after) < 0 && !after.startsWith(key)
       if (key.startsWith(prefix) && !isPassed) yield* walk(root, key, prefix, after)
     } else if (key.startsWith(prefix) && compareKeys(key, after) > 0) {
-      const file = await lstatIfThere(join(root, key))
+      const file = await ifThere(lstat(join(root, key)))
       if (file !== undefined) yield { key, size: file.size, modifiedMs: file.mtimeMs }
     }
   }
@@ -76,23 +74,18 @@ async function* walk(root: string, folder: string, prefix: string, after: string
 
 /** A folder's files and folders. Folders end in `/`: then `a-b` sorts before the files in `a`, as key order demands. */
 async function namesInKeyOrder(folder: string): Promise<string[]> {
-  try {
-    const entries = await readdir(folder, { withFileTypes: true })
-    const names: string[] = []
-    for (const entry of entries) {
-      if (entry.isDirectory()) names.push(`${entry.name}/`)
-      else if (entry.isFile()) names.push(entry.name)
-    }
-    return names.sort(compareKeys)
-  } catch (error) {
-    if (isAbsence(error)) return []
-    throw error
+  const names: string[] = []
+  for (const entry of (await ifThere(readdir(folder, { withFileTypes: true }))) ?? []) {
+    if (entry.isDirectory()) names.push(`${entry.name}/`)
+    else if (entry.isFile()) names.push(entry.name)
   }
+  return names.sort(compareKeys)
 }
 
-async function lstatIfThere(file: string) {
+/** The result of `work`, or undefined if its path names nothing. */
+export async function ifThere<T>(work: Promise<T>): Promise<T | undefined> {
   try {
-    return await lstat(file)
+    return await work
   } catch (error) {
     if (isAbsence(error)) return undefined
     throw error

@@ -1,4 +1,9 @@
 import { Readable } from 'node:stream'
+import type {
+  GetObjectCommandOutput,
+  ListMultipartUploadsCommandOutput,
+  ListObjectsV2CommandOutput,
+} from '@aws-sdk/client-s3'
 import { CellError } from '../../../errors.ts'
 import type { ObjectEntry } from '../object-store.ts'
 
@@ -30,20 +35,12 @@ export interface Page<T> {
   next: string | undefined
 }
 
-/** The headers of an answer to a GET that describe its body. */
-interface BodyAnswer {
-  Body?: unknown
-  ContentLength?: number | undefined
-  ContentRange?: string | undefined
-  ETag?: string | undefined
-}
-
 /**
  * Checks an answer against its request: a body of unknown length could end early and look whole.
  *
  * @returns `beyond` if the object has no byte at `offset`, although the endpoint sent a range of it.
  */
-export function received(answer: BodyAnswer, offset: number): Received | 'beyond' {
+export function received(answer: GetObjectCommandOutput, offset: number): Received | 'beyond' {
   const { Body, ContentLength, ContentRange, ETag } = answer
   if (!(Body instanceof Readable)) throw wrongAnswer('sent no body')
   const [start, total] = rangeOf(ContentRange)
@@ -67,16 +64,8 @@ function rangeOf(contentRange: string | undefined): [number, number] {
   ]
 }
 
-interface ObjectsAnswer {
-  Contents?:
-    | { Key?: string | undefined; Size?: number | undefined; LastModified?: Date | undefined }[]
-    | undefined
-  IsTruncated?: boolean | undefined
-  NextContinuationToken?: string | undefined
-}
-
 /** A page of a bucket's objects. Their keys are relative to `prefix`. */
-export function objectPage(answer: ObjectsAnswer, prefix: string): Page<ListedObject> {
+export function objectPage(answer: ListObjectsV2CommandOutput, prefix: string): Page<ListedObject> {
   const items = (answer.Contents ?? []).map(({ Key = '', Size = 0, LastModified }) => ({
     key: Key.slice(prefix.length),
     size: Size,
@@ -85,17 +74,8 @@ export function objectPage(answer: ObjectsAnswer, prefix: string): Page<ListedOb
   return { items, next: nextPage(answer.IsTruncated, answer.NextContinuationToken) }
 }
 
-interface UploadsAnswer {
-  Uploads?:
-    | { Key?: string | undefined; UploadId?: string | undefined; Initiated?: Date | undefined }[]
-    | undefined
-  IsTruncated?: boolean | undefined
-  NextKeyMarker?: string | undefined
-  NextUploadIdMarker?: string | undefined
-}
-
 /** A page of a bucket's unfinished uploads. Their keys are relative to `prefix`. */
-export function uploadPage(answer: UploadsAnswer, prefix: string): Page<ListedUpload> {
+export function uploadPage(answer: ListMultipartUploadsCommandOutput, prefix: string): Page<ListedUpload> {
   const items = (answer.Uploads ?? []).map(({ Key = '', UploadId = '', Initiated }) => ({
     key: Key.slice(prefix.length),
     id: UploadId,
