@@ -1,3 +1,4 @@
+import { addAbortListener } from 'node:events'
 import type { Timer } from '../base/clock.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
@@ -75,15 +76,18 @@ export class CatalogBackup {
    * account and the key from the catalog. It does not suffice that the catalog's newest backup was stored once: somebody
    * may have emptied the object store, or set it back to an older copy.
    *
-   * @throws what the backup throws
+   * @param signal ends this wait; the backup continues for other callers
+   * @throws what the backup throws; `busy`, or the `CellError` that is the signal's reason
    */
   async ensureStored(signal?: AbortSignal): Promise<void> {
-    await this.stored()
-    const { objectStore, trackers } = this.#destination
-    const newest = trackers.get(this.#catalog.storeId).progress.chain?.versions.at(-1)
-    if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
-    this.markNothingStored()
-    await this.stored()
+    if (signal === undefined) return await this.#storeIfMissing()
+    const aborted = Promise.withResolvers<never>()
+    const listener = addAbortListener(signal, () => aborted.reject(toBackupError(undefined, signal)))
+    try {
+      await Promise.race([this.#storeIfMissing(signal), aborted.promise])
+    } finally {
+      listener[Symbol.dispose]()
+    }
   }
 
   /** Tries a last backup within the deadline. No other starts afterwards. */
@@ -104,6 +108,15 @@ export class CatalogBackup {
       this.#timer?.cancel()
       this.#timer = undefined
     }
+  }
+
+  async #storeIfMissing(signal?: AbortSignal): Promise<void> {
+    await this.stored()
+    const { objectStore, trackers } = this.#destination
+    const newest = trackers.get(this.#catalog.storeId).progress.chain?.versions.at(-1)
+    if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
+    this.markNothingStored()
+    await this.stored()
   }
 
   #behind(): boolean {

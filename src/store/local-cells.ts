@@ -3,6 +3,7 @@ import type { BackupDestination } from '../backup/backup-destination.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
 import { BackupQueue } from '../backup/backup-queue.ts'
 import type { CatalogBackup } from '../backup/catalog-backup.ts'
+import type { PinnedCell } from '../backup/create/backup-runner.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { RestoreThreads } from '../backup/restore/restore-threads.ts'
 import { RestoresInProgress } from '../backup/restore/restores-in-progress.ts'
@@ -72,7 +73,7 @@ export class LocalCells implements CellProvider {
       cells: {
         record: parts.record,
         paths: (id) => paths.cell(id),
-        pin: (id) => pool.pin(id),
+        pin: (id) => this.#pin(id),
         isOpen,
         isLocal: (id) => isOpen(id) || files.exists(id),
         replace: (id, install) => pool.replace(id, install),
@@ -132,7 +133,7 @@ export class LocalCells implements CellProvider {
   async collect(id: string, signal: AbortSignal): Promise<void> {
     const { hints, settings } = this.#parts
     const wasOpen = this.pool.peek(id) !== undefined
-    const { database, unpin } = this.pool.pin(id)
+    const { database, unpin } = this.#pin(id)
     const { usedAt } = database
     try {
       const next = await collectExpired(database, settings.clock, signal)
@@ -151,9 +152,18 @@ export class LocalCells implements CellProvider {
 
   /** Waits for backups and restores until the deadline, and closes every cell. */
   async close(deadline: AbortSignal): Promise<void> {
-    await this.#queue?.stop(deadline)
-    await this.#threads.close()
-    this.pool.closeAll()
+    try {
+      await this.#queue?.stop(deadline)
+      await this.#threads.close()
+    } finally {
+      this.pool.closeAll()
+    }
+  }
+
+  /** As {@link open}, and keeps the cell open until `unpin`. */
+  #pin(id: string): PinnedCell {
+    this.open(id)
+    return this.pool.pin(id)
   }
 
   #newPool(): CellPool {

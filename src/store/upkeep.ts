@@ -82,7 +82,7 @@ export class Upkeep {
         }
         cursor = page.nextCursor ?? undefined
         await turnOfTheLoop()
-      } while (cursor !== undefined)
+      } while (cursor !== undefined && !this.#stopped)
       if (this.#stopped) return
       state.markComplete()
       this.#sweeper.reschedule()

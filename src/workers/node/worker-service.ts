@@ -141,9 +141,10 @@ export class WorkerService implements CellService {
 
   async describe(cellId: string): Promise<CellDescription> {
     this.#assertRunning()
-    const { files } = this.#core
+    const { files, registry } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
     const quarantine = await this.#workers.runTask({ task: 'quarantine', cellId })
+    registry.require(cellId) // It may have been deleted meanwhile.
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
 
@@ -206,7 +207,6 @@ export class WorkerService implements CellService {
 
   /**
    * Stops the upkeep, closes every cell and ends the workers. The core can be closed afterwards.
-   *
    * A repeat is the same call.
    *
    * @param deadlineMs workers that take longer are killed
