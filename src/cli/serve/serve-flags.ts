@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
-import { DEFAULT_WORKER_LIMITS } from '../../workers/node/worker-service.ts'
+import { DEFAULT_WORKER_LIMITS } from '../../workers/node/kill-reason.ts'
 import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
 
 /** The flags of `serve`. Durations are in milliseconds. */

@@ -40,7 +40,7 @@ export async function openServedStore(
 }
 
 async function openWithWorkers(
-  { dataDir, workers, workerMemory, statementTimeout }: ServeFlags,
+  { dataDir, workers, workerMemory, statementTimeout, drain }: ServeFlags,
   options: StoreOptions,
   objectStore: string,
 ): Promise<ServedStore> {
@@ -57,16 +57,21 @@ async function openWithWorkers(
   try {
     await service.start()
   } catch (error) {
-    await close(0)
+    await close(drain)
     throw error
   }
   return { core, service, close }
 }
 
+/** Each part has the whole time: the catalog is to be stored even if the workers took theirs. */
 async function closeBoth(core: StoreCore, service: WorkerService, deadlineMs: number): Promise<void> {
+  await runAll([() => service.close(deadlineMs), () => closeCore(core, deadlineMs)])
+}
+
+async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   const deadline = new AbortController()
   const timer = core.clock.setTimer(() => deadline.abort(), deadlineMs)
-  await runAll([() => service.close(deadlineMs), () => core.close(deadline.signal), () => timer.cancel()])
+  await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
 function storeOptions(flags: ServeFlags): StoreOptions {

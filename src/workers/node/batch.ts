@@ -135,3 +135,10 @@ export class Batch {
 function decode([, value, error]: WireOutcome): Outcome {
   return error === undefined ? { ok: true, value } : { ok: false, error: fromWireError(error) }
 }
+
+/** Must not be a code that invites a retry: the operation could run twice. */
+export function unknownOutcome(cause?: Error): Error {
+  return new Error('A worker ended during a COMMIT. Whether the transaction was committed is unknown.', {
+    cause,
+  })
+}

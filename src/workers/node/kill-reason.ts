@@ -14,6 +14,16 @@ export interface WorkerLimits extends KillRate {
   memoryMax: number
 }
 
+/** The limits of `cellstore serve`, unless its flags say otherwise. */
+export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
+  holdMs: 40,
+  isolationMs: 30_000,
+  silentMs: 30_000,
+  memoryMax: 1_073_741_824,
+  killsPerMinute: 6,
+  killsBurst: 10,
+}
+
 /** Share of `memoryMax` at which a worker is killed. A statement can take the rest before the next check. */
 const MEMORY_SHARE = 7 / 8
 

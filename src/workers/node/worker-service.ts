@@ -29,7 +29,7 @@ import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { CellBackoff } from './cell-backoff.ts'
-import type { WorkerLimits } from './kill-reason.ts'
+import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
 import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
@@ -50,16 +50,7 @@ export interface WorkerServiceOptions {
   sqlPolicy?: SqlPolicy | undefined
 }
 
-const MIB = 1_048_576
-export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
-  holdMs: 40,
-  isolationMs: 30_000,
-  silentMs: 30_000,
-  memoryMax: 1_024 * MIB,
-  killsPerMinute: 6,
-  killsBurst: 10,
-}
-const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 256 * MIB }
+const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 268_435_456 }
 
 /** Runs operations on cells in child processes: no statement can hold up another cell for long, or crash the node. */
 export class WorkerService implements CellService {

@@ -3,7 +3,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { wasCommitted } from '../protocol/commit-marker.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type ProvisionalResults, type RunningStatement } from './batch.ts'
+import { Batch, type ProvisionalResults, type RunningStatement, unknownOutcome } from './batch.ts'
 import { isStatement, OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 
@@ -296,11 +296,4 @@ export class WorkerSlot {
     this.#context.requeue(again)
     for (const each of operations) if (!again.includes(each)) each.settle({ ok: false, error: refusal })
   }
-}
-
-/** Must not be a code that invites a retry: the operation could run twice. */
-function unknownOutcome(cause?: Error): Error {
-  return new Error('A worker ended during a COMMIT. Whether the transaction was committed is unknown.', {
-    cause,
-  })
 }
