@@ -250,8 +250,8 @@ export class WorkerService implements CellService {
           else reject(outcome.error)
         },
       }
-      this.#workers.add(queued)
       const abandon = () => queued.settle({ ok: false, error: signal?.reason })
+      this.#workers.add(queued)
       signal?.addEventListener('abort', abandon, { once: true })
     })
   }
