@@ -293,9 +293,7 @@ export class WorkerService implements CellService {
 
 /** Removes the unfinished backups of a worker that has ended. */
 async function removeSpool(directory: string, log: Log): Promise<void> {
-  try {
-    await fs.rm(directory, { recursive: true, force: true })
-  } catch (err) {
+  await fs.rm(directory, { recursive: true, force: true }).catch((err) => {
     log.warn({ err, directory }, 'could not remove the spool files of an ended worker')
-  }
+  })
 }
