@@ -91,6 +91,7 @@ export type {
 
 export { createHandler } from './http/fetch-handler.ts'
 export type { HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
+export type { MemoryLimits } from './http/memory-budgets.ts'
 export { createListener } from './http/node-listener.ts'
 export type { RateLimit } from './http/rate-limiter.ts'
 
@@ -101,6 +102,7 @@ export type {
   CellDescription,
   CellService,
   ExecuteOptions,
+  OperationPermit,
 } from './service/cell-service.ts'
 export type {
   BatchableOperation,
