@@ -1,5 +1,5 @@
-import { addAbortListener } from 'node:events'
 import type { Timer } from '../base/clock.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
 import { toBackupError } from './archive/backup-errors.ts'
@@ -80,14 +80,9 @@ export class CatalogBackup {
    * @throws what the backup throws; `busy`, or the `CellError` that is the signal's reason
    */
   async ensureStored(signal?: AbortSignal): Promise<void> {
-    if (signal === undefined) return await this.#storeIfMissing()
-    const aborted = Promise.withResolvers<never>()
-    const listener = addAbortListener(signal, () => aborted.reject(toBackupError(undefined, signal)))
-    try {
-      await Promise.race([this.#storeIfMissing(signal), aborted.promise])
-    } finally {
-      listener[Symbol.dispose]()
-    }
+    await unlessAborted(this.#storeIfMissing(signal), signal).catch((error) => {
+      throw signal?.aborted ? toBackupError(error, signal) : error
+    })
   }
 
   /** Tries a last backup within the deadline. No other starts afterwards. */

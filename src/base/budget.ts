@@ -15,7 +15,7 @@ export interface BudgetSettings {
 
 /**
  * Something of which a node has only so much at a time, such as memory for request bodies. Every use is charged before it
- * begins, and released when it ends. One account cannot use more than its share, so the others always find some left.
+ * begins, and released when it ends. One account cannot use more than its share, so no single one can use up the node's.
  */
 export class Budget {
   readonly #settings: BudgetSettings

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { claimPrefix } from './store-identity.ts'
@@ -59,14 +60,4 @@ export class ObjectStoreClaim {
       throw error
     }
   }
-}
-
-function unlessAborted(work: Promise<void>, signal: AbortSignal | undefined): Promise<void> {
-  if (signal === undefined) return work
-  return new Promise((resolve, reject) => {
-    const abandon = () => reject(signal.reason)
-    if (signal.aborted) abandon()
-    signal.addEventListener('abort', abandon, { once: true })
-    work.then(resolve, reject).finally(() => signal.removeEventListener('abort', abandon))
-  })
 }
