@@ -9,6 +9,8 @@ export const COUNTS = {
   CELLSTORE_MUTANTS: { test: 300, soak: 3_000, of: 'damaged copies of a backup' },
   CELLSTORE_MODEL_RUNS: { test: 6, soak: 40, of: 'sequences of writes, backups and restores' },
   CELLSTORE_TEST_HTTP_FUZZ: { test: 2_000, soak: 20_000, of: 'mutated HTTP requests' },
+  CELLSTORE_REVOCATIONS: { test: 3, soak: 50, of: 'revocations under busy connections' },
+  CELLSTORE_TEST_HTTP_FUZZ_FIELDS: { test: 3_000, soak: 100_000, of: 'generated HTTP requests' },
   CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },
   CELLSTORE_TEST_SLOW_SOCKETS: { test: 50, soak: 500, of: 'slow heads and bodies' },
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
