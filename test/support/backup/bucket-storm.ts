@@ -156,7 +156,21 @@ export class BucketStorm {
 
   async #reopen(): Promise<void> {
     await this.#store.close()
-    this.#store = await this.directory.openOrCreate(this.#storeOptions())
+    await this.#open()
+  }
+
+  /** The bucket may refuse a start, loudly; a later one succeeds. */
+  async #open(): Promise<void> {
+    for (let attempt = 1; ; attempt++) {
+      if (attempt > 3) this.#proxy.rate = 0
+      try {
+        this.#store = await this.directory.openOrCreate(this.#storeOptions())
+        return
+      } catch (error) {
+        if (attempt > 4) throw error
+        this.#assertLoud(error)
+      }
+    }
   }
 
   /** A node without files never starts another history, and never shows an empty cell or one of no backup. */
@@ -170,16 +184,7 @@ export class BucketStorm {
     this.#proxy.rate = this.#rate
     // An old listing on an empty node hides versions: only a log of the store's own could show that.
     this.#proxy.faults = this.#proxy.faults.filter((fault) => fault !== 'lagging')
-    for (let attempt = 1; ; attempt++) {
-      if (attempt > 3) this.#proxy.rate = 0
-      try {
-        this.#store = await this.directory.openOrCreate(this.#storeOptions())
-        break
-      } catch (error) {
-        if (attempt > 4) throw error
-        this.#assertLoud(error)
-      }
-    }
+    await this.#open()
     if (this.#store.id !== this.#storeId) throw new Error('An empty node has begun another history.')
     for (const [id, acknowledged] of this.#acknowledged) {
       await this.#loudly(async () => {
