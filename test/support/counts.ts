@@ -17,6 +17,11 @@ export const COUNTS = {
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
   CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },
   CELLSTORE_NODE_KILLS: { test: 5, soak: 50, of: 'kills of nodes and workers under HTTP writes' },
+  CELLSTORE_REQUEST_KILLS: {
+    test: 2,
+    soak: 20,
+    of: 'kills of a node at a request to its bucket, for each operation',
+  },
   CELLSTORE_POWER_LOSSES: { test: 50, soak: 500, of: 'power losses' },
   CELLSTORE_POWER_LOSS_STEPS: { test: 80, soak: 200, of: 'steps of the program that loses power' },
   CELLSTORE_START_FAULTS: { test: 6, soak: 60, of: 'faults in a start, or all' },

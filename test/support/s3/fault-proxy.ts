@@ -37,6 +37,8 @@ export class FaultProxy {
   rate = 0
   faults: readonly Fault[] = Object.keys(FAULTS) as Fault[]
   requests = 0
+  /** Called with each request's number before it is passed on, and after the bucket has answered. */
+  onRequest: (number: number, when: 'before' | 'after') => void = () => {}
   readonly #random: Random
   readonly #upstream: URL
   readonly #server = http.createServer((incoming, outgoing) => {
@@ -70,8 +72,9 @@ export class FaultProxy {
   }
 
   async #serve(incoming: http.IncomingMessage, outgoing: http.ServerResponse): Promise<void> {
-    this.requests++
+    const number = ++this.requests
     const body = await bodyOf(incoming)
+    this.onRequest(number, 'before')
     const isListing = incoming.method === 'GET' && /[?&](list-type|uploads)\b/.test(incoming.url ?? '')
     const fault = this.#choose(incoming, isListing)
     if (fault === 'reset') return void outgoing.destroy()
@@ -81,6 +84,7 @@ export class FaultProxy {
     const before = this.#listings.get(incoming.url ?? '')
     if (fault === 'lagging' && before !== undefined) return send(outgoing, before)
     const answer = await this.#pass(incoming, body)
+    this.onRequest(number, 'after')
     if (isListing && answer.status === 200) this.#listings.set(incoming.url ?? '', answer)
     if (fault === 'lost') return void outgoing.destroy()
     if (fault === 'doubted') return send(outgoing, failure(500, 'InternalError'))
