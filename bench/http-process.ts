@@ -33,7 +33,11 @@ export function startBaseline(directory: string): Promise<Served> {
  *
  * @param logFile takes what it logs
  */
-export function startCellstore(directory: string, flags: readonly string[], logFile?: string): Promise<Served> {
+export function startCellstore(
+  directory: string,
+  flags: readonly string[],
+  logFile?: string,
+): Promise<Served> {
   const args = ['--port', '0', '--data-dir', dataOf(directory), '--log-level', 'warn', '--json', ...flags]
   return start([ENTRY, 'serve', ...args], logFile)
 }

@@ -3,10 +3,11 @@
  * account attacks it; another one's user reads and writes a cell of its own, a request every few milliseconds. The first
  * half of each row is quiet, and the rows' quiet medians are what the attacks are compared with.
  */
-import { median } from './side-by-side.ts'
+
 import { ATTACKS } from './neighbours/attacks.ts'
 import type { Measured } from './neighbours/neighbour.ts'
 import { NodeUnderAttack, type Round } from './neighbours/node-under-attack.ts'
+import { median } from './side-by-side.ts'
 
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 20) * 1_000
 const QUIET_MS = Math.min(ROUND_MS, 5_000)
@@ -32,12 +33,16 @@ console.log(
   `\n${ROUND_MS / 1_000} s a row. A quiet neighbour: p50 ${quietP50.toFixed(2)} ms, p99 ${quietP99.toFixed(2)} ms. Aims beside an attack: ` +
     `p99 ≤ ${P99_RATIO_MAX} × quiet, maximum ≤ ${MAX_MS_MAX} ms, no failure, node ≤ ${NODE_MIB_MAX} MiB, none of its workers killed.\n`,
 )
-console.log('| attack | p50 ms | p99 ms | × quiet | max ms | failures | node MiB | worker MiB | kills | of its worker | |')
+console.log(
+  '| attack | p50 ms | p99 ms | × quiet | max ms | failures | node MiB | worker MiB | kills | of its worker | |',
+)
 console.log('|---|---|---|---|---|---|---|---|---|---|---|')
 for (const row of rows) console.log(lineOf(row))
 console.log('\nWhat the attacker was answered:')
-for (const { name, answers, logged } of rows)
-  console.log(`- ${name}: ${answers.map(([answer, count]) => `${count} × ${answer}`).join(', ')}${reasons(logged)}`)
+for (const { name, answers, kills } of rows)
+  console.log(
+    `- ${name}: ${answers.map(([answer, count]) => `${count} × ${answer}`).join(', ')}${reasons(kills)}`,
+  )
 
 async function measure(name: string, attacks: readonly string[]): Promise<Row> {
   console.error(name)
@@ -45,7 +50,7 @@ async function measure(name: string, attacks: readonly string[]): Promise<Row> {
   try {
     const quiet = await node.neighbour.measure(QUIET_MS)
     const row = { name, quiet, ...(await node.attack(attacks, ROUND_MS)) }
-    console.error(lineOf(row, quiet.p99), row.answers, reasons(row.logged))
+    console.error(lineOf(row, quiet.p99), row.answers, reasons(row.kills))
     return row
   } finally {
     const { code, ms } = await node.stop()
@@ -53,15 +58,16 @@ async function measure(name: string, attacks: readonly string[]): Promise<Row> {
   }
 }
 
-function lineOf({ name, neighbour, seen }: Row, quiet = quietP99): string {
+function lineOf({ name, neighbour, seen, kills }: Row, quiet = quietP99): string {
   const { p50, p99, max } = neighbour
   const failures = [...neighbour.failures].map(([answer, count]) => `${count} × ${answer}`).join(', ')
+  const ofNeighbour = kills.filter(({ isOfNeighbour }) => isOfNeighbour).length
   const missed = [
     p99 > quiet * P99_RATIO_MAX && 'p99',
     max > MAX_MS_MAX && 'maximum',
     failures !== '' && 'failures',
     seen.nodeMib > NODE_MIB_MAX && 'memory',
-    seen.endedOfNeighbour > 0 && 'kills',
+    ofNeighbour > 0 && 'kills',
   ].filter(Boolean)
   const cells = [
     name,
@@ -72,19 +78,15 @@ function lineOf({ name, neighbour, seen }: Row, quiet = quietP99): string {
     failures || '0',
     seen.nodeMib.toFixed(0),
     seen.workerMib.toFixed(0),
-    seen.ended,
-    seen.endedOfNeighbour,
+    kills.length,
+    ofNeighbour,
     missed.length === 0 ? 'met' : `MISSED: ${missed.join(', ')}`,
   ]
   return `| ${cells.join(' | ')} |`
 }
 
-/** Why the node ended workers. */
-function reasons(logged: Round['logged']): string {
-  const counts = Map.groupBy(
-    logged.filter(({ reason }) => reason !== undefined),
-    ({ reason }) => reason,
-  )
-  if (counts.size === 0) return ''
-  return `; workers ended: ${[...counts].map(([reason, lines]) => `${lines.length} × ${reason}`).join(', ')}`
+/** Why workers ended. */
+function reasons(kills: Round['kills']): string {
+  const counts = [...Map.groupBy(kills, ({ reason }) => reason)].map(([why, all]) => `${all.length} × ${why}`)
+  return counts.length === 0 ? '' : `; workers ended: ${counts.join(', ')}`
 }

@@ -58,7 +58,9 @@ function bodies(path: string, body: string): Attack {
   return async (tenant) => {
     const cells = await tenant.newCells(4)
     return (signal) =>
-      repeat(tenant, signal, LANES, (turn) => tenant.ask('POST', `/databases/${cells[turn % 4]}${path}`, body))
+      repeat(tenant, signal, LANES, (turn) =>
+        tenant.ask('POST', `/databases/${cells[turn % 4]}${path}`, body),
+      )
   }
 }
 

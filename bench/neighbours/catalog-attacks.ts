@@ -14,7 +14,12 @@ export const catalogAttacks: Record<string, Attack> = {
     repeat(tenant, signal, 32, (turn) => tenant.ask(turn % 4 === 0 ? 'GET' : 'POST', '/api-keys')),
   '7 a flood of cells': async (tenant) => (signal) =>
     repeat(tenant, signal, 32, (turn) =>
-      tenant.ask('POST', '/databases', { name: 'x'.repeat(255) }, turn % 2 ? { 'idempotency-key': `i${turn}` } : {}),
+      tenant.ask(
+        'POST',
+        '/databases',
+        { name: 'x'.repeat(255) },
+        turn % 2 ? { 'idempotency-key': `i${turn}` } : {},
+      ),
     ),
   '7 a flood of cells that are made, used and deleted': async (tenant) => (signal) =>
     repeat(tenant, signal, 32, async () => {
@@ -48,7 +53,8 @@ export const catalogAttacks: Record<string, Attack> = {
           'INSERT INTO t WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 10) SELECT randomblob(100000) FROM r',
         )
     }
-    return (signal) => repeat(tenant, signal, 8, (turn) => tenant.ask('POST', `/databases/${cells[turn % 4]}/backup`))
+    return (signal) =>
+      repeat(tenant, signal, 8, (turn) => tenant.ask('POST', `/databases/${cells[turn % 4]}/backup`))
   },
   '10 backups of small cells, in turns with writes': async (tenant) => {
     const cells = await tenant.newCells(40)
@@ -70,7 +76,8 @@ export const catalogAttacks: Record<string, Attack> = {
         )
       await tenant.ask('POST', `/databases/${cell}/backup`)
     }
-    return (signal) => repeat(tenant, signal, 8, (turn) => tenant.ask('POST', `/databases/${cells[turn % 4]}/restore`))
+    return (signal) =>
+      repeat(tenant, signal, 8, (turn) => tenant.ask('POST', `/databases/${cells[turn % 4]}/restore`))
   },
   '10 listings of many backups': async (tenant) => {
     const [cell] = (await tenant.newCells(1)) as [string]

@@ -83,7 +83,7 @@ async function sendUnread(tenant: Tenant, requests: string, signal: AbortSignal)
   socket.pause()
   socket.write(requests)
   await Promise.race([once(socket, 'close'), pause(5_000, signal)])
-  tenant.count(socket.destroyed ? 'hung up' : 'not read')
+  if (!signal.aborted) tenant.count(socket.destroyed ? 'hung up' : 'held open')
   socket.destroy()
 }
 
@@ -94,7 +94,7 @@ async function sendAndWait(tenant: Tenant, request: Buffer, signal: AbortSignal)
   const answered = once(socket, 'data', { signal }).catch(() => [undefined])
   const closed = once(socket, 'close').then(() => [undefined])
   const [answer] = await Promise.race([answered, closed])
-  tenant.count(answer === undefined ? 'hung up' : String(answer).slice(9, 12))
+  if (!signal.aborted) tenant.count(answer === undefined ? 'hung up' : String(answer).slice(9, 12))
   if (answer === undefined) await pause(50, signal)
   socket.destroy()
 }

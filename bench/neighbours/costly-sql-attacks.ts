@@ -32,16 +32,19 @@ export const costlySqlAttacks: Record<string, Attack> = {
   '6 rows of empty blobs, in eight cells': async (tenant) => emptyValues("x''", 2_000, 10_000, 8)(tenant),
   '6 the largest answers of empty values': async (tenant) => emptyValues("''", 100, 9_000, 8)(tenant),
   '6 the largest answers of empty blobs': async (tenant) => emptyValues("x''", 16, 9_000, 8)(tenant),
-  '6 the largest answers of integers': async (tenant) => emptyValues('9007199254740993', 120, 9_000, 8)(tenant),
+  '6 the largest answers of integers': async (tenant) =>
+    emptyValues('9007199254740993', 120, 9_000, 8)(tenant),
   '9 40 cells with 55 ms statements': async (tenant) => {
     const cells = await tenant.newCells(40)
     const rows = await rowsFor(55, (sql) => tenant.sql(cells[0] as string, sql))
-    return (signal) => repeat(tenant, signal, 40, (turn) => tenant.sql(cells[turn % 40] as string, counting(rows)))
+    return (signal) =>
+      repeat(tenant, signal, 40, (turn) => tenant.sql(cells[turn % 40] as string, counting(rows)))
   },
   '9 40 cells with 30 ms statements': async (tenant) => {
     const cells = await tenant.newCells(40)
     const rows = await rowsFor(30, (sql) => tenant.sql(cells[0] as string, sql))
-    return (signal) => repeat(tenant, signal, 40, (turn) => tenant.sql(cells[turn % 40] as string, counting(rows)))
+    return (signal) =>
+      repeat(tenant, signal, 40, (turn) => tenant.sql(cells[turn % 40] as string, counting(rows)))
   },
 }
 
@@ -76,7 +79,13 @@ function emptyValues(value: string, columns: number, rows: number, lanes: number
 function randomSql(random: Random): string {
   const count = 10 ** random.below(6)
   const rows = `WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT ${count})`
-  const value = random.pick(['i', 'randomblob(i % 900)', 'hex(randomblob(20))', "printf('%*c', i % 3000, 'x')", 'NULL'])
+  const value = random.pick([
+    'i',
+    'randomblob(i % 900)',
+    'hex(randomblob(20))',
+    "printf('%*c', i % 3000, 'x')",
+    'NULL',
+  ])
   return random.pick([
     `INSERT INTO t (b, c) ${rows} SELECT ${value}, ${value} FROM r`,
     `${rows} SELECT ${value} AS v FROM r ORDER BY v LIMIT ${1 + random.below(20_000)}`,

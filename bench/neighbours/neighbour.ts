@@ -81,7 +81,10 @@ export class Neighbour {
       case 2:
         return this.#tenant.sql(this.cell, 'SELECT x FROM t WHERE id = ?', [turn % 100])
       case 6:
-        return this.#tenant.sql(this.cell, 'INSERT OR REPLACE INTO t (id, x) VALUES (?, ?)', [turn % 100, 'x'])
+        return this.#tenant.sql(this.cell, 'INSERT OR REPLACE INTO t (id, x) VALUES (?, ?)', [
+          turn % 100,
+          'x',
+        ])
       default:
         return this.#tenant.ask('GET', entry)
     }

@@ -13,8 +13,19 @@ export interface Round {
   seen: Seen
   /** What the attacker was answered, the most frequent first. */
   answers: [answer: string, count: number][]
-  /** The lines that the node logged. */
-  logged: { msg?: string; reason?: string }[]
+  kills: Kill[]
+}
+
+/** A worker that the node ended, or that crashed. */
+export interface Kill {
+  reason: string
+  /** Whether it had the neighbour's cell open. */
+  isOfNeighbour: boolean
+}
+
+interface LogLine {
+  reason?: string
+  worker?: number
 }
 
 /** A node of its own for an attack, so that nothing of one remains for the next. */
@@ -58,7 +69,11 @@ export class NodeUnderAttack {
       const seen = watch.stop()
       tell('end')
       const told = (await answered) as Exclude<FromAttacker, string>
-      return { neighbour, seen, answers: told.answers, logged: this.#logged().slice(linesBefore) }
+      const kills = this.#logged()
+        .slice(linesBefore)
+        .filter((line) => line.reason !== undefined && line.worker !== undefined)
+        .map(({ reason = '', worker = 0 }) => ({ reason, isOfNeighbour: seen.ofNeighbour.has(worker) }))
+      return { neighbour, seen, answers: told.answers, kills }
     } finally {
       attacker.kill('SIGKILL')
     }
@@ -74,7 +89,7 @@ export class NodeUnderAttack {
     return { code, ms }
   }
 
-  #logged(): Round['logged'] {
+  #logged(): LogLine[] {
     const text = fs.readFileSync(path.join(this.#directory, 'log'), 'utf8')
     return text
       .split('\n')

@@ -40,7 +40,8 @@ export const schemaAttacks: Record<string, Attack> = {
   },
   '5 one large FTS5 insert after the other': async (tenant) => {
     const cells = await tenant.newCells(4)
-    for (const cell of cells) await tenant.must(cell, 'CREATE VIRTUAL TABLE f USING fts5(x, prefix="1 2 3 4")')
+    for (const cell of cells)
+      await tenant.must(cell, 'CREATE VIRTUAL TABLE f USING fts5(x, prefix="1 2 3 4")')
     return (signal) =>
       repeat(tenant, signal, 8, (turn) =>
         tenant.sql(

@@ -12,6 +12,8 @@ export interface Reply {
 
 const KEPT_BYTES_MAX = 65_536
 const SOCKETS_MAX = 800
+const MUST_TRIES = 60
+const MUST_PAUSE_MS = 500
 
 /** An attacker: an account's key, and as many connections as it likes. */
 export class Tenant {
@@ -78,10 +80,15 @@ export class Tenant {
     return this.ask('POST', `/databases/${cell}/sql`, { sql, params })
   }
 
-  /** Like `sql`, for what the attack builds on. */
+  /** Like `sql`, for what the attack builds on: it waits until the node takes it. */
   async must(cell: string, sql: string, params?: unknown): Promise<void> {
-    const { status, json } = await this.sql(cell, sql, params)
-    if (status !== 200) throw new Error(`${sql.slice(0, 80)}: ${JSON.stringify(json)}`)
+    for (let tries = 1; ; tries++) {
+      const { status, json } = await this.sql(cell, sql, params)
+      if (status === 200) return
+      if ((status !== 429 && status !== 503) || tries === MUST_TRIES)
+        throw new Error(`${sql.slice(0, 80)}: ${JSON.stringify(json)}`)
+      await pause(MUST_PAUSE_MS, new AbortController().signal)
+    }
   }
 
   async newCells(count: number): Promise<string[]> {

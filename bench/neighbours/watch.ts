@@ -7,10 +7,8 @@ export interface Seen {
   /** Peak resident memory, in MiB. */
   nodeMib: number
   workerMib: number
-  /** Workers that ended. */
-  ended: number
-  /** Of them, those that had the neighbour's cell open. */
-  endedOfNeighbour: number
+  /** The processes of the workers that had the neighbour's cell open. */
+  ofNeighbour: ReadonlySet<number>
 }
 
 /** Looks at a node and its workers through /proc, until stopped. */
@@ -18,7 +16,7 @@ export class Watch {
   readonly #pid: number
   readonly #cell: string
   readonly #timer: NodeJS.Timeout
-  readonly #workers = new Map<number, { isOfNeighbour: boolean; isAlive: boolean }>()
+  readonly #ofNeighbour = new Set<number>()
   #workerMib = 0
   #nodeMib = 0
 
@@ -35,21 +33,13 @@ export class Watch {
   stop(): Seen {
     clearInterval(this.#timer)
     this.#look()
-    const ended = [...this.#workers.values()].filter(({ isAlive }) => !isAlive)
-    return {
-      nodeMib: this.#nodeMib,
-      workerMib: this.#workerMib,
-      ended: ended.length,
-      endedOfNeighbour: ended.filter(({ isOfNeighbour }) => isOfNeighbour).length,
-    }
+    return { nodeMib: this.#nodeMib, workerMib: this.#workerMib, ofNeighbour: this.#ofNeighbour }
   }
 
   #look(): void {
     this.#nodeMib = Math.max(this.#nodeMib, peakMib(this.#pid))
-    const alive = childrenOf(this.#pid)
-    for (const worker of this.#workers.values()) worker.isAlive = false
-    for (const pid of alive) {
-      this.#workers.set(pid, { isOfNeighbour: hasOpen(pid, this.#cell), isAlive: true })
+    for (const pid of childrenOf(this.#pid)) {
+      if (hasOpen(pid, this.#cell)) this.#ofNeighbour.add(pid)
       this.#workerMib = Math.max(this.#workerMib, peakMib(pid))
     }
   }
