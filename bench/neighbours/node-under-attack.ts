@@ -21,11 +21,14 @@ export interface Kill {
   reason: string
   /** Whether it had the neighbour's cell open. */
   isOfNeighbour: boolean
+  /** Whether it was running a statement of the neighbour. */
+  blamesNeighbour: boolean
 }
 
 interface LogLine {
   reason?: string
   worker?: number
+  cell?: string
 }
 
 /** A node of its own for an attack, so that nothing of one remains for the next. */
@@ -56,7 +59,7 @@ export class NodeUnderAttack {
   /** @param names of attacks, all at once */
   async attack(names: readonly string[], ms: number, seed = 1): Promise<Round> {
     const { port, key, pid } = this.#served
-    const attacker = fork(path.join(import.meta.dirname, 'attacker.ts'))
+    const attacker = fork(path.join(import.meta.dirname, 'attacker.ts'), { execArgv: [] })
     const tell = (message: ToAttacker) => attacker.send(message)
     try {
       tell({ port, key, names, seed } satisfies Orders)
@@ -72,7 +75,11 @@ export class NodeUnderAttack {
       const kills = this.#logged()
         .slice(linesBefore)
         .filter((line) => line.reason !== undefined && line.worker !== undefined)
-        .map(({ reason = '', worker = 0 }) => ({ reason, isOfNeighbour: seen.ofNeighbour.has(worker) }))
+        .map(({ reason = '', worker = 0, cell }) => ({
+          reason,
+          isOfNeighbour: seen.ofNeighbour.has(worker),
+          blamesNeighbour: cell === this.neighbour.cell,
+        }))
       return { neighbour, seen, answers: told.answers, kills }
     } finally {
       attacker.kill('SIGKILL')
