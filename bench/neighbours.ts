@@ -1,7 +1,7 @@
 /**
  * What a tenant does to its neighbours. For each attack, alone and then with all the others at once, a node is started. One
- * account attacks it; another one's user reads and writes a cell of its own, a request every few milliseconds. The first
- * half of each row is quiet, and the rows' quiet medians are what the attacks are compared with.
+ * account attacks it; another one's user reads and writes a cell of its own, a request every few milliseconds. Each row
+ * begins with a quiet time, and the median of these is what the attacks are compared with.
  */
 
 import { ATTACKS } from './neighbours/attacks.ts'
@@ -10,7 +10,7 @@ import { NodeUnderAttack, type Round } from './neighbours/node-under-attack.ts'
 import { median } from './side-by-side.ts'
 
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 20) * 1_000
-const QUIET_MS = Math.min(ROUND_MS, 5_000)
+const QUIET_MS = Math.min(ROUND_MS / 2, 5_000)
 /** Only the attacks whose names have it. */
 const ONLY = process.env['CELLSTORE_BENCH_ATTACK'] ?? ''
 const P99_RATIO_MAX = 3

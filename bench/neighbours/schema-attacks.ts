@@ -15,7 +15,7 @@ export const schemaAttacks: Record<string, Attack> = {
       })
   },
   '4 many cells with large schemas, opened in turn': async (tenant) => {
-    const cells = await tenant.newCells(150)
+    const cells = await tenant.newCells(60)
     for (let at = 0; at < cells.length; at += 10)
       await Promise.all(cells.slice(at, at + 10).map((cell) => fillWithViews(tenant, cell)))
     return (signal) =>
