@@ -1,4 +1,4 @@
-import type { Attack } from './attacks.ts'
+import type { Attack } from './attack.ts'
 import { repeat } from './tenant.ts'
 
 const MB_ROWS = 30

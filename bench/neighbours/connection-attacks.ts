@@ -1,5 +1,5 @@
 import { once } from 'node:events'
-import type { Attack } from './attacks.ts'
+import type { Attack } from './attack.ts'
 import { pause, repeat, type Tenant } from './tenant.ts'
 
 const TEN_MB = JSON.stringify({

@@ -1,5 +1,5 @@
 import type { Random } from '../../test/support/random.ts'
-import type { Attack } from './attacks.ts'
+import type { Attack } from './attack.ts'
 import { repeat } from './tenant.ts'
 
 const BOMBS = [

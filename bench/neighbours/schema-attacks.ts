@@ -1,4 +1,4 @@
-import type { Attack } from './attacks.ts'
+import type { Attack } from './attack.ts'
 import { repeat, type Tenant } from './tenant.ts'
 
 const WORDS = 'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT $n)'
