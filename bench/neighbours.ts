@@ -11,7 +11,7 @@ import { median } from './side-by-side.ts'
 
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 20) * 1_000
 const QUIET_MS = Math.min(ROUND_MS / 2, 5_000)
-/** Only the attacks whose names have it. */
+/** Only the rows whose names have it. */
 const ONLY = process.env['CELLSTORE_BENCH_ATTACK'] ?? ''
 const P99_RATIO_MAX = 3
 const MAX_MS_MAX = 500
@@ -22,10 +22,11 @@ interface Row extends Round {
   quiet: Measured
 }
 
-const names = Object.keys(ATTACKS).filter((name) => name.includes(ONLY))
+const all = Object.keys(ATTACKS)
+const table: [name: string, attacks: string[]][] = all.map((name) => [name, [name]])
+table.push(['all at once', all])
 const rows: Row[] = []
-for (const name of names) rows.push(await measure(name, [name]))
-if (names.length > 1) rows.push(await measure('all at once', names))
+for (const [name, attacks] of table) if (name.includes(ONLY)) rows.push(await measure(name, attacks))
 
 const quietP99 = median(rows.map(({ quiet }) => quiet.p99))
 const quietP50 = median(rows.map(({ quiet }) => quiet.p50))

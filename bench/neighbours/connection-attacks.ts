@@ -39,8 +39,7 @@ export const connectionAttacks: Record<string, Attack> = {
       late.write('}')
       const [answer] = await once(late, 'data', { signal })
       late.destroy()
-      const status = String(answer).split(' ')[1]
-      tenant.count(status === '401' ? 'late: 401' : `LATE: ${status}`)
+      tenant.count(`late: ${String(answer).slice(9, 12)}`)
     }),
   '8 800 bodies one byte short': async (tenant) => {
     const [cell] = (await tenant.newCells(1)) as [string]
