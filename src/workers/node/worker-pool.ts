@@ -212,7 +212,11 @@ export class WorkerPool {
     const isShared = this.#isShared(slot)
     if (!slot.stopping) {
       this.#parts.log.warn(
-        { worker: worker.identity.pid, reason: reason ?? 'exited' },
+        {
+          worker: worker.identity.pid,
+          reason: reason ?? 'exited',
+          cell: (lost.statement ?? lost.commit)?.cellId,
+        },
         'a worker has ended; a new one takes its place',
       )
       // The shared slot serves many cells, so it gets the spare worker first.
