@@ -34,7 +34,8 @@ test('whatever accounts take and release: no account has more than its share, an
     const account = `account ${random.below(12)}`
     const uses = model.get(account) ?? []
     model.set(account, uses)
-    if (uses.length > 0 && random.chance(0.4)) budget.release(account, uses.splice(random.below(uses.length), 1)[0] as number)
+    if (uses.length > 0 && random.chance(0.4))
+      budget.release(account, uses.splice(random.below(uses.length), 1)[0] as number)
     else {
       const amount = 1 + random.below(900)
       if (tries(budget, account, amount)) uses.push(amount)
@@ -82,7 +83,10 @@ test('accounts that always want more meet at the same amount, also with one that
 test('of a few units each account gets one while there is one; a refusal says whether the account or the others use them', () => {
   const budget = newBudget(8, 2)
   budget.take('first', 2)
-  expect(thrownBy(() => budget.take('first', 1))).toMatchObject({ code: 'rate_limited', details: { limit: 2 } })
+  expect(thrownBy(() => budget.take('first', 1))).toMatchObject({
+    code: 'rate_limited',
+    details: { limit: 2 },
+  })
   budget.take('second', 2)
   for (const account of ['third', 'fourth', 'fifth', 'sixth']) budget.take(account, 1)
   expect(thrownBy(() => budget.take('third', 1))).toMatchObject({ code: 'busy', details: { limit: 1 } })

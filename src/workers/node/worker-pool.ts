@@ -12,7 +12,7 @@ import { killReason, type WorkerLimits } from './kill-reason.ts'
 import { isStatement, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
-import { WorkerSpawner } from './worker-spawner.ts'
+import { stopping, WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
   /** Worker processes that share all cells. */
@@ -82,11 +82,12 @@ export class WorkerPool {
     })
   }
 
-  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started */
+  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
   async start(): Promise<void> {
     const assigned = this.#shared.map((slot) => this.#assignWorker(slot))
     await this.#spawner.firstReady
     await Promise.all(assigned)
+    if (this.#stopped) throw stopping()
     this.#scheduleCheck()
   }
 
@@ -106,14 +107,14 @@ export class WorkerPool {
     ended: () => WorkerTaskResults[T['task']] | undefined = () => undefined,
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
+      if (this.#stopped) throw stopping()
       try {
         return await this.#slotOf(task.cellId).runTask(task, options)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         const result = ended()
         if (result !== undefined) return result
-        if (this.#stopped) throw stopping()
-        if (tries === TASK_TRIES) throw endedAgain()
+        if (tries === TASK_TRIES && !this.#stopped) throw endedAgain()
       }
     }
   }
@@ -161,8 +162,8 @@ export class WorkerPool {
 
   async #assignWorker(slot: WorkerSlot): Promise<void> {
     const worker = await this.#spawner.take()
-    if (this.#stopped) worker.kill()
-    else slot.use(worker)
+    if (this.#stopped) worker?.kill()
+    else if (worker !== undefined) slot.use(worker)
   }
 
   /** Puts each operation into its cell's present slot. Their order stays. */
@@ -254,10 +255,6 @@ export class WorkerPool {
 
 function refuse(operations: readonly QueuedOperation[]): void {
   for (const each of operations) each.settle({ ok: false, error: stopping() })
-}
-
-function stopping(): CellError {
-  return new CellError('shutting_down', 'The node is stopping.')
 }
 
 function endedAgain(): CellError {

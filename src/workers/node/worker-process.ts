@@ -49,6 +49,9 @@ export class WorkerEnded extends Error {
 
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
 
+/** How often a worker is asked whether it still answers. */
+const PING_EVERY_MS = 1_000
+
 /** A worker keeps the records of this many cells. */
 const SENT_RECORDS_MAX = 10_000
 
@@ -69,6 +72,9 @@ export class WorkerProcess {
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
   #taskIds = 0
+  /** Monotonic time of the last ping. */
+  #pingedAt = Number.NEGATIVE_INFINITY
+  #hasAnswered = true
   #isReady = false
 
   /**
@@ -148,6 +154,16 @@ export class WorkerProcess {
     return this.#tasks.size > 0
   }
 
+  /** Asks now and then whether it still answers. @returns for how many milliseconds it has not */
+  unansweredMs(now: number): number {
+    if (this.#hasAnswered && now - this.#pingedAt >= PING_EVERY_MS) {
+      this.#pingedAt = now
+      this.#hasAnswered = false
+      this.#send({ type: 'ping' })
+    }
+    return this.#hasAnswered ? 0 : now - this.#pingedAt
+  }
+
   /** Answers `restored`. */
   recorded(id: number, record: CellRecord | undefined, error?: unknown): void {
     this.#send({
@@ -213,6 +229,9 @@ export class WorkerProcess {
       case 'ready':
         this.#isReady = true
         ready()
+        break
+      case 'pong':
+        this.#hasAnswered = true
         break
       case 'reply': {
         const task = this.#tasks.get(message.id)

@@ -13,6 +13,7 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
+import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -208,9 +209,14 @@ export class WorkerService implements CellService {
   }
 
   async #close(deadlineMs: number): Promise<void> {
-    await this.#upkeep.stop()
+    const { clock } = this.#core
+    const deadline = clock.monotonic() + deadlineMs
+    const upkeep = this.#upkeep.stop()
+    await within(clock, deadlineMs, upkeep)
     this.#stopped = true
-    await this.#workers.stop(deadlineMs)
+    await this.#workers.stop(Math.max(0, deadline - clock.monotonic()))
+    // What a frozen worker did not end has ended with it.
+    await upkeep
   }
 
   /** @throws `store_closed` */
@@ -289,6 +295,13 @@ export class WorkerService implements CellService {
       worker.recorded(id, undefined, error)
     }
   }
+}
+
+/** Waits for work, up to a time. */
+async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = clock.setTimer(resolve, ms)
+  await Promise.race([work, promise]).finally(() => timer.cancel())
 }
 
 /** Removes the unfinished backups of a worker that has ended. */

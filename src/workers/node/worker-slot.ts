@@ -113,10 +113,14 @@ export class WorkerSlot {
     return now - statement.since - (waitedMs - statement.countedFrom)
   }
 
-  /** Milliseconds since the running batch's last message; 0 without a batch and while a statement runs. */
+  /**
+   * Milliseconds since the running batch's last message, and without a batch those for which a worker with tasks has not
+   * answered; 0 while a statement runs.
+   */
   silentMs(now: number): number {
     const batch = this.#batch
-    return batch === undefined || batch.statement?.kind === 'statement' ? 0 : now - batch.heardAt
+    if (batch === undefined) return this.#worker?.hasTasks === true ? this.#worker.unansweredMs(now) : 0
+    return batch.statement?.kind === 'statement' ? 0 : now - batch.heardAt
   }
 
   /** @throws `busy` */

@@ -74,6 +74,8 @@ export type ToWorker =
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
+  /** Answered with `pong`, as soon as the worker reads messages. */
+  | { type: 'ping' }
   /** The catalog has recorded a restored cell. */
   | { type: 'recorded'; id: number; record: CellRecord | undefined; error: WireError | undefined }
   /** Finish, close every cell, and exit. */
@@ -86,6 +88,7 @@ export type WireOutcome =
 
 export type FromWorker =
   | { type: 'ready' }
+  | { type: 'pong' }
   /** A tenant's statement starts: the time until the next message counts as its own. */
   | { type: 'started'; index: number }
   /**

@@ -45,6 +45,9 @@ class WorkerMain {
       case 'abort':
         tasks.abort(message.id)
         break
+      case 'ping':
+        out.send({ type: 'pong' })
+        break
       case 'recorded':
         this.#recorded.get(message.id)?.(message)
         break

@@ -98,6 +98,10 @@ export class ScriptedWorker implements WorkerHandle {
     return this.tasks.length > 0
   }
 
+  unansweredMs(): number {
+    return 0
+  }
+
   recorded(): void {}
 
   forget(): void {}
