@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
+import type { OperationPermit } from '../../service/cell-service.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import {
   ANSWERS_FD,
@@ -32,6 +33,8 @@ export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' |
 export interface TaskOptions {
   signal?: AbortSignal | undefined
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
+  /** Asked each time before a worker gets the task. */
+  permit?: OperationPermit | undefined
 }
 
 interface Task {

@@ -14,6 +14,7 @@ import type {
 import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import type { Clock } from '../../base/clock.ts'
+import { KeyedQueue } from '../../base/keyed-queue.ts'
 import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -63,6 +64,8 @@ export class WorkerService implements CellService {
   readonly #listing: BackupListing | undefined
   /** Cells whose requested restore is under way; with the manifest once the restored database is installed. */
   readonly #restoring = new Map<string, ManifestHead | undefined>()
+  /** One backup or restore of a cell at a time: here, and not in the worker, so that a permit is asked last. */
+  readonly #transfers = new KeyedQueue()
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -153,7 +156,9 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { catalogBackup } = this.#core
     if (catalogBackup === undefined) throw objectStoreNotConfigured()
-    const { result, head } = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
+    const { result, head } = await this.#transfers.run(cellId, () =>
+      this.#workers.runTask({ task: 'backup', cellId, kind }, options),
+    )
     if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
     await catalogBackup.ensureStored(options.signal)
     return result
@@ -179,7 +184,9 @@ export class WorkerService implements CellService {
       }
     }
     try {
-      return await this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
+      return await this.#transfers.run(cellId, () =>
+        this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed),
+      )
     } finally {
       this.#restoring.delete(cellId)
     }

@@ -164,13 +164,14 @@ export class WorkerSlot {
     return { operations: this.queue.takeCell(cellId), provisional }
   }
 
-  /** @throws `WorkerEnded`, the signal's reason, and what the task throws */
+  /** @throws `WorkerEnded`, the signal's reason, and what the permit and the task throw */
   async runTask<T extends WorkerTask>(
     task: T,
     options: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     const hasWorker = this.#worker !== undefined && !this.#stopping
     const worker = hasWorker ? (this.#worker as WorkerHandle) : await this.#nextWorker(options.signal)
+    options.permit?.check()
     return await worker.runTask(task, this.#context.record(task.cellId), options)
   }
 
