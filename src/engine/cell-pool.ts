@@ -18,6 +18,8 @@ export interface CellOpener {
   beforeOpen(id: string, paths: CellPaths): void
   /** The error to throw if there is no file. */
   missing(id: string): CellError
+  /** Told whose time begins before work that can take long, and that it is nobody's again after it. */
+  working?: ((id: string | undefined) => void) | undefined
 }
 
 /**
@@ -30,6 +32,8 @@ export class CellPool {
   readonly #max: number
   readonly #opener: CellOpener
   #closed = false
+  /** The cell whose time it is. */
+  #workingOn: string | undefined
 
   constructor(max: number, opener: CellOpener, { clock, log }: { clock: Clock; log: Log }) {
     this.#max = max
@@ -77,6 +81,34 @@ export class CellPool {
     return { database, unpin }
   }
 
+  /** Runs work on a cell: its time is the cell's. */
+  work<T>(id: string, run: () => T): T {
+    const outer = this.#workingOn
+    this.#setWorkingOn(id)
+    try {
+      return run()
+    } finally {
+      this.#setWorkingOn(outer)
+    }
+  }
+
+  /** As {@link work}, for the rest of this turn of the event loop. */
+  workThisTurn(id: string): void {
+    this.#setWorkingOn(id)
+    setImmediate(() => this.endWork())
+  }
+
+  /** What follows is nobody's, or somebody else's. */
+  endWork(): void {
+    this.#setWorkingOn(undefined)
+  }
+
+  #setWorkingOn(id: string | undefined): void {
+    if (id === this.#workingOn) return
+    this.#workingOn = id
+    this.#opener.working?.(id)
+  }
+
   /** Closes one cell and replaces or removes its files: that ends its quarantine. */
   replace(id: string, install: () => void): void {
     this.close(id)
@@ -93,7 +125,8 @@ export class CellPool {
   /** @returns as {@link CellDatabase.close} */
   #close(id: string): number | undefined {
     // Removed afterwards: queued work that asks for the cell once more must find this one.
-    const frames = this.#open.get(id)?.close()
+    const database = this.#open.get(id)
+    const frames = database && this.work(id, () => database.close())
     this.#open.delete(id)
     return frames
   }

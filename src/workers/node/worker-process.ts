@@ -21,10 +21,10 @@ import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 import { spawnWorker } from './spawn-worker.ts'
 
-/** Messages about the running batch. */
+/** Messages about what the worker is doing now: most are about its batch. */
 export type BatchMessage = Extract<
   FromWorker,
-  { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
+  { type: 'started' | 'upkeep' | 'working' | 'results' | 'committed' | 'done' }
 >
 
 /** Messages about anything else, except tasks. */

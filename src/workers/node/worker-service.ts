@@ -89,6 +89,7 @@ export class WorkerService implements CellService {
       log,
       limits,
       bounds: BOUNDS,
+      taskMs: options.statementMs,
       settings: {
         nodePid: process.pid,
         dataDir: paths.root,
@@ -105,6 +106,7 @@ export class WorkerService implements CellService {
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker), objectStore),
       onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
       onStrike: (cellId) => this.#backoff.strike(cellId),
+      checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
   }
 

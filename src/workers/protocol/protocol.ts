@@ -96,6 +96,11 @@ export type FromWorker =
    * operation's. Without an index, what follows is nobody's: the worker waits for fsyncs.
    */
   | { type: 'upkeep'; index: number | undefined }
+  /**
+   * Other work for a cell starts: a task's, or the closing of a cell to make room. Without a cell, that work is over, and
+   * the time is again that of the operation that the worker told of before.
+   */
+  | { type: 'working'; cellId: string | undefined }
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }

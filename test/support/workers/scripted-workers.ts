@@ -55,6 +55,8 @@ export class ScriptedWorkers {
       publish: () => {},
       spawnWorker: () => this.#start(),
       onEnded: () => {},
+      taskMs: STATEMENT_MS,
+      checkStrikes: () => {},
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })
