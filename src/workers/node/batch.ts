@@ -48,7 +48,7 @@ export class Batch {
   }
 
   /** @returns true once the batch is done */
-  take(message: Exclude<BatchMessage, { type: 'working' }>, now: number): boolean {
+  take(message: BatchMessage, now: number): boolean {
     this.heardAt = now
     this.#statement = undefined
     switch (message.type) {

@@ -21,11 +21,14 @@ import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 import { spawnWorker } from './spawn-worker.ts'
 
-/** Messages about what the worker is doing now: most are about its batch. */
+/** Messages about the running batch. */
 export type BatchMessage = Extract<
   FromWorker,
-  { type: 'started' | 'upkeep' | 'working' | 'results' | 'committed' | 'done' }
+  { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
 >
+
+/** Messages about what the worker does now. */
+export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' }>
 
 /** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
@@ -68,7 +71,7 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   readonly identity: ProcessIdentity
-  onBatch: ((message: BatchMessage) => void) | undefined
+  onBatch: ((message: WorkMessage) => void) | undefined
   readonly #child: ChildProcess
   readonly #requests: Writable
   readonly #tasks = new Map<number, Task>()

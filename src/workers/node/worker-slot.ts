@@ -5,7 +5,7 @@ import { Batch, type ProvisionalResults } from './batch.ts'
 import { OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { type Charged, chargedFor, type RunningTask, type RunningWork, ranMs } from './running-work.ts'
 import { UnresolvedTransactions } from './unresolved-transactions.ts'
-import { type BatchMessage, type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
+import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
 
 export interface SlotContext {
   clock: Clock
@@ -232,7 +232,7 @@ export class WorkerSlot {
     worker.runBatch(this.#context.nextBatchName(), wire, this.#context.record)
   }
 
-  #take(message: BatchMessage): void {
+  #take(message: WorkMessage): void {
     const now = this.#context.clock.monotonic()
     if (message.type === 'working') {
       const { cellId } = message
