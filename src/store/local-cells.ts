@@ -35,6 +35,8 @@ export interface LocalCellsParts {
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+  /** Bytes of SQL text in the schemas of all open cells; undefined: no bound. */
+  openSchemaBytesMax?: number | undefined
   /** Told whose time begins before work that can take long: see `CellOpener`. */
   working?: ((id: string | undefined) => void) | undefined
   /** Called after a cell was restored. The restore ends when this does. */
@@ -172,7 +174,7 @@ export class LocalCells implements CellProvider {
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, destination, temporary, working } = this.#parts
+    const { paths, settings, hints, destination, temporary, working, openSchemaBytesMax } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
@@ -187,9 +189,10 @@ export class LocalCells implements CellProvider {
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
         finishRestore(cellPaths, { building: this.#restores.has(id) }),
       missing: (id: string) => this.#missing(id),
+      owner: (id: string) => this.#parts.record(id)?.accountId ?? '',
       working,
     }
-    return new CellPool(openCellsMax, opener, settings)
+    return new CellPool({ cellsMax: openCellsMax, schemaBytesMax: openSchemaBytesMax }, opener, settings)
   }
 
   #failed(id: string, err: unknown): void {

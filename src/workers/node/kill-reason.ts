@@ -13,6 +13,11 @@ export interface WorkerLimits extends KillRate {
   silentMs: number
   /** Bytes of memory that a worker may use. */
   memoryMax: number
+  /**
+   * Bytes of SQL text in the schemas of all cells that a worker has open, in which accounts have equal parts. By default a
+   * 64th of `memoryMax`: opened, a schema takes up to 32 times as much memory.
+   */
+  openSchemaBytesMax?: number | undefined
 }
 
 /** The limits of `cellstore serve`, unless its flags say otherwise. */

@@ -99,6 +99,7 @@ export class WorkerService implements CellService {
         settings,
         sqlPolicy,
         answerBytesMax,
+        openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),

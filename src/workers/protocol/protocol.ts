@@ -28,6 +28,8 @@ export interface WorkerSettings {
   settings: Omit<StoreSettings, 'clock' | 'random' | 'log'>
   /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
+  /** Bytes of SQL text in the schemas of all cells that the worker has open. */
+  openSchemaBytesMax: number
   /** Bytes of values in one answer of several parts. */
   answerBytesMax: number
 }

@@ -51,6 +51,7 @@ export class WorkerCells {
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
+      openSchemaBytesMax: worker.openSchemaBytesMax,
       working: (id) => events.working(id),
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
       restored: async (id, manifest) => {

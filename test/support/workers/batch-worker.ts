@@ -26,7 +26,11 @@ export class BatchWorker {
   /** Told of what leaves the worker at once. */
   onWrite: (messages: BatchMessage[]) => void = () => {}
 
-  constructor(directory: string, options: StoreOptions = {}) {
+  constructor(
+    directory: string,
+    options: StoreOptions = {},
+    accounts: { of(cellId: string): string | null; openSchemaBytesMax?: number } = { of: () => null },
+  ) {
     this.directory = directory
     const paths = new StorePaths(directory)
     const settings = resolveSettings({ sqlPolicy: 'trusted', ...options })
@@ -39,7 +43,15 @@ export class BatchWorker {
       hints: new ExpiryHints(this.#state),
       destination: undefined,
       catalogBackup: undefined,
-      record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
+      record: (id) => ({
+        id,
+        accountId: accounts.of(id),
+        name: null,
+        createdAt: 0,
+        deletedAt: null,
+        durability: null,
+      }),
+      openSchemaBytesMax: accounts.openSchemaBytesMax,
       working: (id) => this.working.push(id),
       expiryNoted: () => {},
       restored: () => {},

@@ -8,7 +8,10 @@ import { BatchWorker } from '../../support/workers/batch-worker.ts'
 
 function openWorker(cells: number, openCellsMax: number) {
   const clock = new FakeClock()
-  const worker = new BatchWorker(path.join(tempDirectory('cellstore-time'), 'worker'), { openCellsMax, clock })
+  const worker = new BatchWorker(path.join(tempDirectory('cellstore-time'), 'worker'), {
+    openCellsMax,
+    clock,
+  })
   const ids = Array.from({ length: cells }, () => newCellId())
   for (const id of ids) worker.cells.files.write(id)
   return { worker, ids, clock }
