@@ -49,6 +49,56 @@ test('an account has a share of the workers for isolated cells, so that the cell
   expect(isolated.toSorted()).toEqual([['slow 1'], ['slow 3']])
 })
 
+/** Each of the cells has a slow statement that holds up the neighbour, one after the other. */
+async function isolate(node: ScriptedWorkers, cells: [n: number, accountId: string][]): Promise<void> {
+  for (const [n, accountId] of cells) node.sql(cellOf(n), `slow ${n}`, { accountId })
+  node.sql(B, 'neighbour')
+  await node.settle()
+  for (let kill = 0; kill < cells.length; kill++) await holdUp(node)
+  const shared = node.asked.find(({ given }) => given.includes('neighbour'))
+  shared?.answer({ 0: 'neighbour' })
+  shared?.say({ type: 'done' })
+}
+
+const isolatedWorkers = (node: ScriptedWorkers) =>
+  node.asked.filter(({ given, isStopped }) => given[0]?.startsWith('slow') === true && !isStopped)
+
+test('a worker for isolated cells that becomes free goes to the account that has waited, not to the next cell of the same one', async () => {
+  const node = await ScriptedWorkers.started()
+  await isolate(node, [
+    [1, 'a'],
+    [2, 'b'],
+  ])
+  await isolate(node, [[3, 'a']])
+  await isolate(node, [[4, 'c']])
+  expect(isolatedWorkers(node).map(({ given }) => given)).toEqual([['slow 1'], ['slow 2']])
+  const [first] = isolatedWorkers(node)
+  if (first === undefined) throw new Error('No cell is isolated')
+  first.answer({ 0: 'done' })
+  first.say({ type: 'done' })
+  await node.pass(200)
+  expect(first.isStopped).toBe(true)
+  await node.end(first)
+  expect(isolatedWorkers(node).map(({ given }) => given)).toContainEqual(['slow 4'])
+})
+
+test('an isolated cell that is busy without a pause gives its worker up after its turn, if another account has none', async () => {
+  const node = await ScriptedWorkers.started()
+  await isolate(node, [
+    [1, 'a'],
+    [2, 'b'],
+    [3, 'c'],
+  ])
+  const busy = isolatedWorkers(node)
+  for (const worker of busy) worker.say({ type: 'started', index: 0 })
+  await node.pass(4_000)
+  expect(busy.map(({ isStopped }) => isStopped)).toEqual([false, false])
+  await node.pass(2_000)
+  expect(busy.map(({ isStopped }) => isStopped)).toEqual([true, true])
+  for (const worker of busy) await node.end(worker)
+  expect(isolatedWorkers(node).map(({ given }) => given)).toContainEqual(['slow 3'])
+})
+
 test('upkeep of an account that cost too many workers is not refused, but runs where it holds up nobody', async () => {
   const node = await ScriptedWorkers.started({ record })
   for (let n = 0; n <= KILLS_BURST; n++) node.sql(cellOf(n), `slow ${n}`, mine)
