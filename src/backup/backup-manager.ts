@@ -87,7 +87,7 @@ export class BackupManager {
     if (options.version !== undefined) checkVersion(options.version, cellId)
     this.#ownership.checkRecord(cellId, options.accountId)
     return await restores.request(cellId, () =>
-      queue.run(cellId, options.signal, (signal) => this.#restorer.run(cellId, { ...options, signal })),
+      queue.run(cellId, options, (signal) => this.#restorer.run(cellId, { ...options, signal })),
     )
   }
 
@@ -124,7 +124,7 @@ export class BackupManager {
     const identity = this.#identityOf(cellId)
     await this.ensureLocal(cellId)
     const result = await queue
-      .run(cellId, options.signal, (signal) =>
+      .run(cellId, options, (signal) =>
         destination.runner.run(identity, kind, keep, () => cells.pin(cellId), { ...options, signal }),
       )
       .catch((error) => {
@@ -137,7 +137,7 @@ export class BackupManager {
   async #recover(cellId: string): Promise<void> {
     const { cells, queue } = this.#parts
     await queue
-      .run(cellId, undefined, async (signal) => {
+      .run(cellId, {}, async (signal) => {
         // A requested restore may have run before.
         if (!cells.isLocal(cellId)) await this.#restorer.run(cellId, { signal })
       })

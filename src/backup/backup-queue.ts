@@ -2,6 +2,7 @@ import { KeyedQueue } from '../base/keyed-queue.ts'
 import { CellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import type { ChangeTrackers } from './changes/change-trackers.ts'
+import type { BackupOptions } from './versions/backup-types.ts'
 
 /** Runs one backup or restore of a cell at a time, and ends all of them when the store closes. */
 export class BackupQueue {
@@ -20,19 +21,22 @@ export class BackupQueue {
   }
 
   /**
-   * Runs `work` after the cell's earlier work. Its signal aborts with the caller's, and at the deadline of {@link stop}.
+   * Runs `work` after the cell's earlier work, if the caller may still do it then. Its signal aborts with the caller's, and at the deadline of {@link stop}.
    *
    * @throws always a `CellError`: other errors of `work` are translated
    */
   async run<T>(
     cellId: string,
-    signal: AbortSignal | undefined,
+    { signal, permit }: Pick<BackupOptions, 'signal' | 'permit'>,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> {
     const either = signal === undefined ? this.#abort.signal : AbortSignal.any([signal, this.#abort.signal])
     this.#trackers.acquire(cellId)
     try {
-      return await this.#queues.run(cellId, () => work(either))
+      return await this.#queues.run(cellId, async () => {
+        permit?.check()
+        return await work(either)
+      })
     } catch (error) {
       throw toBackupError(error, either)
     } finally {

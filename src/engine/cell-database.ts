@@ -22,6 +22,8 @@ export interface CellHooks extends FailureHooks {
    * schema; the same text comes again if that is rolled back.
    */
   beforePrepare?(database: CellDatabase, sql: string): boolean
+  /** After a statement that made the schema longer, or may have. @param bytes of SQL text that it has now */
+  schemaGrew?(bytes: number): void
   /** After the first commit since {@link CellDatabase.dirty} was cleared. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. */
@@ -261,6 +263,7 @@ export class CellDatabase {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changing: () => this.checkpoints.assertRoom(),
+      schemaGrew: (bytes) => this.#hooks.schemaGrew?.(bytes),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
     })

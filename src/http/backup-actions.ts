@@ -74,10 +74,10 @@ export const listBackups = archiveAction(async (call) => {
  * its client.
  */
 async function transfer<T>(
-  { accountId, request }: Call,
+  { accountId, request, permit }: Call,
   run: (options: BackupOptions) => Promise<T>,
 ): Promise<T> {
-  if (accountId !== undefined) return await run({})
+  if (accountId !== undefined) return await run({ permit })
   const { signal, onProgress } = request
   try {
     return await run({ signal, onProgress })

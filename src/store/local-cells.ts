@@ -35,6 +35,10 @@ export interface LocalCellsParts {
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+  /** Bytes of SQL text in the schemas of all open cells; undefined: no bound. */
+  openSchemaBytesMax?: number | undefined
+  /** Told whose time begins before work that can take long: see `CellOpener`. */
+  working?: ((id: string | undefined) => void) | undefined
   /** Called after a cell was restored. The restore ends when this does. */
   restored(id: string, manifest: ManifestHead): void | Promise<void>
 }
@@ -136,7 +140,8 @@ export class LocalCells implements CellProvider {
     const { database, unpin } = this.#pin(id)
     const { usedAt } = database
     try {
-      const next = await collectExpired(database, settings.clock, signal)
+      const slice = <T>(run: () => T) => this.pool.work(id, run)
+      const next = await collectExpired(database, settings.clock, signal, slice)
       if (next === null) hints.remove(id)
       else if (next !== undefined) hints.set(id, next)
     } finally {
@@ -162,12 +167,14 @@ export class LocalCells implements CellProvider {
 
   /** As {@link open}, and keeps the cell open until `unpin`. */
   #pin(id: string): PinnedCell {
+    // What follows is a task of the cell, such as the cut of a backup.
+    this.pool.workThisTurn(id)
     this.open(id)
     return this.pool.pin(id)
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, destination, temporary } = this.#parts
+    const { paths, settings, hints, destination, temporary, working, openSchemaBytesMax } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
@@ -182,8 +189,10 @@ export class LocalCells implements CellProvider {
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
         finishRestore(cellPaths, { building: this.#restores.has(id) }),
       missing: (id: string) => this.#missing(id),
+      owner: (id: string) => this.#parts.record(id)?.accountId ?? '',
+      working,
     }
-    return new CellPool(openCellsMax, opener, settings)
+    return new CellPool({ cellsMax: openCellsMax, schemaBytesMax: openSchemaBytesMax }, opener, settings)
   }
 
   #failed(id: string, err: unknown): void {

@@ -66,39 +66,42 @@ export class StoreCore implements CellDirectory {
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, failed)
+    let state: LocalState | undefined
     try {
-      this.state = new LocalState(paths.localState, objectStore?.url)
+      state = new LocalState(paths.localState, objectStore?.url)
+      this.state = state
+      const { movedFrom } = this.state
+      if (movedFrom !== undefined) {
+        log.warn(
+          { from: movedFrom },
+          'the object store has changed: all backups start from the beginning there',
+        )
+      }
+      this.accounts = new Accounts(this.#catalog, clock)
+      this.#quotas = new AccountQuotas(settings.quotas, clock)
+      this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas)
+      this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
+      this.#idempotency = new Idempotency(this.#catalog, clock)
+      this.registry = new CellRegistry(this.#catalog, limits.pageMax)
+      this.files = new CellFiles(paths)
+      this.hints = new ExpiryHints(this.state)
+      if (objectStore === undefined) return
+      const { storeId } = this.#catalog
+      this.destination = new BackupDestination({
+        objectStore,
+        storeId,
+        paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
+        progress: new BackupProgressTable(this.state),
+        spoolDirectory: paths.spool,
+        clock,
+        log,
+      })
+      this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
     } catch (error) {
+      state?.close()
       this.#catalog.close()
       throw error
     }
-    const { movedFrom } = this.state
-    if (movedFrom !== undefined) {
-      log.warn(
-        { from: movedFrom },
-        'the object store has changed: all backups start from the beginning there',
-      )
-    }
-    this.accounts = new Accounts(this.#catalog, clock)
-    this.#quotas = new AccountQuotas(settings.quotas, clock)
-    this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas)
-    this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
-    this.#idempotency = new Idempotency(this.#catalog, clock)
-    this.registry = new CellRegistry(this.#catalog, limits.pageMax)
-    this.files = new CellFiles(paths)
-    this.hints = new ExpiryHints(this.state)
-    if (objectStore === undefined) return
-    const { storeId } = this.#catalog
-    this.destination = new BackupDestination({
-      objectStore,
-      storeId,
-      paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
-      progress: new BackupProgressTable(this.state),
-      spoolDirectory: paths.spool,
-      clock,
-      log,
-    })
-    this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
   }
 
   /**

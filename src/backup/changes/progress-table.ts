@@ -44,6 +44,13 @@ const PUT = `
     (cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
   VALUES (@cellId, @chain, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt)`
 
+/** Only the columns that a change sets: a worker may have saved the others since they were read. */
+const MARK_CHANGED = `
+  INSERT INTO backup_progress (cell_id, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
+  VALUES (@cellId, 1, 1, @now, @now)
+  ON CONFLICT (cell_id) DO UPDATE SET dirty = 1, dirty_since_snapshot = 1,
+    last_backup_at = coalesce(last_backup_at, @now), last_snapshot_at = coalesce(last_snapshot_at, @now)`
+
 type Row = Omit<BackupProgress, 'chain' | 'dirty' | 'dirtySinceSnapshot'> & {
   chain: string | null
   dirty: number
@@ -55,6 +62,7 @@ export class BackupProgressTable {
   readonly #state: LocalState
   readonly #find: Statement
   readonly #put: Statement
+  readonly #markChanged: Statement
   readonly #remove: Statement
   readonly #due: Statement
 
@@ -63,6 +71,7 @@ export class BackupProgressTable {
     state.define(SCHEMA)
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
+    this.#markChanged = state.prepare(MARK_CHANGED)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
@@ -81,6 +90,11 @@ export class BackupProgressTable {
       dirtySinceSnapshot: Number(dirtySinceSnapshot),
     }
     this.#put.run(row)
+  }
+
+  /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
+  markChanged(cellId: string, now: number): void {
+    this.#markChanged.run({ cellId, now })
   }
 
   remove(cellId: string): void {

@@ -33,6 +33,8 @@ export interface BackupOptions {
   signal?: AbortSignal | undefined
   /** Called while bytes are read, uploaded or downloaded. Must not throw. */
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
+  /** Asked when it has waited for its turn, just before it starts: what `check` throws refuses it. */
+  permit?: { check(): void } | undefined
 }
 
 export interface RestoreOptions extends BackupOptions {

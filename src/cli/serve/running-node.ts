@@ -24,12 +24,11 @@ export interface NodeComponents {
 /** A store that is served: over HTTP to the holders of keys, and over its socket to its owner. */
 export class RunningNode {
   readonly #store: ServedStore
-  readonly #server: NodeServer
+  #server: NodeServer | undefined
   #owner: OwnerServer | undefined
 
-  private constructor(store: ServedStore, server: NodeServer) {
+  private constructor(store: ServedStore) {
     this.#store = store
-    this.#server = server
   }
 
   /** @throws what opening the store throws, and `invalid_setting` for a port or a host that can't be had */
@@ -42,11 +41,13 @@ export class RunningNode {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
     const { core, service } = store
-    const node = new RunningNode(store, new NodeServer(core, serverOptions(flags, { logger: log, service })))
+    const node = new RunningNode(store)
     try {
+      const server = new NodeServer(core, serverOptions(flags, { logger: log, service }))
+      node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
       node.#owner = await startOwnerServer(core, paths, left, { service, logger: log })
-      const address = await listen(node.#server, flags.host, flags.port)
+      const address = await listen(server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
         announce({ address, store: core, dataDir: paths.root, objectStore, firstKey }, flags.json === true),
@@ -64,7 +65,7 @@ export class RunningNode {
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.core.publishSocket(null)
-    await Promise.all([this.#server.stop({ drainMs }), this.#owner?.stop({ drainMs })])
+    await Promise.all([this.#server?.stop({ drainMs }), this.#owner?.stop({ drainMs })])
     await this.#store.close(drainMs)
   }
 }

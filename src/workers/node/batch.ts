@@ -3,6 +3,7 @@ import type { CellError } from '../../errors.ts'
 import type { WireOutcome } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { isStatement, type QueuedOperation } from './operation-queue.ts'
+import type { RunningStatement } from './running-work.ts'
 import type { BatchMessage } from './worker-process.ts'
 
 /** Provisional results: they count only if their transaction was committed. */
@@ -12,16 +13,6 @@ export interface ProvisionalResults {
   outcomes: [operation: QueuedOperation, outcome: Outcome][]
   /** The COMMIT was over its deadline: if it was not made, this answers its statements. Otherwise they run again. */
   refusal?: CellError | undefined
-}
-
-/** What a worker does for an operation: one of its statements, the COMMIT of its transaction, or other work. */
-export interface RunningStatement {
-  kind: 'statement' | 'commit' | 'upkeep'
-  operation: QueuedOperation
-  /** Monotonic. */
-  since: number
-  /** The worker's `waitedMs`, or `processorMs`, at the first check: see `WorkerSlot.ranMs`. */
-  countedFrom?: number
 }
 
 /**
@@ -77,6 +68,12 @@ export class Batch {
       case 'done':
         return true
     }
+  }
+
+  /** Work on another cell has come in between: its time must not count for the operation. */
+  resume(): void {
+    if (this.#statement !== undefined && this.#statement.kind !== 'statement')
+      this.#statement.countedFrom = undefined
   }
 
   /** Whether operations on other cells wait for this batch. */

@@ -3,7 +3,7 @@ import { TokenBuckets } from '../../base/token-buckets.ts'
 import { CellError } from '../../errors.ts'
 
 export interface KillRate {
-  /** Workers that may be ended for the statements of one account in a minute, in the long run. */
+  /** Workers that may be ended for the cells of one account in a minute, in the long run. */
   killsPerMinute: number
   /** How many of them at once. */
   killsBurst: number
@@ -28,6 +28,10 @@ export class KillBudget {
     if (refusal !== undefined) throw refusal
   }
 
+  isUsedUp(accountId: string): boolean {
+    return this.#kills.waitMs(accountId) > 0
+  }
+
   /** Charges a worker that was ended. @returns the error for its statement if the budget was used up before */
   charge(accountId: string): CellError | undefined {
     const refusal = this.#refusal(accountId)
@@ -41,8 +45,8 @@ export class KillBudget {
     const { killsBurst, killsPerMinute } = this.#rate
     return new CellError(
       'rate_limited',
-      `Statements of this account have ended ${killsBurst} workers (killsBurst), and ${killsPerMinute} a minute come back ` +
-        '(killsPerMinute). Wait, and make the statements cheaper.',
+      `Cells of this account have ended ${killsBurst} workers (killsBurst), and ${killsPerMinute} a minute come back ` +
+        '(killsPerMinute). Wait, and make their statements and schemas cheaper.',
       { limit: killsBurst, retryAfterMs: Math.ceil(waitMs) },
     )
   }

@@ -114,6 +114,11 @@ export class OperationQueue {
     return this.#cells.size > (this.#cells.has(cellId) ? 1 : 0)
   }
 
+  /** An account's operations. Settled ones are not started any more. */
+  *waitingOf(accountId: string): Generator<QueuedOperation> {
+    for (const cellId of this.#accounts.get(accountId) ?? []) yield* this.#cells.get(cellId) ?? []
+  }
+
   /** @throws `busy` when the queue is full */
   add(operation: QueuedOperation): void {
     const { operationsMax, operationsPerCellMax, bytesMax } = this.#bounds

@@ -9,10 +9,11 @@ import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { IsolatedSlots } from './isolated-slots.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
-import { isStatement, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
+import { type Charged, chargedFor } from './running-work.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
-import { WorkerSpawner } from './worker-spawner.ts'
+import { stopping, WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
   /** Worker processes that share all cells. */
@@ -21,6 +22,8 @@ export interface WorkerPoolParts {
   log: Log
   limits: WorkerLimits
   bounds: QueueBounds
+  /** Milliseconds of the processor that a task may take without a break. */
+  taskMs: number
   settings: WorkerSettings
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
@@ -28,14 +31,18 @@ export interface WorkerPoolParts {
   spawnWorker(): WorkerHandle
   /** Called when a worker process has ended. */
   onEnded(worker: WorkerHandle): void
-  /** Called when a statement caused the end of its worker. */
+  /** Called when a statement or a task caused the end of its worker. */
   onStrike(cellId: string): void
+  /** Called before a task is tried again. @throws `rate_limited` while the cell has to wait after its strikes */
+  checkStrikes(cellId: string): void
 }
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
+/** Tasks that open their cell. */
+const OPENING: ReadonlySet<WorkerTask['task']> = new Set(['backup', 'collect'])
 /** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
 
@@ -64,6 +71,7 @@ export class WorkerPool {
       clock,
       bounds,
       record,
+      charged: (cellId) => this.#charged(cellId),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
     }
@@ -82,18 +90,20 @@ export class WorkerPool {
     })
   }
 
-  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started */
+  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
   async start(): Promise<void> {
     const assigned = this.#shared.map((slot) => this.#assignWorker(slot))
     await this.#spawner.firstReady
     await Promise.all(assigned)
+    if (this.#stopped) throw stopping()
     this.#scheduleCheck()
   }
 
-  /** @throws `busy` when too many operations wait; `rate_limited` for a statement of an account that cost too many workers */
+  /** @throws `busy` when too many operations wait; `rate_limited` in a shared worker if the account cost too many of them */
   add(operation: QueuedOperation): void {
-    if (isStatement(operation)) this.#kills.check(operation.accountId)
-    this.#slotOf(operation.cellId).add(operation)
+    const slot = this.#slotOf(operation.cellId)
+    if (this.#isShared(slot)) this.#kills.check(operation.accountId)
+    slot.add(operation)
   }
 
   /**
@@ -106,14 +116,18 @@ export class WorkerPool {
     ended: () => WorkerTaskResults[T['task']] | undefined = () => undefined,
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
+      if (this.#stopped) throw stopping()
+      if (tries > 1) this.#parts.checkStrikes(task.cellId)
+      // It can't be refused, as operations are: but it holds up nobody in a worker of its own.
+      if (OPENING.has(task.task) && this.#kills.isUsedUp(this.#charged(task.cellId).accountId))
+        this.#isolate(this.#charged(task.cellId))
       try {
         return await this.#slotOf(task.cellId).runTask(task, options)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         const result = ended()
         if (result !== undefined) return result
-        if (this.#stopped) throw stopping()
-        if (tries === TASK_TRIES) throw endedAgain()
+        if (tries === TASK_TRIES && !this.#stopped) throw endedAgain()
       }
     }
   }
@@ -132,7 +146,7 @@ export class WorkerPool {
       for (const slot of slots) slot.worker?.kill()
     }
     const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
-    for (const slot of slots) if (slot.statement?.kind === 'statement') slot.worker?.kill()
+    for (const slot of slots) if (slot.work?.kind === 'statement') slot.worker?.kill()
     await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
     timer.cancel()
     for (const slot of slots) refuse(slot.dispose())
@@ -161,8 +175,8 @@ export class WorkerPool {
 
   async #assignWorker(slot: WorkerSlot): Promise<void> {
     const worker = await this.#spawner.take()
-    if (this.#stopped) worker.kill()
-    else slot.use(worker)
+    if (this.#stopped) worker?.kill()
+    else if (worker !== undefined) slot.use(worker)
   }
 
   /** Puts each operation into its cell's present slot. Their order stays. */
@@ -193,14 +207,14 @@ export class WorkerPool {
     })
     if (isSlowCheck) slot.expire(now)
     if (reason !== undefined) slot.kill(reason)
-    const { statement } = slot
-    if (!isShared && statement !== undefined && slot.ranMs(statement, now) > this.#parts.limits.holdMs) {
-      this.#isolate(statement.operation)
+    const { work } = slot
+    if (!isShared && work !== undefined && slot.ranMs(work, now) > this.#parts.limits.holdMs) {
+      this.#isolate(chargedFor(work))
     }
   }
 
   /** Gives the cell a slot of its own, with its waiting operations. */
-  #isolate({ cellId, accountId }: QueuedOperation): void {
+  #isolate({ cellId, accountId }: Charged): void {
     const slot = this.#isolated.set({ cellId, accountId })
     const { operations, provisional } = this.#sharedSlotOf(cellId).releaseCell(cellId)
     for (const each of provisional) slot.resolve(each)
@@ -228,16 +242,36 @@ export class WorkerPool {
     this.#requeue(notRun)
   }
 
+  #charged(cellId: string): Charged {
+    const { record, taskMs } = this.#parts
+    return { cellId, accountId: record(cellId)?.accountId ?? cellId, statementMs: taskMs, signal: undefined }
+  }
+
+  /** What an account has waiting in shared workers would cost further ones. */
+  #refuseWaiting(accountId: string, error: CellError, notRun: readonly QueuedOperation[]): void {
+    const waiting = [...notRun, ...this.#shared.flatMap(({ queue }) => [...queue.waitingOf(accountId)])]
+    for (const each of waiting) {
+      if (each.accountId === accountId && this.#isolated.of(each.cellId) === undefined)
+        each.settle({ ok: false, error })
+    }
+  }
+
   /** Settles the operations that caused the end. All others run again. */
   #settleLost(
-    { worker, reason, statement, commit, provisional, notRun }: LostWorker,
+    { worker, reason, statement, commit, task, provisional, notRun }: LostWorker,
     isShared: boolean,
   ): void {
     const { limits, onStrike } = this.#parts
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
-    const culprit = statement ?? commit
+    const culprit = statement ?? commit ?? task
     const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
     const overBudget = isItsFault && culprit ? this.#kills.charge(culprit.accountId) : undefined
+    if (overBudget !== undefined && culprit !== undefined)
+      this.#refuseWaiting(culprit.accountId, overBudget, notRun)
+    if (task !== undefined && isItsFault) {
+      if (cause === 'timeout') onStrike(task.cellId)
+      this.#isolate(task)
+    }
     if (commit !== undefined && isForStatement(cause)) {
       const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
       for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
@@ -258,10 +292,6 @@ export class WorkerPool {
 
 function refuse(operations: readonly QueuedOperation[]): void {
   for (const each of operations) each.settle({ ok: false, error: stopping() })
-}
-
-function stopping(): CellError {
-  return new CellError('shutting_down', 'The node is stopping.')
 }
 
 function endedAgain(): CellError {

@@ -5,6 +5,7 @@ import type { Readable, Writable } from 'node:stream'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
+import type { OperationPermit } from '../../service/cell-service.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import {
   ANSWERS_FD,
@@ -26,12 +27,17 @@ export type BatchMessage = Extract<
   { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
 >
 
+/** Messages about what the worker does now. */
+export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' }>
+
 /** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
+  /** Asked each time before a worker gets the task. */
+  permit?: OperationPermit | undefined
 }
 
 interface Task {
@@ -49,6 +55,9 @@ export class WorkerEnded extends Error {
 
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
 
+/** How often a worker is asked whether it still answers. */
+const PING_EVERY_MS = 1_000
+
 /** A worker keeps the records of this many cells. */
 const SENT_RECORDS_MAX = 10_000
 
@@ -62,13 +71,16 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   readonly identity: ProcessIdentity
-  onBatch: ((message: BatchMessage) => void) | undefined
+  onBatch: ((message: WorkMessage) => void) | undefined
   readonly #child: ChildProcess
   readonly #requests: Writable
   readonly #tasks = new Map<number, Task>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
   #taskIds = 0
+  /** Monotonic time of the last ping. */
+  #pingedAt = Number.NEGATIVE_INFINITY
+  #hasAnswered = true
   #isReady = false
 
   /**
@@ -148,6 +160,16 @@ export class WorkerProcess {
     return this.#tasks.size > 0
   }
 
+  /** Asks now and then whether it still answers. @returns for how many milliseconds it has not */
+  unansweredMs(now: number): number {
+    if (this.#hasAnswered && now - this.#pingedAt >= PING_EVERY_MS) {
+      this.#pingedAt = now
+      this.#hasAnswered = false
+      this.#send({ type: 'ping' })
+    }
+    return this.#hasAnswered ? 0 : now - this.#pingedAt
+  }
+
   /** Answers `restored`. */
   recorded(id: number, record: CellRecord | undefined, error?: unknown): void {
     this.#send({
@@ -213,6 +235,9 @@ export class WorkerProcess {
       case 'ready':
         this.#isReady = true
         ready()
+        break
+      case 'pong':
+        this.#hasAnswered = true
         break
       case 'reply': {
         const task = this.#tasks.get(message.id)

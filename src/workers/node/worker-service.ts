@@ -13,6 +13,8 @@ import type {
 } from '../../backup/versions/backup-types.ts'
 import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
+import type { Clock } from '../../base/clock.ts'
+import { KeyedQueue } from '../../base/keyed-queue.ts'
 import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -62,6 +64,8 @@ export class WorkerService implements CellService {
   readonly #listing: BackupListing | undefined
   /** Cells whose requested restore is under way; with the manifest once the restored database is installed. */
   readonly #restoring = new Map<string, ManifestHead | undefined>()
+  /** One backup or restore of a cell at a time: here, and not in the worker, so that a permit is asked last. */
+  readonly #transfers = new KeyedQueue()
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -85,6 +89,7 @@ export class WorkerService implements CellService {
       log,
       limits,
       bounds: BOUNDS,
+      taskMs: options.statementMs,
       settings: {
         nodePid: process.pid,
         dataDir: paths.root,
@@ -94,6 +99,7 @@ export class WorkerService implements CellService {
         settings,
         sqlPolicy,
         answerBytesMax,
+        openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
@@ -101,6 +107,7 @@ export class WorkerService implements CellService {
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker), objectStore),
       onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
       onStrike: (cellId) => this.#backoff.strike(cellId),
+      checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
   }
 
@@ -152,7 +159,9 @@ export class WorkerService implements CellService {
     this.#assertRunning()
     const { catalogBackup } = this.#core
     if (catalogBackup === undefined) throw objectStoreNotConfigured()
-    const { result, head } = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
+    const { result, head } = await this.#transfers.run(cellId, () =>
+      this.#workers.runTask({ task: 'backup', cellId, kind }, options),
+    )
     if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
     await catalogBackup.ensureStored(options.signal)
     return result
@@ -178,7 +187,9 @@ export class WorkerService implements CellService {
       }
     }
     try {
-      return await this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
+      return await this.#transfers.run(cellId, () =>
+        this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed),
+      )
     } finally {
       this.#restoring.delete(cellId)
     }
@@ -208,9 +219,14 @@ export class WorkerService implements CellService {
   }
 
   async #close(deadlineMs: number): Promise<void> {
-    await this.#upkeep.stop()
+    const { clock } = this.#core
+    const deadline = clock.monotonic() + deadlineMs
+    const upkeep = this.#upkeep.stop()
+    await within(clock, deadlineMs, upkeep)
     this.#stopped = true
-    await this.#workers.stop(deadlineMs)
+    await this.#workers.stop(Math.max(0, deadline - clock.monotonic()))
+    // What a frozen worker did not end has ended with it.
+    await upkeep
   }
 
   /** @throws `store_closed` */
@@ -289,6 +305,13 @@ export class WorkerService implements CellService {
       worker.recorded(id, undefined, error)
     }
   }
+}
+
+/** Waits for work, up to a time. */
+async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = clock.setTimer(resolve, ms)
+  await Promise.race([work, promise]).finally(() => timer.cancel())
 }
 
 /** Removes the unfinished backups of a worker that has ended. */

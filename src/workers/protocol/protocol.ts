@@ -28,6 +28,8 @@ export interface WorkerSettings {
   settings: Omit<StoreSettings, 'clock' | 'random' | 'log'>
   /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
+  /** Bytes of SQL text in the schemas of all cells that the worker has open. */
+  openSchemaBytesMax: number
   /** Bytes of values in one answer of several parts. */
   answerBytesMax: number
 }
@@ -74,6 +76,8 @@ export type ToWorker =
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
+  /** Answered with `pong`, as soon as the worker reads messages. */
+  | { type: 'ping' }
   /** The catalog has recorded a restored cell. */
   | { type: 'recorded'; id: number; record: CellRecord | undefined; error: WireError | undefined }
   /** Finish, close every cell, and exit. */
@@ -86,6 +90,7 @@ export type WireOutcome =
 
 export type FromWorker =
   | { type: 'ready' }
+  | { type: 'pong' }
   /** A tenant's statement starts: the time until the next message counts as its own. */
   | { type: 'started'; index: number }
   /**
@@ -93,6 +98,11 @@ export type FromWorker =
    * operation's. Without an index, what follows is nobody's: the worker waits for fsyncs.
    */
   | { type: 'upkeep'; index: number | undefined }
+  /**
+   * Other work for a cell starts: a task's, or the closing of a cell to make room. Without a cell, that work is over, and
+   * the time is again that of the operation that the worker told of before.
+   */
+  | { type: 'working'; cellId: string | undefined }
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }

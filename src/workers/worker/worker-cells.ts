@@ -16,6 +16,8 @@ import type { WorkerSettings } from '../protocol/protocol.ts'
 
 export interface WorkerCellsEvents {
   changed(cellId: string): void
+  /** Whose time begins; undefined: nobody's. */
+  working(cellId: string | undefined): void
   /** An entry expires earlier than the local state said. */
   expiry(): void
   /** A cell was restored. Resolves with its record, once the catalog has it again. */
@@ -49,6 +51,8 @@ export class WorkerCells {
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
+      openSchemaBytesMax: worker.openSchemaBytesMax,
+      working: (id) => events.working(id),
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
       restored: async (id, manifest) => {
         this.setRecord(id, await events.restored(id, manifest))

@@ -36,6 +36,7 @@ class WorkerMain {
         cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
+        cells.local.pool.endWork()
         this.#batch = batches.run(message.name, message.cells)
         break
       case 'task':
@@ -44,6 +45,9 @@ class WorkerMain {
         break
       case 'abort':
         tasks.abort(message.id)
+        break
+      case 'ping':
+        out.send({ type: 'pong' })
         break
       case 'recorded':
         this.#recorded.get(message.id)?.(message)
@@ -60,6 +64,7 @@ class WorkerMain {
     if (process.ppid !== settings.nodePid) die()
     const cells = new WorkerCells(settings, log, {
       changed: (cellId) => out.send({ type: 'changed', cellId }),
+      working: (cellId) => out.send({ type: 'working', cellId }),
       expiry: () => out.send({ type: 'expiry' }),
       restored: (cellId, manifest) => this.#askToRecord(cellId, manifest),
     })

@@ -75,7 +75,8 @@ export class WorkerTasks {
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
       case 'last-transaction':
-        return local.files.exists(cellId) ? provenCommitMarker(local.open(cellId)) : undefined
+        if (!local.files.exists(cellId)) return undefined
+        return local.pool.work(cellId, () => provenCommitMarker(local.open(cellId)))
     }
   }
 }

@@ -6,7 +6,7 @@ import { StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
-import { resolveSettings } from '../../../src/store/settings.ts'
+import { resolveSettings, type StoreOptions } from '../../../src/store/settings.ts'
 import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
@@ -21,13 +21,19 @@ export class BatchWorker {
   readonly #state: LocalState
   readonly #runner: BatchRunner
   #batches = 0
+  /** Whose time began, in order. */
+  readonly working: (string | undefined)[] = []
   /** Told of what leaves the worker at once. */
   onWrite: (messages: BatchMessage[]) => void = () => {}
 
-  constructor(directory: string) {
+  constructor(
+    directory: string,
+    options: StoreOptions = {},
+    accounts: { of(cellId: string): string | null; openSchemaBytesMax?: number } = { of: () => null },
+  ) {
     this.directory = directory
     const paths = new StorePaths(directory)
-    const settings = resolveSettings({ sqlPolicy: 'trusted' })
+    const settings = resolveSettings({ sqlPolicy: 'trusted', ...options })
     this.clock = settings.clock
     fs.mkdirSync(directory, { recursive: true })
     this.#state = LocalState.join(path.join(directory, 'state.db'))
@@ -37,7 +43,16 @@ export class BatchWorker {
       hints: new ExpiryHints(this.#state),
       destination: undefined,
       catalogBackup: undefined,
-      record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
+      record: (id) => ({
+        id,
+        accountId: accounts.of(id),
+        name: null,
+        createdAt: 0,
+        deletedAt: null,
+        durability: null,
+      }),
+      openSchemaBytesMax: accounts.openSchemaBytesMax,
+      working: (id) => this.working.push(id),
       expiryNoted: () => {},
       restored: () => {},
     })

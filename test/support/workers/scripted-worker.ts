@@ -1,9 +1,5 @@
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
-import {
-  type BatchMessage,
-  WorkerEnded,
-  type WorkerHandle,
-} from '../../../src/workers/node/worker-process.ts'
+import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type { BatchCell, WorkerTask, WorkerTaskResults } from '../../../src/workers/protocol/protocol.ts'
 
 interface AskedTask {
@@ -21,7 +17,7 @@ export class ScriptedWorker implements WorkerHandle {
   readonly ended: Promise<void>
   readonly batches: { name: string; cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
-  onBatch: ((message: BatchMessage) => void) | undefined
+  onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
   isKilled = false
   isStopped = false
@@ -51,7 +47,7 @@ export class ScriptedWorker implements WorkerHandle {
     this.#ended.resolve()
   }
 
-  say(message: BatchMessage): void {
+  say(message: WorkMessage): void {
     this.onBatch?.(message)
   }
 
@@ -96,6 +92,10 @@ export class ScriptedWorker implements WorkerHandle {
 
   get hasTasks(): boolean {
     return this.tasks.length > 0
+  }
+
+  unansweredMs(): number {
+    return 0
   }
 
   recorded(): void {}

@@ -6,9 +6,10 @@ import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
 
-/** Two cells of the only shared worker. */
+/** Cells of the only shared worker. */
 export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
 export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
+export const C = 'cccccccc-0000-4000-8000-000000000000'
 
 export const HOLD_MS = 40
 export const STATEMENT_MS = 5_000
@@ -55,6 +56,8 @@ export class ScriptedWorkers {
       publish: () => {},
       spawnWorker: () => this.#start(),
       onEnded: () => {},
+      taskMs: STATEMENT_MS,
+      checkStrikes: () => {},
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })
@@ -92,8 +95,8 @@ export class ScriptedWorkers {
     return this.#add(cellId, { op: 'sql', sql: text }, told)
   }
 
-  put(cellId: string, key: string): Asked {
-    return this.#add(cellId, { op: 'kv.put', key, value: '' }, {})
+  put(cellId: string, key: string, told: Partial<QueuedOperation> = {}): Asked {
+    return this.#add(cellId, { op: 'kv.put', key, value: '' }, told)
   }
 
   #add(cellId: string, operation: QueuedOperation['operation'], told: Partial<QueuedOperation>): Asked {

@@ -68,6 +68,7 @@ function newSlot() {
     clock: new FakeClock(),
     bounds,
     record: () => undefined,
+    charged: (cellId: string) => operation(cellId),
     nextBatchName: () => `b${++names}`,
     requeue: () => {},
   }
