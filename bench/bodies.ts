@@ -1,4 +1,4 @@
-import { parseJson } from '../src/http/exact-json.ts'
+import { parseJson } from '../src/service/json/exact-json.ts'
 
 /** What the largest bodies cost the event loop to parse exactly, next to JSON.parse of the same. */
 

@@ -107,7 +107,7 @@ export class Application {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
     try {
-      const body = await readJson(request, this.#context.limits.bodyBytesMax, charge.grow)
+      const body = await readJson(request, this.#context.limits, action.passesUnread === true, charge.grow)
       permit?.check()
       return await action.perform(call, body)
     } finally {

@@ -230,6 +230,6 @@ async function sendEarly(
 }
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {
-  headers['Content-Length'] = String(Buffer.byteLength(body))
+  headers['Content-Length'] = String(typeof body === 'string' ? Buffer.byteLength(body) : body.length)
   outgoing.writeHead(status, headers)
 }
