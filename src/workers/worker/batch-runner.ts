@@ -59,7 +59,8 @@ export class BatchRunner {
   /** Resolves once all operations are answered. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
-    const parsed = await this.#parse(cells)
+    const hasUnread = cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
+    const parsed = this.#parse(cells, hasUnread ? await loadReader() : undefined)
     // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
     const syncsLater = parsed.filter(({ operations }) => operations.some(isChange)).length > 1
     const unsynced: Promise<void>[] = []
@@ -74,10 +75,8 @@ export class BatchRunner {
     this.#out.send({ type: 'done' })
   }
 
-  async #parse(cells: readonly BatchCell[]): Promise<{ cellId: string; operations: Runnable[] }[]> {
-    const hasUnread = cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
-    // What reads bodies takes long to load, and most workers never need it.
-    const read = hasUnread ? (await import('../../service/json/requests.ts')).readUnread : undefined
+  /** @param read needed if any operation is unread */
+  #parse(cells: readonly BatchCell[], read?: typeof readUnread): ParsedCell[] {
     let index = 0
     const parse = (operation: CellOperation): Runnable => {
       const at = index++
@@ -214,6 +213,16 @@ export class BatchRunner {
     }
     return cell
   }
+}
+
+/** What reads bodies takes long to load, and most workers never need it. */
+async function loadReader(): Promise<typeof readUnread> {
+  return (await import('../../service/json/requests.ts')).readUnread
+}
+
+interface ParsedCell {
+  cellId: string
+  operations: Runnable[]
 }
 
 /** An operation that was read, with the bound that its request gives its statements. */
