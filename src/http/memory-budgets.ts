@@ -74,3 +74,30 @@ export class BodyCharge {
     this.#charged = 0
   }
 }
+
+/** The bytes of one answer, from when it is ready until its client has taken it. Small ones are free. */
+export class UnsentCharge {
+  readonly #budget: Budget
+  readonly #account: string
+  #bytes = 0
+
+  /** @throws `rate_limited`, `busy` */
+  constructor(budget: Budget, account: string, bytes: number) {
+    this.#budget = budget
+    this.#account = account
+    if (bytes <= FREE_BYTES) return
+    budget.take(account, bytes)
+    this.#bytes = bytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Releases all but what the client has still to take. */
+  keep(bytes: number): void {
+    const kept = bytes <= FREE_BYTES ? 0 : Math.min(bytes, this.#bytes)
+    if (kept < this.#bytes) this.#budget.release(this.#account, this.#bytes - kept)
+    this.#bytes = kept
+  }
+}
