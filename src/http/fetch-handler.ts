@@ -2,6 +2,7 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
+import { BodyBuffer } from './body-buffer.ts'
 import { chargedStream } from './charged-stream.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
@@ -71,19 +72,14 @@ class FetchRequest implements HttpRequest {
   }
 
   async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
-    const chunks: Uint8Array[] = []
-    let size = 0
+    const body = new BodyBuffer(this.contentLength)
     for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
-      size += chunk.byteLength
+      const size = body.length + chunk.byteLength
       if (size > bytesMax) throw bodyTooLarge(bytesMax)
       onBytes?.(size)
-      chunks.push(chunk)
+      body.add(chunk)
     }
-    const [first] = chunks
-    return {
-      kind: 'bytes',
-      bytes: chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size),
-    }
+    return { kind: 'bytes', bytes: body.bytes }
   }
 
   /**

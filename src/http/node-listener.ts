@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
+import { BodyBuffer } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
@@ -171,21 +172,20 @@ function readAll(
   request: IncomingMessage,
   bytesMax: number,
   onBytes?: (bytes: number) => void,
-): Promise<Buffer> {
+): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
-    const chunks: Buffer[] = []
-    let size = 0
+    const body = new BodyBuffer(lengthOf(request))
     const release = () => {
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (chunk: Buffer) => {
-      size += chunk.length
+      const size = body.length + chunk.length
       try {
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
-        chunks.push(chunk)
+        body.add(chunk)
       } catch (error) {
         request.pause()
         release()
@@ -194,8 +194,7 @@ function readAll(
     }
     const onEnd = () => {
       release()
-      const [first] = chunks
-      resolve(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size))
+      resolve(body.bytes)
     }
     const onGone = () => {
       release()

@@ -22,6 +22,13 @@ export interface BodyLimits {
   bodyValuesMax: number
 }
 
+/** To parse a longer body and to act on it take a turn of the event loop each. */
+const LONG_BODY_BYTES = 262_144
+
+function othersTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
 const EMPTY: JsonBody = { value: {}, exact: true }
 
 /**
@@ -49,9 +56,13 @@ export async function readJson(
   if (body.kind === 'parsed') return { value: body.value, exact: false }
   const { bytes } = body
   if (bytes.length === 0) return EMPTY
-  if (!hasMoreValues(bytes, bodyValuesMax)) return { value: parseJson(bytes), exact: true }
-  if (passesUnread) return { value: undefined, exact: true, unread: bytes }
-  throw tooManyValues(bodyValuesMax)
+  if (hasMoreValues(bytes, bodyValuesMax)) {
+    if (passesUnread) return { value: undefined, exact: true, unread: bytes }
+    throw tooManyValues(bodyValuesMax)
+  }
+  const value = parseJson(bytes)
+  if (bytes.length > LONG_BODY_BYTES) await othersTurn()
+  return { value, exact: true }
 }
 
 function tooManyValues(max: number): CellError {
