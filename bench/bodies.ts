@@ -54,6 +54,7 @@ const ROWS: Row[] = [
     JSON.stringify({ value: 'é'.repeat(524_288) }),
   ],
   ['kv put: a value of quotes', 'PUT', `${KV}/quotes`, JSON.stringify({ value: '"'.repeat(1_048_000) })],
+  ['kv get: a value of quotes', 'GET', `${KV}/quotes`],
   ['kv put: an unknown field of lists', 'PUT', `${KV}/k`, filled('{"value":"v","x":[', '[]', ']}')],
   [
     'kv put: names of its own in each object',

@@ -19,7 +19,7 @@ export const DEFAULT_MEMORY_LIMITS: MemoryLimits = {
 }
 
 /** What most requests stay below: it is bounded by the number of connections, and charging it would cost each of them. */
-export const FREE_BYTES = 16_384
+const FREE_BYTES = 16_384
 const RETRY_AFTER_MS = 1_000
 
 export class MemoryBudgets {
