@@ -3,9 +3,10 @@ import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { CellService, OperationPermit } from '../service/cell-service.ts'
+import { parseFields } from '../service/json/fields.ts'
+import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { BackupCharges } from './backup-charges.ts'
-import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
 import type { JsonBody } from './request-body.ts'
@@ -49,7 +50,7 @@ export interface ArchiveCall extends Call {
 
 export interface Answer {
   status: number
-  json: string
+  json: JsonText
   headers?: Record<string, string>
 }
 
@@ -58,6 +59,8 @@ export interface Action {
   /** False: anyone may ask. The owner's socket takes no key in any case: the file system says who may connect. */
   readonly needsKey: boolean
   readonly takesBody: boolean
+  /** Whether it passes on a body of many values unread. Other actions take no such body. */
+  readonly passesUnread?: boolean
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
 }
 
@@ -78,7 +81,11 @@ export const { action: accountAction, actionWith: accountActionWith } = actionsO
 export const { action: ownerAction, actionWith: ownerActionWith } = actionsOf(ofOwner)
 
 /** A route of a cell that exists and that the sender may use. */
-export const { action: cellAction, actionWith: cellActionWith } = actionsOf(ownCell)
+export const {
+  action: cellAction,
+  actionWith: cellActionWith,
+  actionOfBody: cellActionOfBody,
+} = actionsOf(ownCell)
 
 /** A route of a cell's backups, which outlive it. */
 export const { action: archiveAction, actionWith: archiveActionWith } = actionsOf(ownArchive)
@@ -98,6 +105,13 @@ function actionsOf<C extends Call>(admit: (call: Call) => C) {
         const admitted = admit(call)
         return run(admitted, parseFields(schema, value), exact)
       },
+    }),
+    /** With a body that the action reads for itself, or passes on. */
+    actionOfBody: (run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
+      needsKey: true,
+      takesBody: true,
+      passesUnread: true,
+      perform: (call, body) => run(admit(call), body),
     }),
   }
 }

@@ -1,11 +1,11 @@
 import { z } from 'zod'
 import { API_KEYS_PAGE_MAX, type ApiKeyRecord, type CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
+import { name as nameField } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
 import { accountAction, accountActionWith, ok } from './action.ts'
-import { name as nameField } from './fields.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
-import { timeOf } from './time.ts'
 
 export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), (call, body) => {
   if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {

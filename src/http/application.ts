@@ -1,4 +1,3 @@
-import type { Budget } from '../base/budget.ts'
 import { silentLog } from '../base/log.ts'
 import { CellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
@@ -17,7 +16,7 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
-import { BodyCharge, MemoryBudgets } from './memory-budgets.ts'
+import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
@@ -81,9 +80,18 @@ export class Application {
     }
   }
 
-  /** For answers that their clients have not taken yet. */
-  get unsent(): Budget {
-    return this.#memory.unsent
+  /**
+   * Charges an answer, before it is handed over, until its client has taken it.
+   *
+   * @returns undefined if there is no room for it; then the connection has to end
+   */
+  reserve({ accountId = '' }: HttpRequest, { body }: HttpResponse): UnsentCharge | undefined {
+    const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+    try {
+      return new UnsentCharge(this.#memory.unsent, accountId, bytes)
+    } catch {
+      return undefined
+    }
   }
 
   /** @param fields never a path, which could hold a tenant's key */
@@ -107,7 +115,7 @@ export class Application {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
     try {
-      const body = await readJson(request, this.#context.limits.bodyBytesMax, charge.grow)
+      const body = await readJson(request, this.#context.limits, action.passesUnread === true, charge.grow)
       permit?.check()
       return await action.perform(call, body)
     } finally {

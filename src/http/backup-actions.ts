@@ -8,6 +8,8 @@ import type {
 } from '../backup/versions/backup-types.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
+import { text } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
 import {
   type Action,
   type ArchiveCall,
@@ -18,10 +20,8 @@ import {
   cellActionWith,
   ok,
 } from './action.ts'
-import { text } from './fields.ts'
 import { RequestAborted } from './http-message.ts'
 import { Query } from './query.ts'
-import { timeOf } from './time.ts'
 
 export const backUp = backUpAs('snapshot')
 

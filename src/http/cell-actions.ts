@@ -2,11 +2,11 @@ import { z } from 'zod'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { isCellError } from '../errors.ts'
+import { name } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
 import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'
-import { name } from './fields.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
-import { timeOf } from './time.ts'
 
 const COLLECTION = '/v1/databases'
 

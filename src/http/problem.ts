@@ -83,7 +83,7 @@ export function problemResponse(
   error: unknown,
   requestId: string,
   show: (error: unknown) => CellError = asTenantsSee,
-): HttpResponse {
+): HttpResponse & { body: string } {
   const { code, message, details } = inHttpTerms(show(error))
   const status = STATUS_OF_CODE[code]
   const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }

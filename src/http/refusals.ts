@@ -1,9 +1,10 @@
 import { randomUUID } from 'node:crypto'
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
+import type { ConnectionOrder } from './connection-order.ts'
 import { DRAIN_MS_MAX } from './drain-body.ts'
 import type { HttpResponse } from './http-message.ts'
 import { answer } from './node-listener.ts'
@@ -16,28 +17,12 @@ import { problemResponse } from './problem.ts'
  */
 export class Refusals {
   readonly #clock: Clock
-  readonly #latest = new WeakMap<Duplex, ServerResponse>()
+  readonly #order: ConnectionOrder
   readonly #refused = new WeakSet<Duplex>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, order: ConnectionOrder) {
     this.#clock = clock
-  }
-
-  /** Call with every request: answers go out in the order of the requests. */
-  expect(response: ServerResponse): void {
-    // The response has the socket only once its turn has come.
-    this.#latest.set(response.req.socket, response)
-  }
-
-  /** Whether a request of the connection waits for its answer, or for the rest of it to go out. */
-  owesAnswer(socket: Duplex): boolean {
-    return this.owed(socket) !== undefined
-  }
-
-  /** The latest answer that has not gone out whole. */
-  owed(socket: Duplex): ServerResponse | undefined {
-    const response = this.#latest.get(socket)
-    return response === undefined || response.writableFinished ? undefined : response
+    this.#order = order
   }
 
   /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
@@ -46,7 +31,7 @@ export class Refusals {
     this.#refused.add(socket)
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
-    const response = this.owed(socket)
+    const response = this.#order.owed(socket)
     const refusal = problem(refusalOf(error.code))
     const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()

@@ -86,8 +86,9 @@ export function checkNamesFit(
   )
 }
 
-/** Bytes of the rows in the result of any operation, or of several. */
+/** Bytes of the rows in the result of any operation, or of several; or of its JSON. */
 export function rowsBytes(value: unknown): number {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value.length
   if (Array.isArray(value)) return value.reduce((sum: number, each) => sum + rowsBytes(each), 0)
   const isResult = typeof value === 'object' && value !== null && 'rows' in value && 'columns' in value
   return isResult ? sizeOfResult(value as OperationResults['sql']) : 0

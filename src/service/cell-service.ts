@@ -8,7 +8,7 @@ import type {
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
-import type { CellOperation, OperationResults } from './operations.ts'
+import type { CellOperation, ResultOf } from './operations.ts'
 
 /**
  * The one way from HTTP into cells: asynchronous, with plain data in and out. In this process it is a thin layer over
@@ -28,7 +28,7 @@ export interface CellService {
     cellId: string,
     operation: O,
     options?: ExecuteOptions,
-  ): Promise<OperationResults[O['op']]>
+  ): Promise<ResultOf<O>>
 
   /** Size and state of a cell. Restores it first, as {@link execute}. */
   describe(cellId: string): Promise<CellDescription>

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { ExecuteOptions } from '../../src/service/cell-service.ts'
-import type { BatchableOperation, CellOperation, OperationResults } from '../../src/service/operations.ts'
+import type { BatchableOperation, CellOperation, ResultOf } from '../../src/service/operations.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { cellServiceBackupsContract } from './cell-service-backups.contract.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
@@ -25,10 +25,7 @@ export function cellServiceContract(name: string, make: MakeService): void {
     })
 
     /** On the test's own cell. */
-    function run<O extends CellOperation>(
-      operation: O,
-      options?: ExecuteOptions,
-    ): Promise<OperationResults[O['op']]> {
+    function run<O extends CellOperation>(operation: O, options?: ExecuteOptions): Promise<ResultOf<O>> {
       return subject.service.execute(id, operation, options)
     }
 

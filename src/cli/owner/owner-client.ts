@@ -10,7 +10,7 @@ import type {
   CreatedKeyDocument,
   KeyDocument,
 } from '../../http/owner-routes.ts'
-import type { SqlDocument } from '../../http/sql-codec.ts'
+import type { SqlDocument } from '../../service/json/documents.ts'
 
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
 export interface Transport {

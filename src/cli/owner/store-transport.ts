@@ -26,7 +26,11 @@ export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Prom
 /** Answers requests in this process, which has the store open. */
 export function storeTransport(store: CellStore): Transport {
   const application = new Application(store, {}, OWNER)
-  return { send: (request) => application.handle(localRequest(request)), close: () => store.close() }
+  const send: Transport['send'] = async (request) => {
+    const { status, body } = await application.handle(localRequest(request))
+    return { status, body: typeof body === 'string' ? body : Buffer.from(body).toString() }
+  }
+  return { send, close: () => store.close() }
 }
 
 /** A request that never was on a wire. */

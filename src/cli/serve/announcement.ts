@@ -1,5 +1,5 @@
 import packageJson from '../../../package.json' with { type: 'json' }
-import { timeOf } from '../../http/time.ts'
+import { timeOf } from '../../service/json/time.ts'
 import type { FirstKeyIssued } from './first-start.ts'
 
 /** What a node prints on standard output, once, before it answers any request. */

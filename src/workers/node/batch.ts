@@ -53,6 +53,7 @@ export class Batch {
     this.#statement = undefined
     switch (message.type) {
       case 'started':
+        this.#bound(message)
         this.#statement = { kind: 'statement', operation: this.#at(message.index), since: now }
         return false
       case 'results':
@@ -122,6 +123,11 @@ export class Batch {
       operation.settle(outcome)
     }
     this.#provisional.delete(transaction)
+  }
+
+  #bound({ index, statementMs }: Extract<BatchMessage, { type: 'started' }>): void {
+    const operation = this.#at(index)
+    if (statementMs !== undefined) operation.statementMs = Math.min(statementMs, operation.statementMs)
   }
 
   #at(index: number): QueuedOperation {

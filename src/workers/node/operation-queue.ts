@@ -12,8 +12,8 @@ export interface QueuedOperation {
   readonly operation: CellOperation
   /** Approximate size in memory. */
   readonly bytes: number
-  /** Milliseconds that each of its statements may run. */
-  readonly statementMs: number
+  /** Milliseconds that each of its statements may run; less once the worker has read that its caller gives less. */
+  statementMs: number
   /** Monotonic time after which it is refused instead of started. */
   readonly notAfter: number
   /** Aborted when the caller no longer waits for the answer. */
@@ -34,7 +34,7 @@ const VALUE_BYTES = 8
 
 /** Whether it runs a tenant's SQL, or may: only such operations can take long. */
 export function isStatement({ operation }: QueuedOperation): boolean {
-  return operation.op === 'sql' || operation.op === 'batch'
+  return operation.op === 'sql' || operation.op === 'batch' || operation.op === 'unread'
 }
 
 /** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */
@@ -53,6 +53,8 @@ export function operationBytes(operation: CellOperation): number {
     case 'kv.mget':
     case 'kv.deleteMany':
       return operation.keys.reduce((sum, key) => sum + OBJECT_BYTES + key.length, OBJECT_BYTES)
+    case 'unread':
+      return OBJECT_BYTES + operation.body.byteLength
     case 'batch':
       return operation.operations.reduce((sum, each) => sum + operationBytes(each), OBJECT_BYTES)
     case 'kv.list':

@@ -25,7 +25,7 @@ import type {
   CellService,
   ExecuteOptions,
 } from '../../service/cell-service.ts'
-import type { CellOperation, OperationResults } from '../../service/operations.ts'
+import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
@@ -125,7 +125,7 @@ export class WorkerService implements CellService {
     cellId: string,
     operation: O,
     options: ExecuteOptions = {},
-  ): Promise<OperationResults[O['op']]> {
+  ): Promise<ResultOf<O>> {
     this.#assertRunning()
     this.#backoff.check(cellId)
     try {
@@ -243,7 +243,7 @@ export class WorkerService implements CellService {
     cellId: string,
     operation: O,
     { signal, deadlineMs, permit }: ExecuteOptions,
-  ): Promise<OperationResults[O['op']]> {
+  ): Promise<ResultOf<O>> {
     this.#assertRunning()
     signal?.throwIfAborted()
     const { statementMs, waitMs } = this.#options
@@ -262,7 +262,7 @@ export class WorkerService implements CellService {
         settle: (outcome) => {
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
-          if (outcome.ok) resolve(outcome.value as OperationResults[O['op']])
+          if (outcome.ok) resolve(outcome.value as ResultOf<O>)
           else reject(outcome.error)
         },
       }

@@ -91,8 +91,11 @@ export type WireOutcome =
 export type FromWorker =
   | { type: 'ready' }
   | { type: 'pong' }
-  /** A tenant's statement starts: the time until the next message counts as its own. */
-  | { type: 'started'; index: number }
+  /**
+   * A tenant's statement starts: the time until the next message counts as its own. `statementMs` bounds it further, if
+   * the worker has found that in the request.
+   */
+  | { type: 'started'; index: number; statementMs?: number | undefined }
   /**
    * Other work for an operation starts, such as opening its cell: until the next message, the processor's time counts as the
    * operation's. Without an index, what follows is nobody's: the worker waits for fsyncs.

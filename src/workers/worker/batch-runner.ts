@@ -9,6 +9,7 @@ import {
   type ParsedOperation,
   parseOperation,
 } from '../../service/apply-operation.ts'
+import type { readUnread } from '../../service/json/requests.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
@@ -58,12 +59,10 @@ export class BatchRunner {
   /** Resolves once all operations are answered. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
-    const parsed = cells.map(({ cellId, operations }) => ({
-      cellId,
-      operations: operations.map(parseOperation),
-    }))
+    const hasUnread = cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
+    const parsed = this.#parse(cells, hasUnread ? await loadReader() : undefined)
     // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
-    const syncsLater = parsed.filter(({ operations }) => operations.some(mayChange)).length > 1
+    const syncsLater = parsed.filter(({ operations }) => operations.some(isChange)).length > 1
     const unsynced: Promise<void>[] = []
     let first = 0
     for (const { cellId, operations } of parsed) {
@@ -74,6 +73,24 @@ export class BatchRunner {
     }
     if (unsynced.length > 0) await this.#allSynced(unsynced)
     this.#out.send({ type: 'done' })
+  }
+
+  /** @param read needed if any operation is unread */
+  #parse(cells: readonly BatchCell[], read?: typeof readUnread): ParsedCell[] {
+    let index = 0
+    const parse = (operation: CellOperation): Runnable => {
+      const at = index++
+      if (operation.op !== 'unread') return parseOperation(operation)
+      this.#out.send({ type: 'upkeep', index: at })
+      this.#isAnnounced = true
+      try {
+        const { operation: request, timeoutMs } = (read as typeof readUnread)(operation)
+        return { ...parseOperation(request), statementMs: timeoutMs }
+      } catch (error) {
+        return new Refused(error)
+      }
+    }
+    return cells.map(({ cellId, operations }) => ({ cellId, operations: operations.map(parse) }))
   }
 
   /** Sends answers of finished fsyncs meanwhile: the fsync of one cell can take long. */
@@ -91,15 +108,16 @@ export class BatchRunner {
 
   /** @returns the cell's database, if it could be opened */
   #runCell({ name, cellId, operations, first, answers, syncsLater }: CellRun): CellDatabase | undefined {
-    const changes: [index: number, operation: ParsedOperation][] = []
+    const changes: [index: number, operation: Readable][] = []
     let database: CellDatabase | undefined
     try {
       if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep', index: first })
       database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
-      const lookups: [index: number, operation: ParsedOperation][] = []
+      const lookups: [index: number, operation: Readable][] = []
       for (const [i, operation] of operations.entries()) {
-        if (mayChange(operation)) changes.push([first + i, operation])
+        if (operation instanceof Refused) answers.add(first + i, { ok: false, error: operation.error })
+        else if (mayChange(operation)) changes.push([first + i, operation])
         else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
         else this.#read(cell, operation, first + i, answers)
       }
@@ -118,7 +136,7 @@ export class BatchRunner {
   #lookUp(
     cell: Cell,
     database: CellDatabase,
-    lookups: readonly [index: number, operation: ParsedOperation][],
+    lookups: readonly [index: number, operation: Readable][],
     answers: Answers,
   ): void {
     let done = 0
@@ -134,7 +152,7 @@ export class BatchRunner {
     while (done < lookups.length) database.read(lookUp)
   }
 
-  #read(cell: Cell, operation: ParsedOperation, index: number, answers: Answers): void {
+  #read(cell: Cell, operation: Readable, index: number, answers: Answers): void {
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()
     answers.add(
@@ -173,10 +191,10 @@ export class BatchRunner {
     else database.commitGroup(works, events)
   }
 
-  #apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
+  #apply(cell: Cell, operation: Readable, index: number): unknown {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
-    if (isStatement) this.#out.send({ type: 'started', index })
+    if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
     else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
     return applyOperation(cell, operation, this.#context)
@@ -197,11 +215,39 @@ export class BatchRunner {
   }
 }
 
+/** What reads bodies takes long to load, and most workers never need it. */
+async function loadReader(): Promise<typeof readUnread> {
+  return (await import('../../service/json/requests.ts')).readUnread
+}
+
+interface ParsedCell {
+  cellId: string
+  operations: Runnable[]
+}
+
+/** An operation that was read, with the bound that its request gives its statements. */
+type Readable = ParsedOperation & { statementMs?: number | undefined }
+
+/** An operation whose body is not what it should be. */
+class Refused {
+  readonly error: unknown
+
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
+
+type Runnable = Readable | Refused
+
+function isChange(operation: Runnable): boolean {
+  return !(operation instanceof Refused) && mayChange(operation)
+}
+
 interface CellRun {
   /** The batch's name. */
   name: string
   cellId: string
-  operations: readonly ParsedOperation[]
+  operations: readonly Runnable[]
   /** The first operation's number in the batch. */
   first: number
   answers: Answers
@@ -212,7 +258,7 @@ interface CellRun {
 interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
   cell: Cell
   database: CellDatabase
-  changes: readonly [index: number, operation: ParsedOperation][]
+  changes: readonly [index: number, operation: Readable][]
 }
 
 /** A change in a group commit. */

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Limits } from '../base/limits.ts'
-import { CellError } from '../errors.ts'
+import type { Limits } from '../../base/limits.ts'
+import { CellError } from '../../errors.ts'
 
 /**
  * The types of fields in a body. Each message continues the field's name: `value` + `must be a string`. Only types are
