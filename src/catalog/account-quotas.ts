@@ -8,13 +8,30 @@ export interface Quotas {
   cellsMax?: number | undefined
   /** Active API keys. As many revoked ones are remembered. */
   apiKeysMax?: number | undefined
+  /** Bytes of the database files of its cells. Over it, no file grows, and no cell is created: over HTTP only. */
+  bytesMax?: number | undefined
+  /** Backups that it requested over HTTP and that are kept. */
+  backupsMax?: number | undefined
   /** Cells and API keys that it may create per second all the time; ten times as many at once after a pause. */
   creationsPerSecond?: number | undefined
+  /** The same for all accounts together. Half of it is only for accounts that have created little. */
+  nodeCreationsPerSecond?: number | undefined
   /** Backups that it requested over HTTP and that are under way; all accounts together may have four times as many. */
   backupsAtOnce?: number | undefined
   /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
   backupMibPerSecond?: number | undefined
 }
+
+/** The quotas of `cellstore serve`, unless its flags say otherwise. The library has none. */
+export const DEFAULT_QUOTAS = {
+  cellsMax: 100_000,
+  apiKeysMax: 1_000,
+  backupsMax: 100_000,
+  creationsPerSecond: 200,
+  nodeCreationsPerSecond: 400,
+  backupsAtOnce: 4,
+  backupMibPerSecond: 32,
+} as const satisfies Quotas
 
 const BURST_SECONDS = 10
 

@@ -75,10 +75,18 @@ function paramBytes(value: SqlParam): number {
   return value instanceof Uint8Array ? OBJECT_BYTES + value.byteLength : VALUE_BYTES
 }
 
+/** Of the operations that wait for one worker. */
 export interface QueueBounds {
   operationsMax: number
   operationsPerCellMax: number
+  /** Of what they take in memory. */
   bytesMax: number
+}
+
+export const DEFAULT_QUEUE_BOUNDS: QueueBounds = {
+  operationsMax: 20_000,
+  operationsPerCellMax: 2_000,
+  bytesMax: 268_435_456,
 }
 
 /** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
