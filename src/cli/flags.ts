@@ -14,13 +14,7 @@ export interface StoreFlags {
   json?: true
 }
 
-const UNITS_MS: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1_000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-}
+const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
 /** Nobody means a duration of more digits. */
 const AMOUNT_DIGITS_MAX = 9
 
@@ -75,13 +69,13 @@ export function numberOption(flags: string, description: string, min: number, ma
 }
 
 /**
- * Reads a duration such as `500ms`, `30s`, `15m`, `24h` or `7d`. The unit is required: `15` could mean anything.
+ * Reads a duration such as `30s`, `15m`, `24h` or `7d`. The unit is required: `15` could mean anything.
  *
  * @returns milliseconds
  * @throws `invalid_setting`
  */
 export function parseDuration(text: string): number {
-  const [, amount = '', unit = ''] = /^(\d+)(ms|[smhd])$/.exec(text) ?? []
+  const [, amount = '', unit = ''] = /^(\d+)([smhd])$/.exec(text) ?? []
   const ms = Number(amount) * (UNITS_MS[unit] ?? 0)
   if (ms > 0 && amount.length <= AMOUNT_DIGITS_MAX) return ms
   throw new CellError(

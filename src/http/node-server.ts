@@ -52,7 +52,8 @@ export class NodeServer {
     }
     this.#server = createServer(
       {
-        headersTimeout: limits.headersMs,
+        // Node.js refuses a longer time for the headers than for all of the request.
+        headersTimeout: Math.min(limits.headersMs, limits.requestMs),
         requestTimeout: limits.requestMs,
         keepAliveTimeout: limits.keepAliveMs,
         maxHeaderSize: limits.headerBytesMax,

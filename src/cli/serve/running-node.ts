@@ -10,8 +10,8 @@ import { type OwnerServer, type OwnerServerOptions, serveOwner } from '../owner/
 import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
-import { isLoopback, listen } from './listen.ts'
 import { limitsFrom, type NodeLimits } from './limits/limits.ts'
+import { isLoopback, listen } from './listen.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
 

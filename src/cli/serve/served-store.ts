@@ -79,14 +79,20 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(flags: ServeFlags, { limits, quotas }: NodeLimits): StoreOptions {
+function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
   return {
+    ...store,
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
     limits,
     quotas,
-    backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
+    backups: {
+      ...backups,
+      snapshotEveryMs: snapshotEvery,
+      incrementalEveryMs: incrementalEvery,
+      keep: backupKeep,
+    },
   }
 }

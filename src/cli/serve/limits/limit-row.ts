@@ -64,7 +64,7 @@ export function limitOption(row: LimitRow): Option {
 /** @throws `InvalidArgumentError`, which says the range */
 function parseLimit(row: LimitRow, text: string): number {
   const { min = 1, max = Number.MAX_SAFE_INTEGER } = row
-  const value = valueOf(row.unit, text)
+  const value = amountOf(row.unit, text)
   if (value >= min && value <= max) return value
   const range =
     max === Number.MAX_SAFE_INTEGER
@@ -82,17 +82,22 @@ const FORMS: Readonly<Record<LimitUnit, string>> = {
 }
 
 /** NaN if the text is none. */
-function valueOf(unit: LimitUnit, text: string): number {
-  if (unit === 'duration') {
-    try {
-      return parseDuration(text)
-    } catch {
-      return Number.NaN
-    }
-  }
+function amountOf(unit: LimitUnit, text: string): number {
+  if (unit === 'duration') return milliseconds(text)
   const [, digits, size = ''] = /^(\d{1,15})(KiB|MiB|GiB)?$/.exec(text) ?? []
   if (digits === undefined || (size !== '' && unit !== 'bytes')) return Number.NaN
   return Number(digits) * (unit === 'mebibytes' ? MIB : (SIZES[size] as number))
+}
+
+/** Other durations of the command have no use for milliseconds, and do not take them. */
+function milliseconds(text: string): number {
+  const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
+  if (digits !== undefined) return Number(digits)
+  try {
+    return parseDuration(text)
+  } catch {
+    return Number.NaN
+  }
 }
 
 /** As the flag takes it. */

@@ -8,6 +8,13 @@ import {
 } from '../../../http/handler-options.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from '../../../http/memory-budgets.ts'
 import type { RateLimit } from '../../../http/rate-limiter.ts'
+import {
+  type BackupSettings,
+  DEFAULT_BACKUP_CONCURRENCY,
+  DEFAULT_CHECKPOINT_BYTES,
+  DEFAULT_PAGE_CACHE_BYTES,
+  type StoreOptions,
+} from '../../../store/settings.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/operation-queue.ts'
 import { type LimitRow, memberOf } from './limit-row.ts'
@@ -424,6 +431,45 @@ const connections: Rows<ConnectionLimits> = {
   },
 }
 
+const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 'checkpointBytes'>> = {
+  openCellsMax: {
+    flag: 'open-cells',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'as many as the descriptor limit allows, at most 1,000',
+    about: 'open cells of each process',
+    over: 'the one that was used longest ago is closed',
+    max: 1_000_000,
+  },
+  pageCacheBytes: {
+    flag: 'page-cache',
+    unit: 'bytes',
+    default: DEFAULT_PAGE_CACHE_BYTES,
+    about: 'bytes of pages that an open cell keeps in memory',
+    over: 'pages are read again',
+    max: 1_024 * MIB,
+  },
+  checkpointBytes: {
+    flag: 'checkpoint-bytes',
+    unit: 'bytes',
+    default: DEFAULT_CHECKPOINT_BYTES,
+    about: "bytes of a cell's log",
+    over: 'the log is moved into the database file',
+    max: 1_024 * MIB,
+  },
+}
+
+const backups: Rows<Pick<BackupSettings, 'concurrency'>> = {
+  concurrency: {
+    flag: 'scheduled-backups',
+    unit: 'count',
+    default: DEFAULT_BACKUP_CONCURRENCY,
+    about: 'scheduled backups at a time',
+    over: 'the others wait',
+    max: 1_000,
+  },
+}
+
 export interface LimitGroup {
   title: string
   /** Where the library has these settings, for docs/limits.md. */
@@ -446,6 +492,8 @@ export const LIMITS = {
   queue: group<QueueBounds>('Operations that wait for a worker; each worker has a queue', '', queue),
   workers: group<WorkerLimits>('Workers', '', workers),
   connections: group<ConnectionLimits>('Connections', '', connections),
+  store: group('Open cells', 'the options of a store', store),
+  backups: group('Scheduled backups', '`backups` of a store', backups),
 }
 
 type Groups = typeof LIMITS
