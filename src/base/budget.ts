@@ -1,8 +1,8 @@
-import { CellError } from '../errors.ts'
+import { overLimit, TRY_LATER } from './over-limit.ts'
 
 export interface BudgetSettings {
-  /** The setting that bounds the budget, for error messages. */
-  setting: string
+  /** The settings behind `total` and `perAccount`, for error messages. */
+  settings: { total: string; perAccount: string }
   /** What is counted, for error messages: `bytes of request bodies`. */
   unit: string
   /** How much the whole node may use at the same time. */
@@ -40,15 +40,15 @@ export class Budget {
    * @throws `rate_limited` if the account's share is used up; `busy` if the node's budget is
    */
   take(account: string, amount: number): void {
-    const { setting, unit, total, perAccount, retryAfterMs } = this.#settings
+    const { settings, unit, total, perAccount, retryAfterMs } = this.#settings
     const own = this.usedBy(account)
     if (own + amount > perAccount) {
-      const message = `The account already uses ${own} of ${perAccount} ${unit} (${setting}). Try again later.`
-      throw new CellError('rate_limited', message, { limit: perAccount, retryAfterMs })
+      const facts = { setting: settings.perAccount, limit: perAccount, usage: own, retryAfterMs }
+      throw overLimit('rate_limited', `The account has ${own} ${unit}`, facts, TRY_LATER)
     }
     if (this.#used + amount > total) {
-      const message = `The node has used up its ${total} ${unit} (${setting}). Try again later.`
-      throw new CellError('busy', message, { limit: total, retryAfterMs })
+      const facts = { setting: settings.total, limit: total, usage: own, retryAfterMs }
+      throw overLimit('busy', `The node has no room for more ${unit}`, facts, TRY_LATER)
     }
     this.#used += amount
     this.#usedBy.set(account, own + amount)

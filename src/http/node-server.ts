@@ -116,7 +116,7 @@ export class NodeServer {
     })
     if (ofAddress > toldUpTo(addresses.max)) socket.destroy()
     else if (ofAddress > addresses.max) this.#surplus.set(socket, tooManyOfAddress(addresses.max))
-    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections())
+    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections(max))
   }
 
   #drain(drainMs: number): Promise<void> {

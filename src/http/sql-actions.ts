@@ -31,10 +31,14 @@ export const runBatch = cellActionWith(batchSchema, async (call, body, exact) =>
 
 function checkCount(count: number, max: number): void {
   if (count <= max) return
-  throw new CellError('invalid_request', `A batch takes at most ${max} operations.`, {
-    field: 'operations',
-    limit: max,
-  })
+  throw new CellError(
+    'invalid_request',
+    `A batch takes at most ${max} operations (limits.batchOperationsMax).`,
+    {
+      field: 'operations',
+      limit: max,
+    },
+  )
 }
 
 /**
@@ -49,10 +53,14 @@ function boundsOf(
 ): ExecuteOptions {
   const { statementMsMax } = context.limits
   if (timeout_ms !== undefined && (timeout_ms < 1 || timeout_ms > statementMsMax)) {
-    throw new CellError('invalid_request', `timeout_ms is a whole number from 1 to ${statementMsMax}.`, {
-      field: 'timeout_ms',
-      limit: statementMsMax,
-    })
+    throw new CellError(
+      'invalid_request',
+      `timeout_ms is a whole number from 1 to ${statementMsMax} (http.statementMsMax).`,
+      {
+        field: 'timeout_ms',
+        limit: statementMsMax,
+      },
+    )
   }
   return { signal: request.signal, deadlineMs: timeout_ms, permit }
 }

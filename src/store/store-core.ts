@@ -19,6 +19,7 @@ import {
   type CellPage,
   type CellRecord,
   CellRegistry,
+  cellNotFound,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
@@ -81,10 +82,13 @@ export class StoreCore implements CellDirectory {
     }
     this.accounts = new Accounts(this.#catalog, clock)
     this.#quotas = new AccountQuotas(settings.quotas, clock)
-    this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas)
+    this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas, limits.pageMax)
     this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
     this.#idempotency = new Idempotency(this.#catalog, clock)
-    this.registry = new CellRegistry(this.#catalog, limits.pageMax)
+    this.registry = new CellRegistry(this.#catalog, {
+      pageMax: limits.pageMax,
+      deletedMax: settings.quotas.cellsMax,
+    })
     this.files = new CellFiles(paths)
     this.hints = new ExpiryHints(this.state)
     if (objectStore === undefined) return
@@ -131,17 +135,16 @@ export class StoreCore implements CellDirectory {
     this.#catalog.assertOpen()
     const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
     const first = request && this.#idempotency.find(request.accountId, request.key)
-    if (first !== undefined) return { id: first, replayed: true }
+    if (first !== undefined) return this.#replayed(first)
     if (accountId !== undefined) {
       this.#quotas.checkCells(() => this.registry.count(accountId))
       this.#quotas.chargeCreation(accountId)
     }
-    const record: CellRecord = {
+    const record = {
       id: newCellId(),
       accountId: accountId ?? null,
       name: name ?? null,
       createdAt: this.clock.now(),
-      deletedAt: null,
       durability: durability ?? null,
     }
     // The file first: the catalog never names a cell whose file did not exist.
@@ -156,6 +159,12 @@ export class StoreCore implements CellDirectory {
       throw error
     }
     return { id: record.id }
+  }
+
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  #replayed(id: string): { id: string; replayed: true } {
+    if (this.findCell(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
   }
 
   findCell(id: string): CellRecord | undefined {
@@ -193,7 +202,6 @@ export class StoreCore implements CellDirectory {
         accountId: manifest.account_id,
         name: manifest.name,
         createdAt: Date.parse(manifest.cell_created_at),
-        deletedAt: null,
         durability: manifest.durability,
       })
     } else if (record.deletedAt !== null) this.registry.undelete(record)

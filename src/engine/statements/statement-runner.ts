@@ -83,8 +83,8 @@ export class StatementRunner {
     if (bytes <= limit) return result
     throw new CellError(
       'cell_full',
-      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (schemaBytesMax). Drop something first.`,
-      { limit },
+      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (limits.schemaBytesMax). Drop something first.`,
+      { limit, usage: bytes },
     )
   }
 

@@ -149,8 +149,9 @@ export class WorkerService implements CellService {
     const deletedAt = this.#core.markDeleted(cellId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
-    // If a restore brought the cell back meanwhile, its files are new and stay.
-    if (this.#core.findCell(cellId)?.deletedAt === deletedAt) this.#core.removeLocal(cellId)
+    // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
+    const record = this.#core.findCell(cellId)
+    if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
   async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {

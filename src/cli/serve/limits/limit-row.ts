@@ -32,8 +32,14 @@ export interface LimitRow {
   max?: number
 }
 
+/** A row for each member of the settings: one without its flag does not compile. */
+export type Rows<T> = Record<keyof T, LimitRow>
+
 const KIB = 1_024
-const MIB = KIB * KIB
+export const MIB = KIB * KIB
+export const HOUR_MS = 3_600_000
+/** Nobody means more than this many a second. */
+export const RATE_MAX = 1_000_000
 const SIZES: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: KIB * MIB }
 const PLACEHOLDERS: Readonly<Record<LimitUnit, string>> = {
   count: 'number',
