@@ -8,6 +8,7 @@ import type { BackupCharges } from './backup-charges.ts'
 import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
+import type { KeptBackups } from './kept-backups.ts'
 import type { JsonBody } from './request-body.ts'
 
 /** What every route works on. */
@@ -16,6 +17,8 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
+  /** Undefined: any number is kept. */
+  readonly keptBackups: KeptBackups | undefined
 }
 
 /** A request whose sender is known and whose body was read. */

@@ -17,6 +17,7 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
@@ -44,11 +45,17 @@ export class Application {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
     this.#audience = audience
     this.#router = new Router(audience.routes)
+    const { quotas } = store.settings
+    const service = options.service ?? inProcess(store, options, limits)
     this.#context = {
       store,
-      service: options.service ?? inProcess(store, options, limits),
+      service,
       limits,
-      backupCharges: new BackupCharges(store.settings.quotas, store.clock),
+      backupCharges: new BackupCharges(quotas, store.clock),
+      keptBackups:
+        quotas.backupsMax === undefined
+          ? undefined
+          : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
     }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown

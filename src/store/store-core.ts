@@ -23,6 +23,7 @@ import {
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
+import { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
@@ -46,6 +47,7 @@ export class StoreCore implements CellDirectory {
   readonly hints: ExpiryHints
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
+  readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   /** Undefined without an object store, as is `catalogBackup`. */
   readonly destination: BackupDestination | undefined
@@ -89,6 +91,7 @@ export class StoreCore implements CellDirectory {
       pageMax: limits.pageMax,
       deletedMax: settings.quotas.cellsMax,
     })
+    this.requestedBackups = new RequestedBackups(this.#catalog)
     this.files = new CellFiles(paths)
     this.hints = new ExpiryHints(this.state)
     if (objectStore === undefined) return
@@ -137,7 +140,7 @@ export class StoreCore implements CellDirectory {
     const first = request && this.#idempotency.find(request.accountId, request.key)
     if (first !== undefined) return this.#replayed(first)
     if (accountId !== undefined) {
-      this.#quotas.checkCells(() => this.registry.count(accountId))
+      this.checkRoomForCell(accountId)
       this.#quotas.chargeCreation(accountId)
     }
     const record = {
@@ -159,6 +162,10 @@ export class StoreCore implements CellDirectory {
       throw error
     }
     return { id: record.id }
+  }
+
+  checkRoomForCell(accountId: string): void {
+    this.#quotas.checkCells(() => this.registry.count(accountId))
   }
 
   /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
