@@ -25,6 +25,7 @@ import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
 import { requestIdOf } from './request-id.ts'
 import { type Match, Router } from './router.ts'
+import { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 const NO_BODY: JsonBody = { value: undefined, exact: true }
 
@@ -46,11 +47,17 @@ export class Application {
     this.#audience = audience
     this.#router = new Router(audience.routes)
     const { quotas } = store.settings
-    const service = options.service ?? inProcess(store, options, limits)
+    const storedBytes =
+      quotas.bytesMax === undefined || audience !== TENANTS
+        ? undefined
+        : new StoredBytesQuota(quotas.bytesMax, store)
+    const unbounded = options.service ?? inProcess(store, options, limits)
+    const service = storedBytes?.within(unbounded) ?? unbounded
     this.#context = {
       store,
       service,
       limits,
+      storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
       keptBackups:
         quotas.backupsMax === undefined

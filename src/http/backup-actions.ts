@@ -44,7 +44,10 @@ export const restore = archiveActionWith(
   async (call, { version }) => {
     const { context, accountId, cellId, cell } = call
     const isBack = cell === undefined || cell.deletedAt !== null
-    if (isBack && accountId !== undefined) context.store.checkRoomForCell(accountId)
+    if (isBack && accountId !== undefined) {
+      context.store.checkRoomForCell(accountId)
+      context.storedBytes?.checkRoomForCell(accountId)
+    }
     try {
       const restored = transfer(call, (options) =>
         context.service.restore(cellId, { ...options, accountId, version }),

@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
+import type { Growth } from '../engine/delete-reserve.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
@@ -17,7 +18,9 @@ export interface ApplyContext {
 type SqlOperation = Extract<CellOperation, { op: 'sql' }>
 type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
 type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
-type AnyParsed = ReadOperation | ParsedBatchable | { op: 'batch'; operations: ParsedBatchable[] }
+type AnyParsed = (ReadOperation | ParsedBatchable | { op: 'batch'; operations: ParsedBatchable[] }) & {
+  growth?: Growth | undefined
+}
 
 /** An operation whose statements are parsed once: for {@link mayChange}, and then for {@link applyOperation}. */
 export type ParsedOperation<Op extends CellOperation['op'] = CellOperation['op']> = AnyParsed & { op: Op }
@@ -27,7 +30,9 @@ export function parseOperation<O extends CellOperation>(operation: O): ParsedOpe
 }
 
 function parse(operation: CellOperation): AnyParsed {
-  if (operation.op === 'batch') return { op: 'batch', operations: operation.operations.map(parseBatchable) }
+  if (operation.op === 'batch') {
+    return { ...operation, operations: operation.operations.map(parseBatchable) }
+  }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }
 
@@ -47,6 +52,7 @@ export function applyOperation<Op extends CellOperation['op']>(
   operation: ParsedOperation<Op>,
   context: ApplyContext,
 ): OperationResults[Op] {
+  if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   return apply(cell, operation, context) as OperationResults[Op]
 }
 
@@ -154,7 +160,7 @@ function applyBatch(
   const size = new BatchSize(context.answerBytesMax)
   return operations.map((operation, index) => {
     try {
-      const result = applyOperation(cell, operation, context)
+      const result = apply(cell, operation, context) as OperationResults[BatchableOperation['op']]
       if (operation.op === 'sql') size.add(result as OperationResults['sql'])
       return result
     } catch (error) {

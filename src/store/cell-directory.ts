@@ -16,6 +16,8 @@ export interface CreateCellOptions {
   durability?: Durability | undefined
   /** A repeated call returns the cell of the first one. Only with an account. */
   idempotency?: IdempotencyKey | undefined
+  /** Called before a cell is made, but not if a repeated call returns the first one; may throw. @internal */
+  admit?: (() => void) | undefined
 }
 
 /** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
@@ -30,6 +32,8 @@ export interface CellDirectory {
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
   /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
   checkRoomForCell(accountId: string): void
+  /** Size of a cell's database file; 0 if there is none. @internal */
+  databaseBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
   /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */

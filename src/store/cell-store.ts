@@ -122,6 +122,11 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
+  databaseBytes(id: string): number {
+    return this.core.databaseBytes(id)
+  }
+
+  /** @internal */
   checkRoomForCell(accountId: string): void {
     this.core.checkRoomForCell(accountId)
   }

@@ -132,13 +132,14 @@ export class StoreCore implements CellDirectory {
   }
 
   createCell(options: CreateCellOptions = {}): { id: string; replayed?: true } {
-    const { name, accountId, durability, idempotency } = options
+    const { name, accountId, durability, idempotency, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
     this.#catalog.assertOpen()
     const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
     const first = request && this.#idempotency.find(request.accountId, request.key)
     if (first !== undefined) return this.#replayed(first)
+    admit?.()
     if (accountId !== undefined) {
       this.checkRoomForCell(accountId)
       this.#quotas.chargeCreation(accountId)
@@ -162,6 +163,10 @@ export class StoreCore implements CellDirectory {
       throw error
     }
     return { id: record.id }
+  }
+
+  databaseBytes(id: string): number {
+    return this.files.databaseBytes(id)
   }
 
   checkRoomForCell(accountId: string): void {
