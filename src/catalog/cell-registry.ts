@@ -41,6 +41,10 @@ export interface CellPage {
   nextCursor: string | null
 }
 
+/** The catalogs of earlier versions lack it: see {@link Catalog.ensure}. */
+const DELETED_CELLS_SCHEMA =
+  'CREATE INDEX deleted_cells ON cells (account_id, deleted_at) WHERE deleted_at IS NOT NULL;'
+
 export const CELLS_SCHEMA = `
   CREATE TABLE cells (
     number INTEGER PRIMARY KEY, -- order of creation: what listings page by
@@ -52,10 +56,8 @@ export const CELLS_SCHEMA = `
     durability TEXT
   ) STRICT;
   CREATE INDEX cells_by_account ON cells (account_id, number) WHERE deleted_at IS NULL;
+  ${DELETED_CELLS_SCHEMA}
 `
-/** Not in {@link CELLS_SCHEMA}, because the catalogs of earlier versions lack it. */
-const DELETED_CELLS_SCHEMA =
-  'CREATE INDEX deleted_cells ON cells (account_id, deleted_at) WHERE deleted_at IS NOT NULL'
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** About 2 MB of records: each request looks its cell up. */

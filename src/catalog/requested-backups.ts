@@ -1,7 +1,7 @@
 import type { Statement } from '../engine/sqlite.ts'
 import type { Catalog } from './catalog.ts'
 
-const SCHEMA = `
+export const REQUESTED_BACKUPS_SCHEMA = `
   CREATE TABLE requested_backups (
     cell_id TEXT PRIMARY KEY,
     account_id TEXT NOT NULL,
@@ -25,8 +25,8 @@ export class RequestedBackups {
 
   constructor(catalog: Catalog) {
     this.#catalog = catalog
-    // Not in the schema of a new catalog alone: those of earlier versions lack it.
-    catalog.ensure('requested_backups', SCHEMA)
+    // The catalogs of earlier versions lack it.
+    catalog.ensure('requested_backups', REQUESTED_BACKUPS_SCHEMA)
     this.#count = catalog
       .prepare('SELECT ifnull(sum(kept), 0) FROM requested_backups WHERE account_id = ?')
       .pluck()

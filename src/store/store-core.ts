@@ -23,7 +23,7 @@ import {
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
-import { RequestedBackups } from '../catalog/requested-backups.ts'
+import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
@@ -32,7 +32,13 @@ import { databaseSettings, type StoreOptions, type StoreSettings } from './setti
 import { type StoreParts, startStore } from './start-store.ts'
 
 /** The tables that the catalog's users add to it. */
-export const CATALOG_TABLES = [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA]
+export const CATALOG_TABLES = [
+  CELLS_SCHEMA,
+  ACCOUNTS_SCHEMA,
+  API_KEYS_SCHEMA,
+  IDEMPOTENCY_SCHEMA,
+  REQUESTED_BACKUPS_SCHEMA,
+]
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the

@@ -1,5 +1,7 @@
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { openConnection } from '../../src/engine/sqlite.ts'
 import { CellError } from '../../src/errors.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
@@ -140,6 +142,23 @@ describe('Deleted cells', () => {
     expect(store.findCell(others)).toBeDefined()
     const again = await test.reopen()
     expect(deleted.map((id) => again.findCell(id) !== undefined)).toEqual([false, false, true, true])
+  })
+
+  test('are remembered in the catalog of an earlier version too, which lacks what this needs', async () => {
+    const test = await openTestStore({ quotas: { cellsMax: 1 } })
+    const account = test.store.accounts.create().id
+    await test.store.close()
+    const catalog = openConnection(new StorePaths(test.directory).catalog)
+    catalog.exec('DROP INDEX deleted_cells; DROP TABLE requested_backups')
+    catalog.close()
+    const store = await test.reopen()
+    const deleted = [1, 2].map(() => {
+      const { id } = store.createCell({ accountId: account })
+      store.deleteCell(id)
+      return id
+    })
+    expect(deleted.map((id) => store.findCell(id) !== undefined)).toEqual([false, true])
+    expect(store.requestedBackups.of(account)).toBe(0)
   })
 
   test('that are forgotten come back from their backups, to their own account alone', async () => {
