@@ -1,8 +1,9 @@
-import { CellError } from '../errors.ts'
+import type { CellError } from '../errors.ts'
+import { overLimit, TRY_LATER } from './over-limit.ts'
 
 export interface BudgetSettings {
-  /** The setting that bounds the budget, for error messages. */
-  setting: string
+  /** The settings behind `total` and `perAccount`, for error messages. */
+  settings: { total: string; perAccount: string }
   /** What is counted, for error messages: `bytes of request bodies`. */
   unit: string
   /** How much the whole node may use at the same time. */
@@ -66,13 +67,14 @@ export class Budget {
     else this.#usedBy.delete(account)
   }
 
-  #refusal(own: number, amount: number, share: number): CellError {
-    const { setting, unit, perAccount, retryAfterMs } = this.#settings
-    if (own + amount > perAccount) {
-      const message = `The account already uses ${own} of ${perAccount} ${unit} (${setting}). Try again later.`
-      return new CellError('rate_limited', message, { limit: perAccount, retryAfterMs })
+  #refusal(usage: number, amount: number, share: number): CellError {
+    const { settings, unit, perAccount, retryAfterMs } = this.#settings
+    const had = `The account has ${usage} ${unit}`
+    if (usage + amount > perAccount) {
+      const facts = { setting: settings.perAccount, limit: perAccount, usage, retryAfterMs }
+      return overLimit('rate_limited', had, facts, TRY_LATER)
     }
-    const message = `The account already uses ${own} of the ${share} ${unit} that other accounts leave it (${setting}). Try again later.`
-    return new CellError('busy', message, { limit: share, retryAfterMs })
+    const facts = { setting: settings.total, limit: share, usage, retryAfterMs }
+    return overLimit('busy', `${had}, and others use the rest of the node's`, facts, TRY_LATER)
   }
 }

@@ -104,6 +104,12 @@ export class Catalog {
     }
   }
 
+  /** Makes a table or an index that the catalogs of earlier versions lack. */
+  ensure(name: string, schema: string): void {
+    const find = this.prepare('SELECT count(*) FROM sqlite_schema WHERE name = ?').pluck()
+    if (this.read(() => find.get(name)) === 0) this.change(() => this.database.exec(schema))
+  }
+
   /** Counts up with every {@link change}: it tells whether a backup holds all of them. */
   get changes(): number {
     return Number(this.meta('changes'))

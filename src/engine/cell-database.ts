@@ -4,7 +4,7 @@ import { CellState, type FailureHooks } from './cell-state.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
-import { DeleteReserve } from './delete-reserve.ts'
+import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
@@ -167,6 +167,12 @@ export class CellDatabase {
     } catch (error) {
       throw this.failure(error)
     }
+  }
+
+  /** What may make the file grow from here on, besides the bound on its size; anything after it was opened. */
+  limitGrowth(growth: Growth): void {
+    this.#state.assertUsable()
+    this.#deleteReserve.setGrowth(growth)
   }
 
   /** Runs `work` in one transaction, or in a savepoint of the open one: see {@link Transactions.run}. */

@@ -9,7 +9,9 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import type { BackupCharges } from './backup-charges.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
+import type { KeptBackups } from './kept-backups.ts'
 import type { JsonBody } from './request-body.ts'
+import type { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 /** What every route works on. */
 export interface HttpContext {
@@ -17,6 +19,10 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
+  /** Undefined: no account's bytes are bounded. */
+  readonly storedBytes: StoredBytesQuota | undefined
+  /** Undefined: any number is kept. */
+  readonly keptBackups: KeptBackups | undefined
 }
 
 /** A request whose sender is known and whose body was read. */

@@ -1,5 +1,5 @@
 import { z } from 'zod'
-import { API_KEYS_PAGE_MAX, type ApiKeyRecord, type CreatedApiKey } from '../auth/api-keys.ts'
+import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
 import { name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
@@ -24,7 +24,8 @@ const COLLECTION = '/v1/api-keys'
 /** An array, so that a page names the next one in a header. */
 export const listApiKeys = accountAction(({ context, request, accountId }) => {
   const query = new Query(request.query)
-  const limit = query.limit(API_KEYS_PAGE_MAX, API_KEYS_PAGE_MAX)
+  const { pageMax } = context.store.settings.limits
+  const limit = query.limit(pageMax, pageMax)
   const { keys, nextCursor } = context.store.apiKeys.page(accountId, { cursor: query.text('cursor'), limit })
   const answer = ok(keys.map(encodeKey))
   if (nextCursor === null) return answer

@@ -16,6 +16,7 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
@@ -23,6 +24,7 @@ import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
 import { requestIdOf } from './request-id.ts'
 import { type Match, Router } from './router.ts'
+import { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 const NO_BODY: JsonBody = { value: undefined, exact: true }
 
@@ -43,11 +45,23 @@ export class Application {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
     this.#audience = audience
     this.#router = new Router(audience.routes)
+    const { quotas } = store.settings
+    const storedBytes =
+      quotas.bytesMax === undefined || audience !== TENANTS
+        ? undefined
+        : new StoredBytesQuota(quotas.bytesMax, store)
+    const unbounded = options.service ?? inProcess(store, options, limits)
+    const service = storedBytes?.within(unbounded) ?? unbounded
     this.#context = {
       store,
-      service: options.service ?? inProcess(store, options, limits),
+      service,
       limits,
-      backupCharges: new BackupCharges(store.settings.quotas, store.clock),
+      storedBytes,
+      backupCharges: new BackupCharges(quotas, store.clock),
+      keptBackups:
+        quotas.backupsMax === undefined
+          ? undefined
+          : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
     }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown

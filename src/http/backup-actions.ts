@@ -30,21 +30,24 @@ export const backUpIncrement = backUpAs('incremental')
 function backUpAs(kind: BackupKind): Action {
   return cellActionWith(anyBody, async (call) => {
     const { context, cellId, accountId } = call
-    const { service, backupCharges } = context
+    const { service, backupCharges, keptBackups } = context
     const backup = () => transfer(call, (options) => service.backup(cellId, kind, options))
+    if (accountId === undefined) return ok(encodeBackup(await backup()))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
-    return ok(
-      encodeBackup(
-        await (accountId === undefined ? backup() : backupCharges.run(accountId, cellBytes, backup)),
-      ),
-    )
+    const counted = () => (keptBackups === undefined ? backup() : keptBackups.run(accountId, cellId, backup))
+    return ok(encodeBackup(await backupCharges.run(accountId, cellBytes, counted)))
   })
 }
 
 export const restore = archiveActionWith(
   z.object({ version: text.optional() }),
   async (call, { version }) => {
-    const { context, accountId, cellId } = call
+    const { context, accountId, cellId, cell } = call
+    const isBack = cell === undefined || cell.deletedAt !== null
+    if (isBack && accountId !== undefined) {
+      context.store.checkRoomForCell(accountId)
+      context.storedBytes?.checkRoomForCell(accountId)
+    }
     try {
       const restored = transfer(call, (options) =>
         context.service.restore(cellId, { ...options, accountId, version }),

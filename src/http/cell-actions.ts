@@ -26,9 +26,11 @@ export const createCell = accountActionWith(createSchema, ({ context, request, a
         }
   const { id, replayed } = context.store.createCell({
     accountId,
+    admit: () => context.storedBytes?.checkRoomForCell(accountId),
     ...(body.name == null ? {} : { name: body.name }),
     ...(idempotency === undefined ? {} : { idempotency }),
   })
+  if (!replayed) context.storedBytes?.created(accountId, id)
   const record = context.store.findCell(id) as CellRecord
   const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
   if (replayed) headers['Idempotent-Replayed'] = 'true'

@@ -28,14 +28,14 @@ export class MemoryBudgets {
 
   constructor(limits: MemoryLimits) {
     this.bodies = new Budget({
-      setting: 'limits.memory.bodiesPerAccount, bodiesTotal',
+      settings: { total: 'memory.bodiesTotal', perAccount: 'memory.bodiesPerAccount' },
       unit: 'bytes of request bodies',
       total: limits.bodiesTotal,
       perAccount: limits.bodiesPerAccount,
       retryAfterMs: RETRY_AFTER_MS,
     })
     this.unsent = new Budget({
-      setting: 'limits.memory.unsentPerAccount, unsentTotal',
+      settings: { total: 'memory.unsentTotal', perAccount: 'memory.unsentPerAccount' },
       unit: 'bytes of answers that were not taken',
       total: limits.unsentTotal,
       perAccount: limits.unsentPerAccount,

@@ -50,7 +50,8 @@ export class NodeServer {
     }
     this.#server = createServer(
       {
-        headersTimeout: limits.headersMs,
+        // Node.js refuses a longer time for the headers than for all of the request.
+        headersTimeout: Math.min(limits.headersMs, limits.requestMs),
         requestTimeout: limits.requestMs,
         keepAliveTimeout: limits.keepAliveMs,
         maxHeaderSize: limits.headerBytesMax,
@@ -113,7 +114,7 @@ export class NodeServer {
     })
     if (ofAddress > toldUpTo(addresses.max)) socket.destroy()
     else if (ofAddress > addresses.max) this.#surplus.set(socket, tooManyOfAddress(addresses.max))
-    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections())
+    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections(max))
   }
 
   #drain(drainMs: number): Promise<void> {

@@ -91,7 +91,7 @@ export function problemResponse(
     headers['Retry-After'] = String(retryAfterSeconds(code, details.retryAfterMs))
   if (details.allowed !== undefined) headers['Allow'] = details.allowed.join(', ')
   if (code === 'unauthorized') headers['WWW-Authenticate'] = 'Bearer'
-  const { field, limit, sqliteCode, reason, member, allowed, index } = details
+  const { field, limit, usage, sqliteCode, reason, member, allowed, index } = details
   const body = JSON.stringify({
     type: 'about:blank',
     title: STATUS_CODES[status],
@@ -101,6 +101,7 @@ export function problemResponse(
     request_id: requestId,
     field,
     limit,
+    usage,
     sqlite_code: sqliteCode,
     reason,
     member,

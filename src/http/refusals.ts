@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
+import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { CellError } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import type { ConnectionOrder } from './connection-order.ts'
@@ -59,14 +60,16 @@ export function missingHost(): HttpResponse {
 }
 
 /** The answer on a connection beyond the bound. */
-export function tooManyConnections(): HttpResponse {
-  return problem(new CellError('busy', 'The server has too many connections. Try again.'))
+export function tooManyConnections(max: number): HttpResponse {
+  const facts = { setting: 'connections.connectionsMax', limit: max }
+  return problem(overLimit('busy', 'The node has no room for more connections', facts, TRY_LATER))
 }
 
 /** The answer on a connection beyond the bound of its address. */
 export function tooManyOfAddress(max: number): HttpResponse {
-  const message = `Your address has all of its ${max} connections (connectionsPerAddressMax). Use them again, or close some.`
-  return problem(new CellError('busy', message, { limit: max }))
+  const facts = { setting: 'connections.connectionsPerAddressMax', limit: max, usage: max }
+  const has = `Your address has ${max} connections`
+  return problem(overLimit('busy', has, facts, 'Use them again, or close some.'))
 }
 
 function wireText({ status, headers, body }: HttpResponse, now: number): string {
@@ -89,9 +92,15 @@ function problem(error: CellError): HttpResponse {
 function refusalOf(code: string | undefined): CellError {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new CellError('request_timeout', 'The request did not arrive in time.')
+      return new CellError(
+        'request_timeout',
+        'The request did not arrive in time (connections.headersMs, connections.requestMs).',
+      )
     case 'HPE_HEADER_OVERFLOW':
-      return new CellError('headers_too_large', 'The request line and the headers are too long.')
+      return new CellError(
+        'headers_too_large',
+        'The request line and the headers are too long (connections.headerBytesMax).',
+      )
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new CellError('body_too_large', 'The chunk extensions are too long.')
     default:

@@ -71,7 +71,9 @@ function tooManyValues(max: number): CellError {
 }
 
 export function bodyTooLarge(bytesMax: number): CellError {
-  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes.`, { limit: bytesMax })
+  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes (http.bodyBytesMax).`, {
+    limit: bytesMax,
+  })
 }
 
 /** JSON is UTF-8, whether its type says so or not. */

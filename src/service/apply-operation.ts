@@ -1,5 +1,6 @@
 import type { Clock } from '../base/clock.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
+import type { Growth } from '../engine/delete-reserve.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
@@ -33,7 +34,7 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
-) & { answer?: 'json' }
+) & { answer?: 'json'; growth?: Growth | undefined }
 
 export function parseOperation(operation: ReadableOperation): ParsedOperation {
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
@@ -56,6 +57,7 @@ export function applyOperation(
   operation: ParsedOperation,
   context: ApplyContext,
 ): AnyResult | JsonText {
+  if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
   const result = apply(cell, operation, context)
   return operation.answer === undefined ? result : answerAsJson(operation as JsonAnswered, result)
 }

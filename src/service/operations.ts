@@ -1,4 +1,5 @@
 import type { Limits, ResultLimits } from '../base/limits.ts'
+import type { Growth } from '../engine/delete-reserve.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type {
   KvEntry,
@@ -14,7 +15,10 @@ import type {
  * What a cell can be asked to do, as plain data: the same operations go to a cell in this process and to one in a
  * worker. {@link OperationResults} has the result of each, by its `op`. Members mean what they do in `Cell` and `Kv`.
  */
-export type CellOperation = BatchableOperation | ReadOperation | BatchOperation | UnreadOperation
+export type CellOperation = (BatchableOperation | ReadOperation | BatchOperation | UnreadOperation) & {
+  /** What may make the cell's file grow; `any` by default. Of a batch it holds for all, and in a batch it has no effect. */
+  growth?: Growth | undefined
+}
 
 /** Operations that a batch can hold. */
 export type BatchableOperation =

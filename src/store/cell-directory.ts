@@ -3,6 +3,7 @@ import type { ApiKeys } from '../auth/api-keys.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { StoreSettings } from './settings.ts'
 
@@ -15,6 +16,8 @@ export interface CreateCellOptions {
   durability?: Durability | undefined
   /** A repeated call returns the cell of the first one. Only with an account. */
   idempotency?: IdempotencyKey | undefined
+  /** Called before a cell is made, but not if a repeated call returns the first one; may throw. @internal */
+  admit?: (() => void) | undefined
 }
 
 /** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
@@ -23,8 +26,14 @@ export interface CellDirectory {
   readonly clock: Clock
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
+  /** @internal */
+  readonly requestedBackups: RequestedBackups
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
+  /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
+  checkRoomForCell(accountId: string): void
+  /** Size of a cell's database file; 0 if there is none. @internal */
+  databaseBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
   /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */

@@ -40,6 +40,11 @@ export class CellFiles {
     return exists(this.#paths.cell(id).database)
   }
 
+  /** Size of the database file; 0 if there is none. */
+  databaseBytes(id: string): number {
+    return fs.statSync(this.#paths.cell(id).database, { throwIfNoEntry: false })?.size ?? 0
+  }
+
   /** Size of database and WAL. `stat` opens no file, so it drops no lock (invariant 4). */
   sizeBytes(id: string): number {
     const { database, wal } = this.#paths.cell(id)

@@ -3,6 +3,7 @@ import type { ApiKeys } from '../auth/api-keys.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
@@ -113,6 +114,21 @@ export class CellStore implements CellDirectory {
 
   get apiKeys(): ApiKeys {
     return this.core.apiKeys
+  }
+
+  /** @internal */
+  get requestedBackups(): RequestedBackups {
+    return this.core.requestedBackups
+  }
+
+  /** @internal */
+  databaseBytes(id: string): number {
+    return this.core.databaseBytes(id)
+  }
+
+  /** @internal */
+  checkRoomForCell(accountId: string): void {
+    this.core.checkRoomForCell(accountId)
   }
 
   /** @throws `object_store_not_configured` if the store was opened without one */

@@ -67,6 +67,9 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
+export const DEFAULT_PAGE_CACHE_BYTES = MIB
+export const DEFAULT_CHECKPOINT_BYTES = 4 * MIB
+export const DEFAULT_BACKUP_CONCURRENCY = 2
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -77,10 +80,10 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     sqlPolicy: options.sqlPolicy ?? 'trusted',
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
-    backups: { ...options.backups, concurrency: options.backups?.concurrency ?? 2 },
+    backups: { ...options.backups, concurrency: options.backups?.concurrency ?? DEFAULT_BACKUP_CONCURRENCY },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
-    pageCacheBytes: options.pageCacheBytes ?? MIB,
-    checkpointBytes: options.checkpointBytes ?? 4 * MIB,
+    pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
+    checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,

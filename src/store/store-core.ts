@@ -19,9 +19,11 @@ import {
   type CellPage,
   type CellRecord,
   CellRegistry,
+  cellNotFound,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
+import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
@@ -30,7 +32,13 @@ import { databaseSettings, type StoreOptions, type StoreSettings } from './setti
 import { type StoreParts, startStore } from './start-store.ts'
 
 /** The tables that the catalog's users add to it. */
-export const CATALOG_TABLES = [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA]
+export const CATALOG_TABLES = [
+  CELLS_SCHEMA,
+  ACCOUNTS_SCHEMA,
+  API_KEYS_SCHEMA,
+  IDEMPOTENCY_SCHEMA,
+  REQUESTED_BACKUPS_SCHEMA,
+]
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -45,6 +53,7 @@ export class StoreCore implements CellDirectory {
   readonly hints: ExpiryHints
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
+  readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   /** Undefined without an object store, as is `catalogBackup`. */
   readonly destination: BackupDestination | undefined
@@ -79,10 +88,14 @@ export class StoreCore implements CellDirectory {
       }
       this.accounts = new Accounts(this.#catalog, clock)
       this.#quotas = new AccountQuotas(settings.quotas, clock)
-      this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas)
+      this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas, limits.pageMax)
       this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
       this.#idempotency = new Idempotency(this.#catalog, clock)
-      this.registry = new CellRegistry(this.#catalog, limits.pageMax)
+      this.registry = new CellRegistry(this.#catalog, {
+        pageMax: limits.pageMax,
+        deletedMax: settings.quotas.cellsMax,
+      })
+      this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
       this.hints = new ExpiryHints(this.state)
       if (objectStore === undefined) return
@@ -128,23 +141,23 @@ export class StoreCore implements CellDirectory {
   }
 
   createCell(options: CreateCellOptions = {}): { id: string; replayed?: true } {
-    const { name, accountId, durability, idempotency } = options
+    const { name, accountId, durability, idempotency, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
     this.#catalog.assertOpen()
     const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
     const first = request && this.#idempotency.find(request.accountId, request.key)
-    if (first !== undefined) return { id: first, replayed: true }
+    if (first !== undefined) return this.#replayed(first)
+    admit?.()
     if (accountId !== undefined) {
-      this.#quotas.checkCells(() => this.registry.count(accountId))
+      this.checkRoomForCell(accountId)
       this.#quotas.chargeCreation(accountId)
     }
-    const record: CellRecord = {
+    const record = {
       id: newCellId(),
       accountId: accountId ?? null,
       name: name ?? null,
       createdAt: this.clock.now(),
-      deletedAt: null,
       durability: durability ?? null,
     }
     // The file first: the catalog never names a cell whose file did not exist.
@@ -159,6 +172,20 @@ export class StoreCore implements CellDirectory {
       throw error
     }
     return { id: record.id }
+  }
+
+  databaseBytes(id: string): number {
+    return this.files.databaseBytes(id)
+  }
+
+  checkRoomForCell(accountId: string): void {
+    this.#quotas.checkCells(() => this.registry.count(accountId))
+  }
+
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  #replayed(id: string): { id: string; replayed: true } {
+    if (this.findCell(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
   }
 
   findCell(id: string): CellRecord | undefined {
@@ -196,7 +223,6 @@ export class StoreCore implements CellDirectory {
         accountId: manifest.account_id,
         name: manifest.name,
         createdAt: Date.parse(manifest.cell_created_at),
-        deletedAt: null,
         durability: manifest.durability,
       })
     } else if (record.deletedAt !== null) this.registry.undelete(record)

@@ -8,7 +8,13 @@ const PER_ACCOUNT = 2_500
 const SHARE = PER_ACCOUNT / TOTAL
 
 const newBudget = (total = TOTAL, perAccount = PER_ACCOUNT) =>
-  new Budget({ setting: 'bytesMax', unit: 'bytes', total, perAccount, retryAfterMs: 1_000 })
+  new Budget({
+    settings: { total: 'total', perAccount: 'perAccount' },
+    unit: 'bytes',
+    total,
+    perAccount,
+    retryAfterMs: 1_000,
+  })
 
 /** @returns whether it was charged */
 function tries(budget: Budget, account: string, amount: number): boolean {

@@ -21,7 +21,7 @@ test('a node whose server can not be made leaves its store to the next one', asy
     host: '127.0.0.1',
     port: 0,
     rate: -1,
-  } as ServeFlags
+  } as unknown as ServeFlags
   const parts = { clock: systemClock, log: silentLog, rootKey: undefined, print: () => {} }
   await expect(RunningNode.start(flags, parts)).rejects.toThrow('rate.perSecond')
   const next = await StoreCore.openOrCreate(dataDir, { log: silentLog })

@@ -298,6 +298,22 @@ export function cellServiceContract(name: string, make: MakeService): void {
       await expect(put('k', 'v')).rejects.toMatchObject({ code: 'cell_not_found' })
     })
 
+    test('an operation that may not make the file grow is refused if it would; the next one without that bound is not', async () => {
+      const value = 'v'.repeat(100_000)
+      await put('a', value)
+      for (const growth of ['none', 'deletions'] as const) {
+        const refused = await rejectedBy(run({ op: 'kv.put', key: 'b', value, growth }))
+        expect(refused).toMatchObject({ code: 'cell_full', details: { sqliteCode: 'SQLITE_FULL' } })
+      }
+      const operations: BatchableOperation[] = [
+        { op: 'kv.delete', key: 'a' },
+        { op: 'kv.put', key: 'b', value },
+      ]
+      await run({ op: 'batch', operations, growth: 'none' })
+      await put('c', value)
+      expect(await stored('b')).toBe(value)
+    })
+
     test('an operation whose signal is aborted before it begins never does', async () => {
       const signal = AbortSignal.abort(new Error('gone'))
       await expect(run({ op: 'kv.put', key: 'k', value: 'v' }, { signal })).rejects.toThrow('gone')

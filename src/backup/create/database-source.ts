@@ -40,7 +40,7 @@ export class DatabaseSource implements MemberSource {
 function walTooLarge(walBytesMax: number): CellError {
   return new CellError(
     'busy',
-    `The backup was cancelled: more than ${walBytesMax} bytes were written to the cell meanwhile. Try again, or raise walBytesMax.`,
+    `The backup was cancelled: more than ${walBytesMax} bytes were written to the cell meanwhile. Try again, or raise limits.walBytesMax.`,
     { limit: walBytesMax },
   )
 }

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
@@ -9,6 +10,7 @@ import { type OwnerServer, type OwnerServerOptions, serveOwner } from '../owner/
 import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
+import { limitsFrom, type NodeLimits } from './limits/limits.ts'
 import { isLoopback, listen } from './listen.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
@@ -37,13 +39,14 @@ export class RunningNode {
     const paths = new StorePaths(flags.dataDir)
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
-    const store = await openServedStore(flags, objectStore, { clock, log }).catch((error) => {
+    const limits = limitsFrom({ ...flags })
+    const store = await openServedStore(flags, { objectStore, limits, clock, log }).catch((error) => {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
     const { core, service } = store
     const node = new RunningNode(store)
     try {
-      const server = new NodeServer(core, serverOptions(flags, { logger: log, service }))
+      const server = new NodeServer(core, serverOptions(limits, { logger: log, service }))
       node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
       node.#owner = await startOwnerServer(core, paths, left, { service, logger: log })
@@ -70,16 +73,19 @@ export class RunningNode {
   }
 }
 
-function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerOptions {
-  const { rate, connections, connectionsPerAddress, statementTimeout } = flags
+function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
+  const { requestDeadlineMs, ...http } = limits.http
+  const { perSecond, burst } = limits.rate
   return {
     ...parts,
-    limits: { statementMsMax: statementTimeout },
-    rate: rate === undefined ? undefined : { perSecond: rate },
-    connections: {
-      ...(connections === undefined ? {} : { connectionsMax: connections }),
-      connectionsPerAddressMax: connectionsPerAddress,
+    limits: {
+      ...http,
+      result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
+      memory: { ...DEFAULT_HTTP_LIMITS.memory, ...limits.memory },
     },
+    requestDeadlineMs,
+    rate: perSecond === undefined ? undefined : { perSecond, burst },
+    connections: limits.connections,
   }
 }
 

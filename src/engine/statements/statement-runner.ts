@@ -88,8 +88,8 @@ export class StatementRunner {
     }
     throw new CellError(
       'cell_full',
-      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (schemaBytesMax). Drop something first.`,
-      { limit },
+      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (limits.schemaBytesMax). Drop something first.`,
+      { limit, usage: bytes },
     )
   }
 

@@ -42,7 +42,7 @@ export function parseList<T>(
   { kvKeysMax }: Limits,
 ): T[] {
   if (values.length > kvKeysMax) {
-    const message = `An operation takes at most ${kvKeysMax} ${field} (kvKeysMax).`
+    const message = `An operation takes at most ${kvKeysMax} ${field} (limits.kvKeysMax).`
     throw new CellError('invalid_request', message, { field, limit: kvKeysMax })
   }
   return values.map((value, i) => parseFields(entry, value, `${field}[${i}]`))

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { Growth } from '../../engine/delete-reserve.ts'
 import { CellError } from '../../errors.ts'
 import type { AnsweredAsJson, BodyBounds, UnreadOperation } from '../operations.ts'
 import { decodeOperation } from './batch-body.ts'
@@ -8,7 +9,7 @@ import { decodeStatement, sqlSchema } from './sql-body.ts'
 
 /** A request to run statements, as the service takes it. */
 export interface StatementRequest {
-  operation: Extract<AnsweredAsJson, { op: 'sql' | 'batch' }>
+  operation: Extract<AnsweredAsJson, { op: 'sql' | 'batch' }> & { growth?: Growth | undefined }
   /** How long its statements may run, in milliseconds; undefined if the request names no bound. */
   timeoutMs: number | undefined
 }
@@ -47,22 +48,36 @@ export function decodeRequest(
 }
 
 /** @throws `invalid_json`; and as {@link decodeRequest} */
-export function readUnread({ kind, body, bounds }: UnreadOperation): StatementRequest {
-  return decodeRequest(kind, parseJson(body), true, bounds)
+export function readUnread({
+  kind,
+  body,
+  bounds,
+  growth,
+}: UnreadOperation & { growth?: Growth | undefined }): StatementRequest {
+  const { operation, timeoutMs } = decodeRequest(kind, parseJson(body), true, bounds)
+  return { operation: { ...operation, growth }, timeoutMs }
 }
 
 function checkTimeout(timeoutMs: number | undefined, { statementMsMax }: BodyBounds): number | undefined {
   if (timeoutMs === undefined || (timeoutMs >= 1 && timeoutMs <= statementMsMax)) return timeoutMs
-  throw new CellError('invalid_request', `timeout_ms is a whole number from 1 to ${statementMsMax}.`, {
-    field: 'timeout_ms',
-    limit: statementMsMax,
-  })
+  throw new CellError(
+    'invalid_request',
+    `timeout_ms is a whole number from 1 to ${statementMsMax} (http.statementMsMax).`,
+    {
+      field: 'timeout_ms',
+      limit: statementMsMax,
+    },
+  )
 }
 
 function checkCount(count: number, max: number): void {
   if (count <= max) return
-  throw new CellError('invalid_request', `A batch takes at most ${max} operations.`, {
-    field: 'operations',
-    limit: max,
-  })
+  throw new CellError(
+    'invalid_request',
+    `A batch takes at most ${max} operations (limits.batchOperationsMax).`,
+    {
+      field: 'operations',
+      limit: max,
+    },
+  )
 }

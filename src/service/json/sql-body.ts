@@ -74,7 +74,7 @@ function decodeParams(
 
 function checkCount(count: number, max: number, field: string): void {
   if (count <= max) return
-  const message = `A statement takes at most ${max} parameters (paramsMax).`
+  const message = `A statement takes at most ${max} parameters (limits.paramsMax).`
   throw new CellError('invalid_parameter', message, { field, limit: max })
 }
 

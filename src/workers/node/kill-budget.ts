@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
+import { overLimit } from '../../base/over-limit.ts'
 import { TokenBuckets } from '../../base/token-buckets.ts'
-import { CellError } from '../../errors.ts'
+import type { CellError } from '../../errors.ts'
 
 export interface KillRate {
   /** Workers that may be ended for the cells of one account in a minute, in the long run. */
@@ -43,11 +44,13 @@ export class KillBudget {
     const waitMs = this.#kills.waitMs(accountId)
     if (waitMs === 0) return undefined
     const { killsBurst, killsPerMinute } = this.#rate
-    return new CellError(
+    const usage = this.#kills.taken(accountId)
+    const facts = { setting: 'workers.killsBurst', limit: killsBurst, usage, retryAfterMs: Math.ceil(waitMs) }
+    return overLimit(
       'rate_limited',
-      `Cells of this account have ended ${killsBurst} workers (killsBurst), and ${killsPerMinute} a minute come back ` +
-        '(killsPerMinute). Wait, and make their statements and schemas cheaper.',
-      { limit: killsBurst, retryAfterMs: Math.ceil(waitMs) },
+      `Cells of the account have ended ${usage} workers, of which ${killsPerMinute} a minute are forgotten (workers.killsPerMinute)`,
+      facts,
+      'Wait, and make their statements and schemas cheaper.',
     )
   }
 }

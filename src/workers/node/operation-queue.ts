@@ -1,3 +1,4 @@
+import { overLimit, TRY_LATER } from '../../base/over-limit.ts'
 import type { Outcome } from '../../engine/group-commit.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
@@ -77,10 +78,18 @@ function paramBytes(value: SqlParam): number {
   return value instanceof Uint8Array ? OBJECT_BYTES + value.byteLength : VALUE_BYTES
 }
 
+/** Of the operations that wait for one worker. */
 export interface QueueBounds {
   operationsMax: number
   operationsPerCellMax: number
+  /** Of what they take in memory. */
   bytesMax: number
+}
+
+export const DEFAULT_QUEUE_BOUNDS: QueueBounds = {
+  operationsMax: 20_000,
+  operationsPerCellMax: 2_000,
+  bytesMax: 268_435_456,
 }
 
 /** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
@@ -125,9 +134,14 @@ export class OperationQueue {
   add(operation: QueuedOperation): void {
     const { operationsMax, operationsPerCellMax, bytesMax } = this.#bounds
     const waiting = this.#cells.get(operation.cellId) ?? []
-    if (this.#size >= operationsMax || this.#bytes + operation.bytes > bytesMax)
-      throw full('Too many requests wait on this node.')
-    if (waiting.length >= operationsPerCellMax) throw full('Too many requests wait for this cell.')
+    if (this.#size >= operationsMax)
+      throw full('Too many operations wait on this node', 'queue.operationsMax', operationsMax)
+    if (this.#bytes + operation.bytes > bytesMax)
+      throw full('The operations that wait on this node are too large', 'queue.bytesMax', bytesMax)
+    if (waiting.length >= operationsPerCellMax) {
+      const has = `${waiting.length} operations wait for this cell`
+      throw full(has, 'queue.operationsPerCellMax', operationsPerCellMax, waiting.length)
+    }
     this.#push(waiting, operation)
   }
 
@@ -271,7 +285,7 @@ class BatchCapacity {
 function refuseIfLate(operation: QueuedOperation, now: number): boolean {
   if (operation.isSettled) return true
   if (operation.notAfter > now) return false
-  operation.settle({ ok: false, error: full('The request waited too long in the queue.') })
+  operation.settle({ ok: false, error: waitedTooLong() })
   return true
 }
 
@@ -286,6 +300,12 @@ function isForbidden(operation: QueuedOperation): boolean {
   }
 }
 
-function full(message: string): CellError {
-  return new CellError('busy', `${message} Try again.`, { retryAfterMs: FULL_RETRY_MS })
+function full(has: string, setting: string, limit: number, usage?: number): CellError {
+  const ofAccount = usage === undefined ? {} : { usage }
+  return overLimit('busy', has, { setting, limit, ...ofAccount, retryAfterMs: FULL_RETRY_MS }, TRY_LATER)
+}
+
+function waitedTooLong(): CellError {
+  const message = 'The request waited too long in the queue (http.requestDeadlineMs). Try again.'
+  return new CellError('busy', message, { retryAfterMs: FULL_RETRY_MS })
 }

@@ -32,7 +32,12 @@ import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
-import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import {
+  DEFAULT_QUEUE_BOUNDS,
+  operationBytes,
+  type QueueBounds,
+  type QueuedOperation,
+} from './operation-queue.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
@@ -48,11 +53,11 @@ export interface WorkerServiceOptions {
   /** Milliseconds that a statement may run. */
   statementMs: number
   limits?: Partial<WorkerLimits> | undefined
+  /** Of each worker. */
+  queue?: Partial<QueueBounds> | undefined
   /** What SQL may do. Keep the default `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
 }
-
-const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 268_435_456 }
 
 /** Runs operations on cells in child processes: no statement can hold up another cell for long, or crash the node. */
 export class WorkerService implements CellService {
@@ -88,7 +93,7 @@ export class WorkerService implements CellService {
       clock,
       log,
       limits,
-      bounds: BOUNDS,
+      bounds: { ...DEFAULT_QUEUE_BOUNDS, ...options.queue },
       taskMs: options.statementMs,
       settings: {
         nodePid: process.pid,
@@ -151,8 +156,9 @@ export class WorkerService implements CellService {
     const deletedAt = this.#core.markDeleted(cellId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
-    // If a restore brought the cell back meanwhile, its files are new and stay.
-    if (this.#core.findCell(cellId)?.deletedAt === deletedAt) this.#core.removeLocal(cellId)
+    // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
+    const record = this.#core.findCell(cellId)
+    if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
   async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {

@@ -5,7 +5,7 @@ import {
   operationBytes,
   type QueuedOperation,
 } from '../../../src/workers/node/operation-queue.ts'
-import { codeOf } from '../../support/thrown.ts'
+import { codeOf, thrownBy } from '../../support/thrown.ts'
 
 const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }
 const NOW = 0
@@ -92,11 +92,15 @@ test('a cell, a worker and their memory have bounds, and a refusal says when to 
   const queue = new OperationQueue({ operationsMax: 3, operationsPerCellMax: 2, bytesMax: 10 })
   queue.add(operation('a'))
   queue.add(operation('a'))
-  expect(codeOf(() => queue.add(operation('a')))).toBe('busy')
+  expect(thrownBy(() => queue.add(operation('a')))).toMatchObject({
+    code: 'busy',
+    message: expect.stringContaining('2 operations wait for this cell; queue.operationsPerCellMax is 2'),
+    details: { limit: 2, usage: 2 },
+  })
   expect(codeOf(() => queue.add(operation('b', { bytes: 9 })))).toBe('busy')
   queue.add(operation('b'))
   expect(() => queue.add(operation('c'))).toThrow(
-    expect.objectContaining({ code: 'busy', details: { retryAfterMs: 1_000 } }),
+    expect.objectContaining({ code: 'busy', details: { limit: 3, retryAfterMs: 1_000 } }),
   )
   queue.takeBatch(NOW)
   queue.add(operation('a', { bytes: 10 }))
