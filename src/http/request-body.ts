@@ -66,7 +66,7 @@ export async function readJson(
 }
 
 function tooManyValues(max: number): CellError {
-  const message = `The body holds more than ${max} values and names (limits.bodyValuesMax).`
+  const message = `The body holds more than ${max} values and names (http.bodyValuesMax).`
   return new CellError('invalid_request', message, { limit: max })
 }
 
