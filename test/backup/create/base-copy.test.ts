@@ -1,11 +1,13 @@
 import fs from 'node:fs'
 import { describe, expect, test } from 'vitest'
+import type { Segment } from '../../../src/backup/changes/segments.ts'
 import { BaseCopy } from '../../../src/backup/create/base-copy.ts'
 import {
   type DatabaseReader,
   FileDatabaseReader,
   OpenDatabaseReader,
 } from '../../../src/backup/create/database-reader.ts'
+import { applyLog } from '../../../src/backup/restore/restore-database.ts'
 import { DatabaseUnderCopy, digestOfFile } from '../../support/backup/database-under-copy.ts'
 import { countOf } from '../../support/counts.ts'
 import { Random } from '../../support/random.ts'
@@ -101,6 +103,28 @@ describe('A copy that is made while the database is written, with checkpoints an
       // Last: it drops SQLite's locks on the file (invariant 4).
       await reader.close()
     }
+  })
+
+  test('is exact where SQLite, given one log after the other, finds the copy damaged', async () => {
+    const under = new DatabaseUnderCopy(seededRandom())
+    const { database } = under
+    const copy = new BaseCopy(tempDirectory())
+    const start = await under.cuts.beginBase()
+    // The first log's schema points to pages that the second one moves.
+    database.sql('INSERT INTO alpha (x) VALUES (randomblob(100000))')
+    database.checkpoints.run('TRUNCATE')
+    for (let i = 0; i < 40; i++) database.sql(`DROP TABLE other_${i}`)
+    database.exec('VACUUM')
+    database.checkpoints.run('TRUNCATE')
+    await copy.read(new OpenDatabaseReader(database), start.size)
+    const { segments } = await under.cuts.endBase(start.id, 'version')
+    const [first] = segments as [Segment]
+    fs.copyFileSync(copy.path, `${copy.path}-sqlite`)
+    fs.copyFileSync(first.path, `${copy.path}-sqlite-wal`)
+    expect(() => applyLog(`${copy.path}-sqlite`, 'wal', first.frames)).toThrow()
+    const expected = under.digest()
+    await copy.redo(segments)
+    expect(digestOfFile(copy.path)).toEqual({ digest: expected, check: 'ok' })
   })
 
   test('leaves no file when it is given up', async () => {
