@@ -131,7 +131,6 @@ export class CellDatabase {
       this.#transactions.depth > 0 ||
       this.#group.pending ||
       this.syncs.pending ||
-      this.checkpoints.held ||
       this.quarantined !== undefined
     )
   }

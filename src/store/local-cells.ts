@@ -5,7 +5,6 @@ import { BackupQueue } from '../backup/backup-queue.ts'
 import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { PinnedCell } from '../backup/create/backup-runner.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
-import { RestoreThreads } from '../backup/restore/restore-threads.ts'
 import { RestoresInProgress } from '../backup/restore/restores-in-progress.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
@@ -53,7 +52,6 @@ export class LocalCells implements CellProvider {
   readonly #parts: LocalCellsParts
   readonly #queue: BackupQueue | undefined
   readonly #restores = new RestoresInProgress()
-  readonly #threads: RestoreThreads
 
   constructor(parts: LocalCellsParts) {
     const { paths, settings, destination, catalogBackup } = parts
@@ -61,7 +59,6 @@ export class LocalCells implements CellProvider {
     this.settings = settings
     this.files = new CellFiles(paths)
     this.pool = this.#newPool()
-    this.#threads = new RestoreThreads(settings.clock)
     if (destination === undefined) return
     this.#queue = new BackupQueue(destination.trackers)
     const { pool, files } = this
@@ -71,7 +68,7 @@ export class LocalCells implements CellProvider {
       catalogBackup,
       queue: this.#queue,
       restores: this.#restores,
-      threads: this.#threads,
+      threads: destination.threads,
       limits: settings.limits,
       keep: settings.backups.keep,
       cells: {
@@ -159,7 +156,7 @@ export class LocalCells implements CellProvider {
   async close(deadline: AbortSignal): Promise<void> {
     try {
       await this.#queue?.stop(deadline)
-      await this.#threads.close()
+      await this.#parts.destination?.threads.close()
     } finally {
       this.pool.closeAll()
     }

@@ -1,3 +1,4 @@
+import type { IncrementalCut } from './cell-cuts.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
 import type { Segment } from './segments.ts'
 
@@ -62,17 +63,10 @@ export function nextSegments(
   return isOutgrown(segments, chain.walBytes, database.size) ? undefined : segments
 }
 
-/** A base from its cut until it is stored. Its segments are kept in addition to those of the chain that it replaces. */
-export class BaseInProgress {
-  /** Segments after this sequence number follow the base. */
-  readonly from: number
-  /** The database file at the cut, or after our own last checkpoint since then. */
-  database: FileFingerprint | undefined
-  /** A change since the cut is in no segment: the base can be stored, but no incremental can continue it. */
-  isBroken = false
-
-  constructor(from: number, database: FileFingerprint | undefined) {
-    this.from = from
-    this.database = database
-  }
+/** An incremental is stored. If the chain has ended since its cut, nothing continues this version. */
+export function extendChain(chain: BackupChain, version: string, cut: IncrementalCut): void {
+  if (chain.versions.at(-1) !== cut.chain.at(-1)) return
+  chain.versions.push(version)
+  chain.through = cut.segments.at(-1)?.sequence ?? chain.through
+  chain.walBytes += cut.segments.reduce((sum, { size }) => sum + size, 0)
 }

@@ -3,15 +3,16 @@ import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { chainVersionsMax } from '../changes/backup-chain.ts'
-import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
+import { OpenCellCuts } from '../changes/open-cell-cuts.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import { type BackupOrder, type BackupTarget, CellBackup } from './cell-backup.ts'
+import { type BackupTarget, CellBackup, type VersionName } from './cell-backup.ts'
+import { OpenDatabaseReader } from './database-reader.ts'
 
 const VERSION_ATTEMPTS = 5
 
@@ -54,16 +55,13 @@ export class BackupRunner {
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
-      const tracker = trackers.get(cellId)
-      const next = this.#nextVersion(cellId, tracker, versions)
-      const order = { kind, ...next, versionsMax: chainVersionsMax(keep) }
+      const nextVersion = () => this.#nextVersion(cellId, versions)
       const { database, unpin } = pin()
+      const cuts = new OpenCellCuts(database, trackers.get(cellId), this.#parts.clock)
+      const openReader = () => new OpenDatabaseReader(database)
       try {
-        const result = await new CellBackup(this.#parts, identity, tracker, options).run(
-          order,
-          database,
-          unpin,
-        )
+        const backup = new CellBackup(this.#parts, identity, { cuts, openReader, release: unpin }, options)
+        const result = await backup.run({ kind, nextVersion, versionsMax: chainVersionsMax(keep) })
         await this.#prune(cellId, result, versions, keep, options)
         return result
       } catch (error) {
@@ -104,11 +102,8 @@ export class BackupRunner {
   }
 
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(
-    cellId: string,
-    { progress }: ChangeTracker,
-    versions: readonly StoredVersion[],
-  ): Pick<BackupOrder, 'version' | 'time'> {
+  #nextVersion(cellId: string, versions: readonly StoredVersion[]): VersionName {
+    const { progress } = this.#parts.trackers.get(cellId)
     const taken = [versions[0]?.version, progress.lastVersion].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })

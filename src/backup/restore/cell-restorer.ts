@@ -104,6 +104,7 @@ export class CellRestorer {
     progress.save({
       cellId,
       chain: null,
+      base: null,
       lastVersion: newest ?? null,
       dirty: changed,
       dirtySinceSnapshot: changed,

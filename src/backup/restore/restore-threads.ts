@@ -5,7 +5,7 @@ import { RestoreThread } from './restore-thread.ts'
 const KEPT_MS = 10_000
 
 /**
- * Threads for restores of large databases. The start of one takes 40 ms of processor time, so one is kept for a while
+ * Threads for restores of large databases, and for the check of one that is backed up. The start of one takes 40 ms of processor time, so one is kept for a while
  * after its restore. The kept thread does not keep the process alive.
  */
 export class RestoreThreads {

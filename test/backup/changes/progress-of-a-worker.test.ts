@@ -30,6 +30,7 @@ function progressOf(cellId: string): BackupProgress {
   return {
     cellId,
     chain,
+    base: null,
     lastVersion: 'version',
     dirty: false,
     dirtySinceSnapshot: false,
