@@ -7,26 +7,27 @@ import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
 import { RestoreThreads } from './restore/restore-threads.ts'
-import { BACKUPS_PREFIX } from './versions/object-keys.ts'
+import { STORE_OBJECT } from './versions/object-keys.ts'
+import type { StoreIdentity } from './versions/store-identity.ts'
+import type { StoredVersion } from './versions/stored-manifest.ts'
 import { listingOf, VersionIndex } from './versions/version-index.ts'
 
 /**
  * Restores a lost catalog from its newest backup. It never takes an older one, which could accept a key that was revoked
  * since (invariant 14).
  *
- * @returns false if the prefix is claimed but holds no backup: a first start ended right after the claim
- * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`,
+ * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt`, `object_store_unavailable`, `object_store_error`,
  * `cell_full` if it is larger than its limit
  */
 export async function recoverCatalog(
   store: ObjectStore,
-  storeId: string,
+  identity: StoreIdentity,
   paths: CellPaths,
   limits: Limits,
-): Promise<boolean> {
+): Promise<void> {
   finishRestore(paths)
   try {
-    return await recover(store, storeId, paths, limits)
+    await recover(store, identity, paths, limits)
   } catch (error) {
     throw toBackupError(error)
   }
@@ -34,24 +35,16 @@ export async function recoverCatalog(
 
 async function recover(
   store: ObjectStore,
-  storeId: string,
+  identity: StoreIdentity,
   paths: CellPaths,
   limits: Limits,
-): Promise<boolean> {
+): Promise<void> {
+  const storeId = identity.store_id
   // Without a clock: a damaged newest version is never passed over, whatever its stamp.
   const index = new VersionIndex(store, storeId)
   const versions = await index.versions(storeId)
-  const [newest] = versions
-  if (newest === undefined) {
-    for await (const { key } of store.list(BACKUPS_PREFIX)) {
-      throw new CellError(
-        'backup_corrupt',
-        `${store.url} holds backups of cells, but none of the catalog with their accounts and keys.`,
-        { member: key },
-      )
-    }
-    return false
-  }
+  await checkListing(store, identity, versions)
+  const newest = versions[0] as StoredVersion
   const manifest = await index.manifest(newest.version, storeId, listingOf(versions))
   const threads = new RestoreThreads(systemClock)
   try {
@@ -61,5 +54,30 @@ async function recover(
     await threads.close()
   }
   installRestored(paths)
-  return true
+}
+
+/**
+ * Refuses a listing that cannot be whole. The catalog's first version is never pruned, so an empty listing is no proof of
+ * a first start: the bucket may be a copy that is not complete yet.
+ */
+async function checkListing(
+  store: ObjectStore,
+  { first_catalog: first }: StoreIdentity,
+  versions: readonly StoredVersion[],
+): Promise<void> {
+  if (first === undefined ? versions.length > 0 : versions.some(({ version }) => version === first)) return
+  if (first !== undefined && (await store.head(first)) !== undefined) {
+    throw new CellError(
+      'object_store_unavailable',
+      `${store.url} does not list all of its objects yet (${first}).`,
+    )
+  }
+  const missing =
+    first === undefined
+      ? 'no backup of the catalog is here'
+      : `the catalog's first backup ${first} is not here`
+  throw new CellError(
+    'object_store_mismatch',
+    `${store.url} belongs to a store, but ${missing}. If this is a copy of a bucket, complete it; if backups were removed, put them back. Only if nothing was ever stored here, remove ${STORE_OBJECT} and start again.`,
+  )
 }

@@ -55,7 +55,9 @@ export class BackupRunner {
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
       const tracker = trackers.get(cellId)
-      const next = this.#nextVersion(cellId, tracker, versions)
+      // One attempt only: if the listing lags, the key is taken.
+      const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
+      const next = first ?? this.#nextVersion(cellId, tracker, versions)
       const order = { kind, ...next, versionsMax: chainVersionsMax(keep) }
       const { database, unpin } = pin()
       try {
@@ -103,6 +105,13 @@ export class BackupRunner {
     return versions
   }
 
+  /** The catalog's first version has the name that `store.json` gives it: a start that does not find it is refused. */
+  #firstVersion({ cell_id, store_id }: CellIdentity): Pick<BackupOrder, 'version' | 'time'> | undefined {
+    const version = cell_id === store_id ? this.#parts.claim.firstCatalog : undefined
+    const parsed = version === undefined ? undefined : parseVersion(version)
+    return parsed && { version: version as string, time: parsed.time }
+  }
+
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
   #nextVersion(
     cellId: string,
@@ -127,7 +136,9 @@ export class BackupRunner {
     if (keep === undefined) return
     const versions = [{ version, sizeBytes }, ...before]
     try {
-      await pruneVersions(this.#parts.objectStore, this.#parts.index, cellId, versions, keep, { signal })
+      const { objectStore, index, claim } = this.#parts
+      const pinned = new Set(claim.firstCatalog === undefined ? [] : [claim.firstCatalog])
+      await pruneVersions(objectStore, index, cellId, versions, keep, pinned, { signal })
     } catch (err) {
       this.#parts.log.warn({ cellId, err }, 'could not remove old backups; the next backup tries again')
     }

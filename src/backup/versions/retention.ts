@@ -7,6 +7,7 @@ import { listingOf, type VersionIndex } from './version-index.ts'
  * whose chain has a gap, does not count, so the last good one always stays.
  *
  * @param versions all versions of the cell, newest first
+ * @param pinned versions that stay, whatever their age
  */
 export async function pruneVersions(
   store: ObjectStore,
@@ -14,6 +15,7 @@ export async function pruneVersions(
   cellId: string,
   versions: readonly StoredVersion[],
   keep: number,
+  pinned: ReadonlySet<string>,
   options: CallOptions = {},
 ): Promise<void> {
   const listing = listingOf(versions)
@@ -28,7 +30,7 @@ export async function pruneVersions(
   }
   // Newest first: an incremental is removed before its base, so that no listed version lacks its base.
   for (const { version } of versions.slice(at)) {
-    if (needed.has(version)) continue
+    if (needed.has(version) || pinned.has(version)) continue
     await store.delete(version, options)
     index.forget(version)
   }

@@ -239,7 +239,7 @@ describe('A start without a catalog is refused', () => {
     await store.close()
     place.loseData()
     fs.rmSync(path.join(place.objects, 'snapshots', store.id), { recursive: true })
-    expect((await rejectedBy(place.openOrCreate())).code).toBe('backup_corrupt')
+    expect((await rejectedBy(place.openOrCreate())).code).toBe('object_store_mismatch')
     expect(fs.existsSync(place.data)).toBe(false)
   })
 
@@ -326,24 +326,29 @@ describe('One prefix belongs to one store (invariant 14):', () => {
     expect(filesBelow(place.objects)).toEqual(stored)
   })
 
-  test('a claim without anything kept is a first start with that id: no fork', async () => {
+  test('a claim without the first catalog is no proof of a first start: it is refused, and says what to do', async () => {
     const failing = new FailingStore(place.folder())
     // The process ends right after its claim.
     failing.failFromHere(1, (call, key) => call === 'put' && key.startsWith('snapshots/'))
     failing.forGood = true
     const first = await place.openOrCreate({ objectStore: failing })
     await first.close()
+    // With its directory, it goes on.
+    const again = await place.openOrCreate({ objectStore: failing })
+    expect(again.id).toBe(first.id)
+    await again.close()
     place.loseData()
     expect(filesBelow(place.objects)).toEqual(['store.json'])
     expect((await rejectedBy(place.create())).code).toBe('store_exists')
-    const refused = await rejectedBy(place.open())
-    expect(refused).toMatchObject({
-      code: 'store_not_found',
-      message: expect.stringContaining('openOrCreate'),
-    })
+    for (const start of ['open', 'openOrCreate'] as const) {
+      expect(await rejectedBy(place[start]())).toMatchObject({
+        code: 'object_store_mismatch',
+        message: expect.stringContaining('remove store.json'),
+      })
+    }
     expect(fs.existsSync(place.data)).toBe(false)
-    const second = await place.openOrCreate()
-    expect(second.id).toBe(first.id)
+    fs.rmSync(path.join(place.objects, 'store.json'))
+    await place.openOrCreate()
   })
 
   test('two stores that claim it at the same time: one of them is refused', async () => {
