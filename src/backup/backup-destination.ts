@@ -54,6 +54,7 @@ export class BackupDestination {
       objectStore,
       index,
       trackers,
+      progress,
       claim,
       sweep: this.#sweep,
       spoolDirectory,

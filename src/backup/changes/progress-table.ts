@@ -31,6 +31,12 @@ const SCHEMA = `
     last_backup_at INTEGER,
     last_snapshot_at INTEGER
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS backup_foreign (
+    cell_id TEXT NOT NULL,
+    after TEXT NOT NULL,
+    through TEXT NOT NULL,
+    PRIMARY KEY (cell_id, after)
+  ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
@@ -50,6 +56,12 @@ type Row = Omit<BackupProgress, 'chain' | 'dirty' | 'dirtySinceSnapshot'> & {
   dirtySinceSnapshot: number
 }
 
+/** Versions that another state of this store made: those after one version, up to another. */
+export interface ForeignVersions {
+  after: string
+  through: string
+}
+
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
   readonly #state: LocalState
@@ -57,6 +69,8 @@ export class BackupProgressTable {
   readonly #put: Statement
   readonly #remove: Statement
   readonly #due: Statement
+  readonly #putForeign: Statement
+  readonly #findForeign: Statement
 
   constructor(state: LocalState) {
     this.#state = state
@@ -64,6 +78,8 @@ export class BackupProgressTable {
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
+    this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
+    this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -99,6 +115,15 @@ export class BackupProgressTable {
     )
     this.#state.set(TARGET_KEY, target)
     return true
+  }
+
+  /** Notes versions that this directory's state never made: retention leaves them to a person. */
+  addForeign(cellId: string, { after, through }: ForeignVersions): void {
+    this.#putForeign.run(cellId, after, through)
+  }
+
+  foreign(cellId: string): ForeignVersions[] {
+    return this.#findForeign.all(cellId) as ForeignVersions[]
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

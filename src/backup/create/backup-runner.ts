@@ -5,7 +5,9 @@ import type { CellIdentity } from '../archive/cell-identity.ts'
 import { chainVersionsMax } from '../changes/backup-chain.ts'
 import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import { endOldHistory, foreignVersions } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
@@ -17,6 +19,7 @@ const VERSION_ATTEMPTS = 5
 
 export interface BackupRunnerParts extends BackupTarget {
   trackers: ChangeTrackers
+  progress: BackupProgressTable
   claim: ObjectStoreClaim
   sweep: UploadSweep
   log: Log
@@ -55,6 +58,7 @@ export class BackupRunner {
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
       const tracker = trackers.get(cellId)
+      await endOldHistory(tracker, versions, this.#parts, { signal: options.signal })
       // One attempt only: if the listing lags, the key is taken.
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
       const next = first ?? this.#nextVersion(cellId, tracker, versions)
@@ -136,8 +140,9 @@ export class BackupRunner {
     if (keep === undefined) return
     const versions = [{ version, sizeBytes }, ...before]
     try {
-      const { objectStore, index, claim } = this.#parts
-      const pinned = new Set(claim.firstCatalog === undefined ? [] : [claim.firstCatalog])
+      const { objectStore, index, claim, progress } = this.#parts
+      const pinned = new Set(foreignVersions(progress, cellId, versions))
+      if (claim.firstCatalog !== undefined) pinned.add(claim.firstCatalog)
       await pruneVersions(objectStore, index, cellId, versions, keep, pinned, { signal })
     } catch (err) {
       this.#parts.log.warn({ cellId, err }, 'could not remove old backups; the next backup tries again')

@@ -12,6 +12,7 @@ import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { buildDatabase } from './restore-build.ts'
 import { finishRestore, installRestored, removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
+import { currentVersion, lastName, markRestored } from './restored-mark.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
@@ -55,11 +56,13 @@ export class CellRestorer {
     const started = clock.monotonic()
     signal?.throwIfAborted()
     ownership.checkRecord(cellId, options.accountId)
-    const versions = await index.versions(cellId, { signal })
+    const contents = await index.contents(cellId, { signal })
+    const { versions } = contents
     const listing = listingOf(versions)
     await ownership.checkManifests(cellId, versions, options.accountId, { signal })
     const newest = versions[0]?.version
-    const version = options.version ?? newest
+    const current = currentVersion(contents)
+    const version = options.version ?? (cells.isLocal(cellId) ? newest : current)
     if (version === undefined) throw backupNotFound()
     const manifest = await index.manifest(version, cellId, listing, { signal })
     const paths = cells.paths(cellId)
@@ -75,7 +78,13 @@ export class CellRestorer {
         onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
       },
     )
+    let last = lastName(cellId, contents)
     try {
+      signal?.throwIfAborted()
+      beforeSwitch()
+      if (version !== current) {
+        last = await markRestored(objectStore, clock, version, contents, trackers.get(cellId), { signal })
+      }
       signal?.throwIfAborted()
       beforeSwitch()
     } catch (error) {
@@ -83,10 +92,10 @@ export class CellRestorer {
       throw error
     }
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
-    this.#resetProgress(cellId, newest, true)
+    this.#resetProgress(cellId, last, true)
     cells.replace(cellId, () => installRestored(paths))
     // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
-    this.#resetProgress(cellId, newest, version !== newest)
+    this.#resetProgress(cellId, last, version !== newest)
     await cells.restored(cellId, manifest)
     if (version !== newest) trackers.changed.emit(cellId)
     return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
@@ -97,14 +106,14 @@ export class CellRestorer {
   }
 
   /** After a restore the next backup is a base. */
-  #resetProgress(cellId: string, newest: string | undefined, changed: boolean): void {
+  #resetProgress(cellId: string, lastVersion: string | undefined, changed: boolean): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
     trackers.detach(cellId)
     progress.save({
       cellId,
       chain: null,
-      lastVersion: newest ?? null,
+      lastVersion: lastVersion ?? null,
       dirty: changed,
       dirtySinceSnapshot: changed,
       lastBackupAt: now,

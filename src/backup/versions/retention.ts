@@ -7,7 +7,7 @@ import { listingOf, type VersionIndex } from './version-index.ts'
  * whose chain has a gap, does not count, so the last good one always stays.
  *
  * @param versions all versions of the cell, newest first
- * @param pinned versions that stay, whatever their age
+ * @param pinned versions that stay with their chains, whatever their age
  */
 export async function pruneVersions(
   store: ObjectStore,
@@ -28,9 +28,15 @@ export async function pruneVersions(
     kept++
     for (const link of manifest.chain) needed.add(link)
   }
+  for (const version of pinned) {
+    const manifest = listing.has(version)
+      ? await index.restorable(version, cellId, listing, options)
+      : undefined
+    for (const link of [version, ...(manifest?.chain ?? [])]) needed.add(link)
+  }
   // Newest first: an incremental is removed before its base, so that no listed version lacks its base.
   for (const { version } of versions.slice(at)) {
-    if (needed.has(version) || pinned.has(version)) continue
+    if (needed.has(version)) continue
     await store.delete(version, options)
     index.forget(version)
   }

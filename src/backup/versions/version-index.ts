@@ -4,7 +4,14 @@ import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind } from './backup-types.ts'
-import { backupNotFound, cellPrefix, compareVersions, parseVersion } from './object-keys.ts'
+import {
+  backupNotFound,
+  cellPrefix,
+  compareVersions,
+  parseRestoredMark,
+  parseVersion,
+  type RestoredMark,
+} from './object-keys.ts'
 import { fetchManifest, type StoredVersion } from './stored-manifest.ts'
 
 /** One backup in a listing. */
@@ -52,12 +59,24 @@ export class VersionIndex {
    * ahead of the clock: it would be the newest version forever.
    */
   async versions(cellId: string, options: ListOptions = {}): Promise<StoredVersion[]> {
+    return (await this.contents(cellId, options)).versions
+  }
+
+  /** {@link versions}, and the cell's marks of restores, newest first. */
+  async contents(
+    cellId: string,
+    options: ListOptions = {},
+  ): Promise<{ versions: StoredVersion[]; marks: RestoredMark[] }> {
     const versions: StoredVersion[] = []
+    const marks: RestoredMark[] = []
     for await (const { key, size } of this.#store.list(cellPrefix(cellId), options)) {
-      if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
+      const mark = parseRestoredMark(key)
+      if (mark !== undefined) marks.push(mark)
+      else if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
     }
     versions.sort((a, b) => compareVersions(a.version, b.version))
-    return await this.#withoutForeign(cellId, versions, options)
+    marks.sort((a, b) => b.time - a.time)
+    return { versions: await this.#withoutForeign(cellId, versions, options), marks }
   }
 
   /** @throws `backup_not_found` if it is not in the listing, `backup_corrupt` */

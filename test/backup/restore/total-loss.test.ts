@@ -133,6 +133,37 @@ describe('From the object store alone (invariant 14)', () => {
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
   })
 
+  test.each(['right after the restore', 'after a crash right before its switch'])(
+    'a cell that was restored to an older version is that version, if all is lost %s',
+    async (when) => {
+      const failing = new FailingStore(place.folder())
+      const store = await place.create({ objectStore: failing })
+      const cell = createLedger(store)
+      addRow(cell, 'one')
+      const { version } = await store.backups.snapshot(cell.id)
+      addRow(cell, 'two')
+      await store.backups.incremental(cell.id)
+      if (when === 'right after the restore') {
+        await store.backups.restore(cell.id, { version })
+        expect(notes(cell)).toEqual(['one'])
+        const again = await afterSuddenLoss(store, failing)
+        await again.openCell(cell.id).ensureLocal()
+        expect(notes(again.openCell(cell.id))).toEqual(['one'])
+        return
+      }
+      // The disk refuses the switch: the cell stays as it was, and its next backup is newer than the restored version.
+      fs.mkdirSync(place.paths.cell(cell.id).restoreIntent)
+      await rejectedBy(store.backups.restore(cell.id, { version }))
+      fs.rmdirSync(place.paths.cell(cell.id).restoreIntent)
+      expect(notes(cell)).toEqual(['one', 'two'])
+      expect(store.core.destination?.progress.find(cell.id).dirty).toBe(true)
+      await store.backups.incremental(cell.id)
+      const again = await afterSuddenLoss(store, failing)
+      await again.openCell(cell.id).ensureLocal()
+      expect(notes(again.openCell(cell.id))).toEqual(['one', 'two'])
+    },
+  )
+
   test('changes of the catalog are there a second later, without a backup of any cell', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing })
