@@ -25,6 +25,7 @@ export class CatalogBackup {
   readonly #abort = new AbortController()
   #timer: Timer | undefined
   #running: Promise<void> | undefined
+  #looking: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
   /** Number of the catalog's changes that are in the object store. */
   #stored: number
@@ -43,9 +44,10 @@ export class CatalogBackup {
     this.#stored = stored <= catalog.changes ? stored : NOTHING
   }
 
-  /** Backs up the changes that an earlier process could not store. */
+  /** Backs up the changes that an earlier process could not store. Otherwise looks whether this catalog is the newest. */
   start(): void {
     if (this.#behind()) this.changed()
+    else this.#looking = this.#lookForNewer()
   }
 
   changed(): void {
@@ -100,6 +102,7 @@ export class CatalogBackup {
     } finally {
       deadline.removeEventListener('abort', abort)
       abort()
+      await this.#looking
       this.#timer?.cancel()
       this.#timer = undefined
     }
@@ -112,6 +115,16 @@ export class CatalogBackup {
     if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
     this.markNothingStored()
     await this.stored()
+  }
+
+  /** An old data directory may have been put back: then a revoked key is valid again, and somebody must hear of it. */
+  async #lookForNewer(): Promise<void> {
+    const { runner, log } = this.#destination
+    try {
+      if (await runner.endOldHistory(this.#catalog.storeId, this.#abort.signal)) this.markNothingStored()
+    } catch (err) {
+      if (!this.#abort.signal.aborted) log.warn({ err }, 'could not look for newer backups of the catalog')
+    }
   }
 
   #behind(): boolean {

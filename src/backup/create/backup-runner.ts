@@ -81,6 +81,15 @@ export class BackupRunner {
     }
   }
 
+  /** Whether the object store has newer versions of a cell than this directory ever made. Its chain has ended then. */
+  async endOldHistory(cellId: string, signal: AbortSignal): Promise<boolean> {
+    const { index, trackers } = this.#parts
+    const tracker = trackers.get(cellId)
+    if (tracker.progress.lastVersion === null) return false
+    const versions = await index.versions(cellId, { signal })
+    return await endOldHistory(tracker, versions, this.#parts, { signal })
+  }
+
   /**
    * The stored versions, newest first: all if some may be pruned, otherwise from the chain's base on. If a version of the
    * chain is missing, the chain ends: a person or a lifecycle rule may have emptied the object store.

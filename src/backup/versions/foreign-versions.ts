@@ -26,6 +26,8 @@ export async function endOldHistory(
   if (newest === undefined) return false
   progress.addForeign(cellId, { after: lastVersion, through: newest })
   tracker.dropChain()
+  // Seen now, so that it is found and said once.
+  tracker.claimVersion(newest)
   log.error(
     { cellId, known: lastVersion, newest, count: newer.length },
     'the object store has newer backups than this data directory ever made, so the directory is an old copy or another one is in use; the newer backups stay, and the next backup starts a new base. Restore the newest backup if the directory was put back by mistake',

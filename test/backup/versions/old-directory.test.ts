@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { Log } from '../../../src/base/log.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
+import { turnsUntil } from '../../support/turns.ts'
 
 let place: ScratchPlace
 let errors: { cellId?: unknown; newest?: unknown }[]
@@ -69,7 +70,7 @@ describe('An old data directory that was put back', () => {
   test('does the same to its catalog, right after the start', async () => {
     const { storeId, newestCatalog } = await putBackAnOldDirectory(2)
     const store = await place.open({ log })
-    await store.core.catalogBackup?.ensureStored()
+    await turnsUntil(() => errors.length > 0, 'the newer catalog is found')
     expect(errors.filter((each) => each.cellId === storeId)).toMatchObject([{ newest: newestCatalog }])
     for (let i = 0; i < 9; i++) {
       store.accounts.create()
