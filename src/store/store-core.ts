@@ -26,6 +26,7 @@ import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
+import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
@@ -41,6 +42,7 @@ export class StoreCore implements CellDirectory {
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
+  readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
   readonly hints: ExpiryHints
   readonly accounts: Accounts
@@ -66,12 +68,17 @@ export class StoreCore implements CellDirectory {
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, failed)
+    let state: LocalState | undefined
     try {
-      this.state = new LocalState(paths.localState, objectStore?.url)
+      state = new LocalState(paths.localState, objectStore?.url)
+      this.cellsFolder = new CellsFolder(paths.cells, state)
+      this.cellsFolder.check()
     } catch (error) {
       this.#catalog.close()
+      state?.close()
       throw error
     }
+    this.state = state
     const { movedFrom } = this.state
     if (movedFrom !== undefined) {
       log.warn(
@@ -144,8 +151,10 @@ export class StoreCore implements CellDirectory {
       deletedAt: null,
       durability: durability ?? null,
     }
+    this.cellsFolder.assertHere()
     // The file first: the catalog never names a cell whose file did not exist.
     this.files.write(record.id)
+    this.cellsFolder.noteCell()
     try {
       this.registry.insert(record, () => {
         if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
@@ -186,6 +195,7 @@ export class StoreCore implements CellDirectory {
 
   /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
   recordRestored(id: string, manifest: ManifestHead): void {
+    this.cellsFolder.noteCell()
     const record = this.registry.find(id)
     if (record === undefined) {
       this.registry.insert({

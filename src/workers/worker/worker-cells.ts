@@ -10,6 +10,7 @@ import { StorePaths } from '../../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { CellsFolder } from '../../store/cells-folder.ts'
 import { LocalCells } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { WorkerSettings } from '../protocol/protocol.ts'
@@ -44,6 +45,7 @@ export class WorkerCells {
       paths,
       settings,
       hints: this.#hints,
+      folder: new CellsFolder(paths.cells, this.#state),
       destination: this.#destination,
       catalogBackup: undefined,
       record: (id) => this.#records.get(id),
