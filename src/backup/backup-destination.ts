@@ -18,6 +18,8 @@ export interface BackupDestinationParts {
   progress: BackupProgressTable
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
+  /** The size of the largest cell. */
+  cellBytesMax: number
   clock: Clock
   log: Log
 }
@@ -37,18 +39,27 @@ export class BackupDestination {
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
-  constructor({ objectStore, storeId, paths, progress, spoolDirectory, clock, log }: BackupDestinationParts) {
+  constructor({
+    objectStore,
+    storeId,
+    paths,
+    progress,
+    spoolDirectory,
+    cellBytesMax,
+    clock,
+    log,
+  }: BackupDestinationParts) {
     this.objectStore = objectStore
     this.storeId = storeId
     this.clock = clock
     this.log = log
     this.progress = progress
-    this.index = new VersionIndex(objectStore, storeId, clock)
+    this.index = new VersionIndex(objectStore, storeId, clock, progress)
     this.trackers = new ChangeTrackers(paths, progress, clock)
     this.moved.listen(() => this.trackers.markNothingStored())
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
-    this.#sweep = new UploadSweep(objectStore, clock, log)
+    this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
     const { index, trackers } = this
     this.runner = new BackupRunner({
       objectStore,

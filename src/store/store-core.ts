@@ -102,6 +102,7 @@ export class StoreCore implements CellDirectory {
       paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
       progress: new BackupProgressTable(this.state),
       spoolDirectory: paths.spool,
+      cellBytesMax: limits.cellBytesMax,
       clock,
       log,
     })

@@ -37,6 +37,10 @@ const SCHEMA = `
     through TEXT NOT NULL,
     PRIMARY KEY (cell_id, after)
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS backup_damaged (
+    version TEXT PRIMARY KEY,
+    size_bytes INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
@@ -70,6 +74,9 @@ export class BackupProgressTable {
   readonly #remove: Statement
   readonly #due: Statement
   readonly #putForeign: Statement
+  readonly #putDamaged: Statement
+  readonly #findDamaged: Statement
+  readonly #removeDamaged: Statement
   readonly #findForeign: Statement
 
   constructor(state: LocalState) {
@@ -80,6 +87,9 @@ export class BackupProgressTable {
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
     this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
     this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
+    this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
+    this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
+    this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -120,6 +130,20 @@ export class BackupProgressTable {
   /** Notes versions that this directory's state never made: retention leaves them to a person. */
   addForeign(cellId: string, { after, through }: ForeignVersions): void {
     this.#putForeign.run(cellId, after, through)
+  }
+
+  /** Notes a version that a restore has proven damaged. */
+  addDamaged(version: string, sizeBytes: number): void {
+    this.#putDamaged.run(version, sizeBytes)
+  }
+
+  /** The size of the damaged object; another size is another object. */
+  damagedSize(version: string): number | undefined {
+    return this.#findDamaged.get(version) as number | undefined
+  }
+
+  removeDamaged(version: string): void {
+    this.#removeDamaged.run(version)
   }
 
   foreign(cellId: string): ForeignVersions[] {

@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CellError } from '../../errors.ts'
+import { corrupt } from '../archive/backup-errors.ts'
 import type { CellAccess } from '../changes/cell-access.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
@@ -65,6 +67,9 @@ export class CellRestorer {
     const version = options.version ?? (cells.isLocal(cellId) ? newest : current)
     if (version === undefined) throw backupNotFound()
     const manifest = await index.manifest(version, cellId, listing, { signal })
+    // What is asked for by name is tried again: the object may have been mended.
+    const damaged = options.version === undefined ? index.knownDamage(manifest, listing) : undefined
+    if (damaged !== undefined) throw knownDamage(damaged)
     const paths = cells.paths(cellId)
     if (!cells.isOpen(cellId)) finishRestore(paths)
     const sizeBytes = await buildDatabase(
@@ -76,8 +81,10 @@ export class CellRestorer {
       {
         signal,
         onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+        onDamage: (each) => index.proven(each, listing, false),
       },
     )
+    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
     let last = lastName(cellId, contents)
     try {
       signal?.throwIfAborted()
@@ -120,4 +127,11 @@ export class CellRestorer {
       lastSnapshotAt: now,
     })
   }
+}
+
+function knownDamage(version: string): CellError {
+  return corrupt(
+    version,
+    'an earlier restore found it damaged; restore another version, or name this one to try it again',
+  )
 }

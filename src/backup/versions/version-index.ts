@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind } from './backup-types.ts'
 import {
@@ -47,11 +48,17 @@ export class VersionIndex {
   /** The newest version of each cell that this node stored. */
   readonly #newest = new LruCache<string>(MANIFESTS_MAX)
 
-  /** @param clock without one, every stamp is believed, however far ahead */
-  constructor(store: ObjectStore, storeId: string, clock?: Clock) {
+  readonly #progress: BackupProgressTable | undefined
+
+  /**
+   * @param clock without one, every stamp is believed, however far ahead
+   * @param progress remembers which versions are damaged
+   */
+  constructor(store: ObjectStore, storeId: string, clock?: Clock, progress?: BackupProgressTable) {
     this.#store = store
     this.#storeId = storeId
     this.#clock = clock
+    this.#progress = progress
   }
 
   /**
@@ -110,6 +117,7 @@ export class VersionIndex {
   ): Promise<ManifestHead | undefined> {
     try {
       const manifest = await this.manifest(version, cellId, listing, options)
+      if (this.knownDamage(manifest, listing) !== undefined) return undefined
       for (const [i, link] of manifest.chain.entries()) {
         const { chain } = await this.manifest(link, cellId, listing, options)
         if (chain.length !== i || !chain.every((each, j) => each === manifest.chain[j])) return undefined
@@ -136,6 +144,21 @@ export class VersionIndex {
       )
     }
     return infos.filter((info) => info !== undefined)
+  }
+
+  /** A restore has read this version in full and found it damaged, or has proven it. */
+  proven(version: string, listing: Listing, isWhole: boolean): void {
+    const sizeBytes = listing.get(version)
+    if (isWhole) this.#progress?.removeDamaged(version)
+    else if (sizeBytes !== undefined) this.#progress?.addDamaged(version, sizeBytes)
+  }
+
+  /** The version, of this one and its chain, that an earlier restore has found damaged. */
+  knownDamage({ version, chain }: ManifestHead, listing: Listing): string | undefined {
+    return [...chain, version].find((each) => {
+      const sizeBytes = this.#progress?.damagedSize(each)
+      return sizeBytes !== undefined && sizeBytes === listing.get(each)
+    })
   }
 
   remember({ wals: _, database: __, ...head }: Described, sizeBytes: number): void {
@@ -213,7 +236,9 @@ export class VersionIndex {
   ): Promise<BackupInfo | undefined> {
     try {
       const head = await this.manifest(version, cellId, listing, options)
-      return head.chain.every((link) => listing.has(link)) ? infoOf(head, sizeBytes) : undefined
+      const isWhole =
+        head.chain.every((link) => listing.has(link)) && this.knownDamage(head, listing) === undefined
+      return isWhole ? infoOf(head, sizeBytes) : undefined
     } catch (error) {
       // Pruned since the listing, or damaged: it cannot be restored, so it is not listed.
       if (isUnusable(error)) return undefined

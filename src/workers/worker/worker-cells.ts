@@ -109,13 +109,14 @@ export class WorkerCells {
 
   #openDestination(worker: WorkerSettings, paths: StorePaths): BackupDestination | undefined {
     if (worker.objectStore === undefined) return undefined
-    const { clock, log } = this.settings
+    const { clock, log, limits } = this.settings
     return new BackupDestination({
       objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
       storeId: worker.storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(this.#state),
       spoolDirectory: paths.spoolOf(process.pid),
+      cellBytesMax: limits.cellBytesMax,
       clock,
       log,
     })
