@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
@@ -11,10 +12,18 @@ import {
   FaultyPlace,
   isComplete,
   isHead,
+  isPart,
   isPut,
   THREE_TRIES,
 } from '../../../support/s3/s3-scripts.ts'
-import { failure, isProbe, proceed, type Script, type ScriptedS3 } from '../../../support/s3/scripted-s3.ts'
+import {
+  failure,
+  isProbe,
+  proceed,
+  type S3Request,
+  type Script,
+  type ScriptedS3,
+} from '../../../support/s3/scripted-s3.ts'
 import { rejectedBy } from '../../../support/thrown.ts'
 
 const MIB = 1024 * 1024
@@ -145,6 +154,24 @@ describe('A put that is confirmed', () => {
       send({ status, headers: { 'content-length': length } })
     })
     await store.put('a', bufferBody(small))
+  })
+})
+
+describe('A bucket with object lock', () => {
+  test('takes every object: each PUT carries the MD5 of its bytes', async () => {
+    const isWithBytes = (request: S3Request) => isPut(request) || isPart(request)
+    s3.intercept = (request, exchange) => {
+      const md5 = createHash('md5').update(request.body).digest('base64')
+      const isRefused = isWithBytes(request) && request.headers['content-md5'] !== md5
+      if (isRefused) exchange.send(failure(400, 'InvalidRequest'))
+      else proceed(request, exchange)
+    }
+    await store.put('small', bufferBody(small))
+    await store.put('empty', bufferBody(Buffer.alloc(0)))
+    await store.put('large', bufferBody(Buffer.alloc(LARGE, 7)))
+    expect(store.conditionalWrites).toBe(true)
+    expect([...s3.objects.keys()].sort()).toEqual(['empty', 'large', 'small'])
+    expect(s3.requestsOf(isWithBytes).length).toBe(5)
   })
 })
 
