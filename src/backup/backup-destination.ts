@@ -5,6 +5,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { ChangeTrackers } from './changes/change-trackers.ts'
 import type { BackupProgressTable } from './changes/progress-table.ts'
 import { BackupRunner } from './create/backup-runner.ts'
+import { PutProbe } from './create/put-probe.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { ObjectStoreClaim } from './versions/object-store-claim.ts'
 import { UploadSweep } from './versions/upload-sweep.ts'
@@ -68,6 +69,7 @@ export class BackupDestination {
       progress,
       claim,
       sweep: this.#sweep,
+      probe: new PutProbe(objectStore),
       spoolDirectory,
       clock,
       log,

@@ -2,6 +2,10 @@ import type { Timer } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
+import { findDamage } from '../engine/quick-check.ts'
+import { openConnection } from '../engine/sqlite.ts'
+import { isDamage, isSqliteError } from '../engine/sqlite-errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
 import type { BackupDestination } from './backup-destination.ts'
@@ -155,10 +159,15 @@ export class CatalogBackup {
     const { signal } = this.#abort
     const pin = () => ({ database, unpin: () => {} })
     try {
+      assertWhole(database.path)
       await runner.run(identityOfCatalog(storeId, createdAt), 'incremental', VERSIONS_KEPT, pin, { signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)
-      log.warn({ err, retryMs: this.#retryMs }, 'backup of the catalog failed; trying again')
+      const isDamaged = isCellError(err, 'cell_quarantined')
+      log[isDamaged ? 'error' : 'warn'](
+        { err, retryMs: this.#retryMs },
+        'backup of the catalog failed; trying again',
+      )
       this.#schedule(this.#retryMs)
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
       throw err
@@ -171,4 +180,31 @@ export class CatalogBackup {
     this.#stored = changes
     this.#state.set(STORED_KEY, String(changes))
   }
+}
+
+/**
+ * Checks the catalog's file through a connection of its own, which reads every page from the disk: damage that is stored
+ * would displace the last good versions.
+ *
+ * @throws `cell_quarantined`
+ */
+function assertWhole(file: string): void {
+  let problem: string | undefined
+  try {
+    const connection = openConnection(file)
+    try {
+      problem = findDamage(connection)
+    } finally {
+      connection.close()
+    }
+  } catch (error) {
+    if (!isSqliteError(error) || !isDamage(error.code)) throw error
+    problem = error.message
+  }
+  if (problem === undefined) return
+  throw new CellError(
+    'cell_quarantined',
+    `The store's catalog is damaged (${problem}), so it is not backed up: its earlier backups are whole. Stop the node, remove catalog.db, and start it: the catalog comes back from its newest backup.`,
+    { reason: 'damaged' },
+  )
 }

@@ -1,8 +1,10 @@
 import { systemClock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
+import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
+import { type ManifestHead, NEWER_FORMAT } from './archive/manifest.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
@@ -13,47 +15,82 @@ import type { StoredVersion } from './versions/stored-manifest.ts'
 import { listingOf, VersionIndex } from './versions/version-index.ts'
 
 /**
- * Restores a lost catalog from its newest backup. It never takes an older one, which could accept a key that was revoked
- * since (invariant 14).
+ * Restores a lost catalog from its newest backup that proves whole. An older one lacks what was made since, and accepts keys
+ * that were revoked since, so the log says which were passed over, why, and since when changes are lost.
  *
- * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt`, `object_store_unavailable`, `object_store_error`,
- * `cell_full` if it is larger than its limit
+ * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt` if no
+ * backup is whole or one is of a newer format, `object_store_unavailable`, `object_store_error`, `cell_full` if it is
+ * larger than its limit
  */
 export async function recoverCatalog(
   store: ObjectStore,
   identity: StoreIdentity,
   paths: CellPaths,
   limits: Limits,
+  log: Log,
 ): Promise<void> {
   finishRestore(paths)
   try {
-    await recover(store, identity, paths, limits)
+    // Without a clock: the newest version is never passed over for its stamp.
+    const index = new VersionIndex(store, identity.store_id)
+    const versions = await index.versions(identity.store_id)
+    await checkListing(store, identity, versions)
+    await recover({ store, index, paths, limits, log }, identity, versions)
   } catch (error) {
     throw toBackupError(error)
   }
 }
 
+interface RecoveryParts {
+  store: ObjectStore
+  index: VersionIndex
+  paths: CellPaths
+  limits: Limits
+  log: Log
+}
+
 async function recover(
-  store: ObjectStore,
-  identity: StoreIdentity,
-  paths: CellPaths,
-  limits: Limits,
+  { store, index, paths, limits, log }: RecoveryParts,
+  { store_id: storeId, first_catalog: first }: StoreIdentity,
+  versions: readonly StoredVersion[],
 ): Promise<void> {
-  const storeId = identity.store_id
-  // Without a clock: a damaged newest version is never passed over, whatever its stamp.
-  const index = new VersionIndex(store, storeId)
-  const versions = await index.versions(storeId)
-  await checkListing(store, identity, versions)
-  const newest = versions[0] as StoredVersion
-  const manifest = await index.manifest(newest.version, storeId, listingOf(versions))
+  const expected = { storeId, cellId: storeId, limits }
+  const listing = listingOf(versions)
+  // The first catalog is nearly empty. With it, cells and accounts would seem never to have existed.
+  const candidates = versions.filter(({ version }) => version !== first || versions.length === 1)
   const threads = new RestoreThreads(systemClock)
+  const passedOver: { version: string; why: CellError }[] = []
   try {
-    const expected = { storeId, cellId: storeId, limits }
-    await buildDatabase(store, manifest, expected, paths, threads)
+    for (const { version } of candidates) {
+      try {
+        const manifest = await index.manifest(version, storeId, listing)
+        await buildDatabase(store, manifest, expected, paths, threads)
+        installRestored(paths)
+        if (passedOver.length > 0) reportOlder(log, manifest, passedOver)
+        return
+      } catch (error) {
+        if (!isCellError(error, 'backup_corrupt') || error.cause === NEWER_FORMAT) throw error
+        passedOver.push({ version, why: error })
+      }
+    }
+    throw passedOver[0]?.why
   } finally {
     await threads.close()
   }
-  installRestored(paths)
+}
+
+function reportOlder(
+  log: Log,
+  { version, created_at }: ManifestHead,
+  passedOver: readonly { version: string; why: CellError }[],
+): void {
+  for (const { version: damaged, why } of passedOver) {
+    log.error({ version: damaged, err: why }, 'a backup of the catalog is damaged and was passed over')
+  }
+  log.error(
+    { version, lostSince: created_at },
+    'the catalog is restored from an older backup: accounts, keys and cells that were made since then are missing, and keys that were revoked since then are valid again. Revoke them again; a missing cell comes back by a restore with its id',
+  )
 }
 
 /**

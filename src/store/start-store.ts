@@ -103,7 +103,7 @@ async function bringUpCatalog(
         `${objectStore.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
       )
     await untilAvailable(settings, () =>
-      recoverCatalog(objectStore, known, paths.catalogCell, settings.limits),
+      recoverCatalog(objectStore, known, paths.catalogCell, settings.limits, settings.log),
     )
     return false
   }

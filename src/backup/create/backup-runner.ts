@@ -13,7 +13,7 @@ import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import { type BackupOrder, type BackupTarget, CellBackup } from './cell-backup.ts'
+import { type BackupTarget, CellBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
@@ -54,6 +54,7 @@ export class BackupRunner {
     const { cell_id: cellId } = identity
     options.signal?.throwIfAborted()
     await claim.ensure(options.signal)
+    await this.#parts.probe.check({ signal: options.signal })
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
@@ -61,8 +62,8 @@ export class BackupRunner {
       await endOldHistory(tracker, versions, this.#parts, { signal: options.signal })
       // One attempt only: if the listing lags, the key is taken.
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
-      const next = first ?? this.#nextVersion(cellId, tracker, versions)
-      const order = { kind, ...next, versionsMax: chainVersionsMax(keep) }
+      const version = first ?? this.#nextVersion(cellId, tracker, versions)
+      const order = { kind, version, versionsMax: chainVersionsMax(keep) }
       const { database, unpin } = pin()
       try {
         const result = await new CellBackup(this.#parts, identity, tracker, options).run(
@@ -119,23 +120,17 @@ export class BackupRunner {
   }
 
   /** The catalog's first version has the name that `store.json` gives it: a start that does not find it is refused. */
-  #firstVersion({ cell_id, store_id }: CellIdentity): Pick<BackupOrder, 'version' | 'time'> | undefined {
-    const version = cell_id === store_id ? this.#parts.claim.firstCatalog : undefined
-    const parsed = version === undefined ? undefined : parseVersion(version)
-    return parsed && { version: version as string, time: parsed.time }
+  #firstVersion({ cell_id, store_id }: CellIdentity): string | undefined {
+    return cell_id === store_id ? this.#parts.claim.firstCatalog : undefined
   }
 
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(
-    cellId: string,
-    { progress }: ChangeTracker,
-    versions: readonly StoredVersion[],
-  ): Pick<BackupOrder, 'version' | 'time'> {
+  #nextVersion(cellId: string, { progress }: ChangeTracker, versions: readonly StoredVersion[]): string {
     const taken = [versions[0]?.version, progress.lastVersion].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
     const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
-    return { version: versionOf(cellId, time), time }
+    return versionOf(cellId, time)
   }
 
   /** Never fails the backup, which is stored already: the next backup prunes again. */

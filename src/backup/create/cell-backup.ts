@@ -1,7 +1,7 @@
 import { open } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import { CellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import type { MemberSource } from '../archive/archive-writer.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
@@ -13,11 +13,14 @@ import type { ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 import { DatabaseSource } from './database-source.ts'
+import type { PutProbe } from './put-probe.ts'
 
 export interface BackupTarget {
   objectStore: ObjectStore
   /** Told of each backup that is stored. */
   index: VersionIndex
+  /** Told how each PUT ended. */
+  probe: PutProbe
   spoolDirectory: string
   clock: Clock
 }
@@ -26,8 +29,6 @@ export interface BackupTarget {
 export interface BackupOrder {
   kind: BackupKind
   version: string
-  /** Epoch milliseconds of the version. */
-  time: number
   /** The most versions of a chain. */
   versionsMax: number
 }
@@ -106,7 +107,7 @@ export class CellBackup {
     members: readonly MemberSource[],
     afterRead: () => void = () => {},
   ): Promise<BackupResult> {
-    const { objectStore, index, spoolDirectory, clock } = this.#target
+    const { objectStore, index, probe, spoolDirectory, clock } = this.#target
     const { signal, onProgress } = this.#options
     const started = clock.monotonic()
     const { writeArchive } = await import('../archive/archive-writer.ts')
@@ -119,10 +120,15 @@ export class CellBackup {
       afterRead()
       const { body, sha256 } = await spool.finish()
       this.#tracker.claimVersion(manifest.version)
-      await objectStore.put(manifest.version, body, {
+      const uploading = objectStore.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
       })
+      uploading.then(
+        () => probe.noted(true),
+        (error) => probe.noted(isCellError(error, 'object_exists') || signal?.aborted === true),
+      )
+      await uploading
       index.stored(manifest, body.size)
       return {
         version: manifest.version,
@@ -138,14 +144,15 @@ export class CellBackup {
     }
   }
 
-  #manifest({ kind, version, time }: BackupOrder, database: CellDatabase, content: Content): Manifest {
+  #manifest({ kind, version }: BackupOrder, database: CellDatabase, content: Content): Manifest {
     return {
       format: FORMAT,
       ...this.#identity,
       version,
       kind,
       base_version: content.chain[0] ?? null,
-      created_at: new Date(time).toISOString(),
+      // The wall clock's time. The version's stamp is an order: it stays ahead if the clock was once ahead.
+      created_at: new Date(this.#target.clock.now()).toISOString(),
       sqlite_version: database.prepare('SELECT sqlite_version()').pluck().get() as string,
       ...content,
     }

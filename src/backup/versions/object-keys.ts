@@ -9,6 +9,11 @@ export const STORE_OBJECT = 'store.json'
 /** The prefix of all backups; also shows whether the object store is empty. */
 export const BACKUPS_PREFIX = 'snapshots/'
 
+/** A small object that shows whether the object store takes objects; removed at once. */
+export function probeKey(id: string): string {
+  return `probes/${id}`
+}
+
 /** Stamps have four digits for the year. The year 9999 stays free, so that each version has room for a later one. */
 const TIME_MAX = Date.UTC(9999, 0)
 

@@ -72,3 +72,18 @@ test('a version in local.db that is none is not believed', async () => {
   const { backups } = await again.backups.list(cell.id)
   expect(backups.map(({ version }) => version)).toEqual([second.version, first.version])
 })
+
+test('a clock that was once far ahead leaves the order of versions ahead, and no future time', async () => {
+  const store = await place.create()
+  const cell = createLedger(store)
+  place.clock.step(52 * WEEK_MS)
+  const { version: ahead } = await store.backups.snapshot(cell.id)
+  place.clock.step(-52 * WEEK_MS)
+  const now = place.clock.now()
+  const { version, createdAt } = await store.backups.snapshot(cell.id)
+  expect(version > ahead).toBe(true)
+  expect(createdAt).toBe(now)
+  const { backups } = await store.backups.list(cell.id)
+  expect(backups.map((each) => each.version)).toEqual([version, ahead])
+  expect(backups[0]?.createdAt).toBe(now)
+})
