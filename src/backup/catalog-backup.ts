@@ -9,6 +9,7 @@ import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
 import type { BackupDestination } from './backup-destination.ts'
+import { chainVersionsMax } from './changes/backup-chain.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
@@ -155,11 +156,13 @@ export class CatalogBackup {
 
   async #backupOnce(): Promise<void> {
     const { database, storeId, createdAt, changes } = this.#catalog
-    const { runner, log } = this.#destination
+    const { runner, trackers, log } = this.#destination
     const { signal } = this.#abort
     const pin = () => ({ database, unpin: () => {} })
     try {
-      assertWhole(database.path)
+      // Only a base copies the file; an incremental holds what was written since.
+      const isBase = trackers.get(storeId).pending(chainVersionsMax(VERSIONS_KEPT)) === undefined
+      if (isBase) assertWhole(database.path)
       await runner.run(identityOfCatalog(storeId, createdAt), 'incremental', VERSIONS_KEPT, pin, { signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)

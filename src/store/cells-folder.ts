@@ -1,8 +1,6 @@
 import fs from 'node:fs'
-import type { LocalState } from '../catalog/local-state.ts'
+import { HAS_CELLS_KEY, type LocalState } from '../catalog/local-state.ts'
 import { CellError } from '../errors.ts'
-
-const KEY = 'has_cells'
 
 /**
  * The folder that holds the files of all cells. If it was here with cells and is gone or empty now, its disk is not
@@ -21,7 +19,7 @@ export class CellsFolder {
   /** Call when the folder has a cell. */
   noteCell(): void {
     if (this.#isNoted) return
-    this.#state.set(KEY, 'yes')
+    this.#state.set(HAS_CELLS_KEY, 'yes')
     this.#isNoted = true
   }
 
@@ -33,7 +31,7 @@ export class CellsFolder {
 
   /** @throws `cells_missing` if the folder had cells and has nothing now */
   assertHere(): void {
-    if (this.#state.get(KEY) === undefined || !this.#isEmpty()) return
+    if (this.#state.get(HAS_CELLS_KEY) === undefined || !this.#isEmpty()) return
     throw new CellError(
       'cells_missing',
       'The folder of all cells is empty or gone, although cells were in it: its disk may not be mounted. Mount it. Only if it is lost, stop the node and remove local.db: then each cell is restored from its newest backup.',

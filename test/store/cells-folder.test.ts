@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
 import type { Log } from '../../src/base/log.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { codeOf, rejectedBy } from '../support/thrown.ts'
@@ -39,6 +40,16 @@ describe.each(['empty', 'gone'])('The folder of all cells that is %s', (how) => 
     mount()
     const again = await place.open()
     expect(notes(again.openCell(cell.id))).toEqual(['backed up', 'only here'])
+  })
+
+  test('is found also where backups go to another object store from this start on', async () => {
+    const { store } = await storeWithCell()
+    await store.close()
+    unmount(how)
+    const objectStore = new FileObjectStore({ root: `${place.root}/elsewhere` })
+    expect((await rejectedBy(place.open({ objectStore }))).code).toBe('cells_missing')
+    expect((await rejectedBy(place.open({ objectStore }))).code).toBe('cells_missing')
+    place.loseData()
   })
 
   test('while the store is open: no cell is restored, and none is created', async () => {
