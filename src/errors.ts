@@ -18,6 +18,7 @@ export const ERROR_KINDS = {
   cell_full: 'request',
   cell_quarantined: 'data',
   cell_restoring: 'retry',
+  cells_missing: 'data',
   disk_full: 'retry',
   no_backup: 'data',
   store_exists: 'conflict',

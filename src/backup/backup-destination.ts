@@ -5,6 +5,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { ChangeTrackers } from './changes/change-trackers.ts'
 import type { BackupProgressTable } from './changes/progress-table.ts'
 import { BackupRunner } from './create/backup-runner.ts'
+import { PutProbe } from './create/put-probe.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { proveCopy } from './restore/prove-copy.ts'
 import { RestoreThreads } from './restore/restore-threads.ts'
@@ -20,6 +21,8 @@ export interface BackupDestinationParts {
   progress: BackupProgressTable
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
+  /** The size of the largest cell. */
+  cellBytesMax: number
   clock: Clock
   log: Log
 }
@@ -41,26 +44,37 @@ export class BackupDestination {
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
-  constructor({ objectStore, storeId, paths, progress, spoolDirectory, clock, log }: BackupDestinationParts) {
+  constructor({
+    objectStore,
+    storeId,
+    paths,
+    progress,
+    spoolDirectory,
+    cellBytesMax,
+    clock,
+    log,
+  }: BackupDestinationParts) {
     this.objectStore = objectStore
     this.storeId = storeId
     this.clock = clock
     this.log = log
     this.progress = progress
-    this.index = new VersionIndex(objectStore, storeId, clock)
+    this.index = new VersionIndex(objectStore, storeId, clock, progress)
     this.trackers = new ChangeTrackers(paths, progress, clock)
     this.moved.listen(() => this.trackers.markNothingStored())
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
-    this.#sweep = new UploadSweep(objectStore, clock, log)
+    this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
     this.threads = new RestoreThreads(clock)
     const { index, trackers, threads } = this
     this.runner = new BackupRunner({
       objectStore,
       index,
       trackers,
+      progress,
       claim,
       sweep: this.#sweep,
+      probe: new PutProbe(objectStore),
       spoolDirectory,
       clock,
       log,

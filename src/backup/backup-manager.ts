@@ -8,6 +8,7 @@ import type { BackupQueue } from './backup-queue.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import type { CellAccess } from './changes/cell-access.ts'
 import { CellRestorer } from './restore/cell-restorer.ts'
+import { reportSetBack } from './restore/report-set-back.ts'
 import type { RestoreThreads } from './restore/restore-threads.ts'
 import type { RestoresInProgress } from './restore/restores-in-progress.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
@@ -135,11 +136,14 @@ export class BackupManager {
   }
 
   async #recover(cellId: string): Promise<void> {
-    const { cells, queue } = this.#parts
+    const { cells, destination, queue } = this.#parts
     await queue
       .run(cellId, {}, async (signal) => {
         // A requested restore may have run before.
-        if (!cells.isLocal(cellId)) await this.#restorer.run(cellId, { signal })
+        if (cells.isLocal(cellId)) return
+        const before = destination.progress.find(cellId)
+        const { version } = await this.#restorer.run(cellId, { signal })
+        reportSetBack(destination.log, before, version)
       })
       .catch((error) => {
         if (!isCellError(error, 'backup_not_found')) throw error

@@ -2,6 +2,7 @@ import type { Timer } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
+import { isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
 import type { BackupDestination } from './backup-destination.ts'
@@ -25,6 +26,7 @@ export class CatalogBackup {
   readonly #abort = new AbortController()
   #timer: Timer | undefined
   #running: Promise<void> | undefined
+  #looking: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
   /** Number of the catalog's changes that are in the object store. */
   #stored: number
@@ -43,9 +45,10 @@ export class CatalogBackup {
     this.#stored = stored <= catalog.changes ? stored : NOTHING
   }
 
-  /** Backs up the changes that an earlier process could not store. */
+  /** Backs up the changes that an earlier process could not store. Otherwise looks whether this catalog is the newest. */
   start(): void {
     if (this.#behind()) this.changed()
+    else this.#looking = this.#lookForNewer()
   }
 
   changed(): void {
@@ -100,6 +103,7 @@ export class CatalogBackup {
     } finally {
       deadline.removeEventListener('abort', abort)
       abort()
+      await this.#looking
       this.#timer?.cancel()
       this.#timer = undefined
     }
@@ -112,6 +116,16 @@ export class CatalogBackup {
     if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
     this.markNothingStored()
     await this.stored()
+  }
+
+  /** An old data directory may have been put back: then a revoked key is valid again, and somebody must hear of it. */
+  async #lookForNewer(): Promise<void> {
+    const { runner, log } = this.#destination
+    try {
+      if (await runner.endOldHistory(this.#catalog.storeId, this.#abort.signal)) this.markNothingStored()
+    } catch (err) {
+      if (!this.#abort.signal.aborted) log.warn({ err }, 'could not look for newer backups of the catalog')
+    }
   }
 
   #behind(): boolean {
@@ -145,7 +159,11 @@ export class CatalogBackup {
       await runner.run(identityOfCatalog(storeId, createdAt), 'incremental', VERSIONS_KEPT, pin, { signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)
-      log.warn({ err, retryMs: this.#retryMs }, 'backup of the catalog failed; trying again')
+      const isDamaged = isCellError(err, 'backup_corrupt')
+      log[isDamaged ? 'error' : 'warn'](
+        { err, retryMs: this.#retryMs },
+        'backup of the catalog failed; trying again',
+      )
       this.#schedule(this.#retryMs)
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
       throw err

@@ -11,6 +11,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   cell_full: 507,
   cell_quarantined: 503,
   cell_restoring: 503,
+  cells_missing: 503,
   disk_full: 507,
   no_backup: 409,
   store_exists: 500,
@@ -69,6 +70,7 @@ const RETRY_AFTER_DEFAULT = 1
 const RETRY_AFTER: Partial<Record<CellErrorCode, number>> = {
   cell_quarantined: 60,
   cell_restoring: 2,
+  cells_missing: 60,
   object_store_unavailable: 5,
   shutting_down: 2,
 }

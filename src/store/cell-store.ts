@@ -37,7 +37,7 @@ export class CellStore implements CellDirectory {
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
-    const { paths, settings, hints, destination, catalogBackup } = core
+    const { paths, settings, hints, cellsFolder, destination, catalogBackup } = core
     const upkeep = new Upkeep(core)
     this.core = core
     this.#upkeep = upkeep
@@ -45,6 +45,7 @@ export class CellStore implements CellDirectory {
       paths,
       settings,
       hints,
+      folder: cellsFolder,
       destination,
       catalogBackup,
       record: (id) => core.findCell(id),

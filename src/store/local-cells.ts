@@ -18,12 +18,14 @@ import type { ExpiryHints } from '../kv/expiry-hints.ts'
 import { Cell, type CellProvider } from './cell.ts'
 import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
+import type { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 
 export interface LocalCellsParts {
   paths: StorePaths
   settings: StoreSettings
   hints: ExpiryHints
+  folder: CellsFolder
   /** Undefined without an object store. */
   destination: BackupDestination | undefined
   /** Undefined in a worker, which has no catalog, and without an object store. */
@@ -61,7 +63,7 @@ export class LocalCells implements CellProvider {
     this.pool = this.#newPool()
     if (destination === undefined) return
     this.#queue = new BackupQueue(destination.trackers)
-    const { pool, files } = this
+    const { pool } = this
     const isOpen = (id: string) => pool.peek(id) !== undefined
     this.backups = new BackupManager({
       destination,
@@ -76,7 +78,7 @@ export class LocalCells implements CellProvider {
         paths: (id) => paths.cell(id),
         pin: (id) => this.#pin(id),
         isOpen,
-        isLocal: (id) => isOpen(id) || files.exists(id),
+        isLocal: (id) => this.#isLocal(id),
         replace: (id, install) => pool.replace(id, install),
         restored: parts.restored,
       },
@@ -125,7 +127,7 @@ export class LocalCells implements CellProvider {
 
   async ensureLocal(id: string): Promise<void> {
     this.record(id)
-    if (this.pool.peek(id) !== undefined || this.files.exists(id)) return
+    if (this.#isLocal(id)) return
     if (this.backups === undefined) throw noBackup()
     await this.backups.ensureLocal(id)
   }
@@ -204,10 +206,23 @@ export class LocalCells implements CellProvider {
     this.settings.log.error({ cellId: id, err }, what)
   }
 
+  /** @throws `cells_missing`: then nobody can say whether the cell's file is lost */
+  #isLocal(id: string): boolean {
+    if (this.pool.peek(id) !== undefined || this.files.exists(id)) return true
+    this.#parts.folder.assertHere()
+    return false
+  }
+
   /** The error for a cell without a file: its data is lost, unless the cell is unknown or deleted. */
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
+    try {
+      this.#parts.folder.assertHere()
+    } catch (error) {
+      if (isCellError(error)) return error
+      throw error
+    }
     return this.backups === undefined ? noBackup() : restoring()
   }
 

@@ -28,6 +28,7 @@ import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
+import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
@@ -49,6 +50,7 @@ export class StoreCore implements CellDirectory {
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
+  readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
   readonly hints: ExpiryHints
   readonly accounts: Accounts
@@ -79,6 +81,8 @@ export class StoreCore implements CellDirectory {
     try {
       state = new LocalState(paths.localState, objectStore?.url)
       this.state = state
+      this.cellsFolder = new CellsFolder(paths.cells, state)
+      this.cellsFolder.check()
       const { movedFrom } = this.state
       if (movedFrom !== undefined) {
         log.warn(
@@ -106,6 +110,7 @@ export class StoreCore implements CellDirectory {
         paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
         progress: new BackupProgressTable(this.state),
         spoolDirectory: paths.spool,
+        cellBytesMax: limits.cellBytesMax,
         clock,
         log,
       })
@@ -160,8 +165,10 @@ export class StoreCore implements CellDirectory {
       createdAt: this.clock.now(),
       durability: durability ?? null,
     }
+    this.cellsFolder.assertHere()
     // The file first: the catalog never names a cell whose file did not exist.
     this.files.write(record.id)
+    this.cellsFolder.noteCell()
     try {
       this.registry.insert(record, () => {
         if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
@@ -216,6 +223,7 @@ export class StoreCore implements CellDirectory {
 
   /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
   recordRestored(id: string, manifest: ManifestHead): void {
+    this.cellsFolder.noteCell()
     const record = this.registry.find(id)
     if (record === undefined) {
       this.registry.insert({

@@ -232,6 +232,25 @@ describe('The schedule', () => {
     ])
   })
 
+  test('waits twice as long after each further failure, up to a quarter of an hour, and with jitter', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ incrementalEveryMs: 2_000 }, () => 0.5)
+    backups.change('a')
+    schedule.changed('a')
+    for (let i = 0; i < 8; i++) {
+      await pass(backups, 20 * MINUTE_MS, 1_000)
+      backups.running.shift()?.end(new CellError('object_store_error', 'refused'))
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+      const before = backups.made.length
+      const failedAt = backups.clock.now()
+      while (backups.made.length === before) await pass(backups, 1_000, 1_000)
+      const waited = (backups.made.at(-1)?.at ?? 0) - failedAt
+      const longest = Math.min(30_000 * 2 ** i, 15 * MINUTE_MS)
+      expect(waited).toBe(Math.ceil((i === 0 ? 30_000 : longest * 0.75) / 1_000) * 1_000)
+    }
+  })
+
   test('is not thrown off by a clock that steps back a year, before or after a failure', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS })

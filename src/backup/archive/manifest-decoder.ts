@@ -7,6 +7,7 @@ import {
   FORMAT,
   MANIFEST_MEMBER,
   type Manifest,
+  NEWER_FORMAT,
   WAL_MEMBER,
 } from './manifest.ts'
 
@@ -52,6 +53,7 @@ export function decodeManifest(bytes: Buffer): Manifest {
     throw corrupt(
       MANIFEST_MEMBER,
       `it is of format ${format}, and this version reads up to ${FORMAT}; update cellstore`,
+      NEWER_FORMAT,
     )
   }
   throw corrupt(MANIFEST_MEMBER, 'it is not a manifest')

@@ -3,6 +3,9 @@ import { corrupt } from './backup-errors.ts'
 /** docs/format.md describes every field. A reader refuses a format it does not know. */
 export const FORMAT = 1
 
+/** The cause of a `backup_corrupt` that is none: a newer cellstore made the backup. */
+export const NEWER_FORMAT = new Error('The format of the backup is newer.')
+
 export const MANIFEST_MEMBER = 'manifest.json'
 export const DATABASE_MEMBER = 'cell.db'
 export const CHECKSUMS_MEMBER = 'checksums.json'

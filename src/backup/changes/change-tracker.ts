@@ -131,6 +131,12 @@ export class ChangeTracker {
     this.#save()
   }
 
+  /** Uses up the time of a version: a mark has it, or a version that another state of the store made. */
+  claimVersion(version: string): void {
+    this.progress.lastVersion = version
+    this.#save()
+  }
+
   stored({ version, kind, cut }: StoredBackup): void {
     if (cut.kind === 'base') this.#baseStored(version, cut)
     else if (this.progress.chain !== null) extendChain(this.progress.chain, version, cut)

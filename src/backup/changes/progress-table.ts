@@ -35,6 +35,16 @@ const SCHEMA = `
     last_backup_at INTEGER,
     last_snapshot_at INTEGER
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS backup_foreign (
+    cell_id TEXT NOT NULL,
+    after TEXT NOT NULL,
+    through TEXT NOT NULL,
+    PRIMARY KEY (cell_id, after)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS backup_damaged (
+    version TEXT PRIMARY KEY,
+    size_bytes INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
@@ -64,6 +74,12 @@ type Row = Omit<BackupProgress, 'chain' | 'base' | 'dirty' | 'dirtySinceSnapshot
   dirtySinceSnapshot: number
 }
 
+/** Versions that another state of this store made: those after one version, up to another. */
+export interface ForeignVersions {
+  after: string
+  through: string
+}
+
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
   readonly #state: LocalState
@@ -72,6 +88,11 @@ export class BackupProgressTable {
   readonly #markChanged: Statement
   readonly #remove: Statement
   readonly #due: Statement
+  readonly #putForeign: Statement
+  readonly #putDamaged: Statement
+  readonly #findDamaged: Statement
+  readonly #removeDamaged: Statement
+  readonly #findForeign: Statement
 
   constructor(state: LocalState) {
     this.#state = state
@@ -83,6 +104,11 @@ export class BackupProgressTable {
     this.#put = state.prepare(PUT)
     this.#markChanged = state.prepare(MARK_CHANGED)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
+    this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
+    this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
+    this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
+    this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
+    this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -124,6 +150,29 @@ export class BackupProgressTable {
     )
     this.#state.set(TARGET_KEY, target)
     return true
+  }
+
+  /** Notes versions that this directory's state never made: retention leaves them to a person. */
+  addForeign(cellId: string, { after, through }: ForeignVersions): void {
+    this.#putForeign.run(cellId, after, through)
+  }
+
+  /** Notes a version that a restore has proven damaged. */
+  addDamaged(version: string, sizeBytes: number): void {
+    this.#putDamaged.run(version, sizeBytes)
+  }
+
+  /** The size of the damaged object; another size is another object. */
+  damagedSize(version: string): number | undefined {
+    return this.#findDamaged.get(version) as number | undefined
+  }
+
+  removeDamaged(version: string): void {
+    this.#removeDamaged.run(version)
+  }
+
+  foreign(cellId: string): ForeignVersions[] {
+    return this.#findForeign.all(cellId) as ForeignVersions[]
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

@@ -5,19 +5,22 @@ import type { CellIdentity } from '../archive/cell-identity.ts'
 import { chainVersionsMax } from '../changes/backup-chain.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import { OpenCellCuts } from '../changes/open-cell-cuts.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import { endOldHistory, foreignVersions } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import { type BackupTarget, CellBackup, type VersionName } from './cell-backup.ts'
+import { type BackupTarget, CellBackup } from './cell-backup.ts'
 import { OpenDatabaseReader } from './database-reader.ts'
 
 const VERSION_ATTEMPTS = 5
 
 export interface BackupRunnerParts extends BackupTarget {
   trackers: ChangeTrackers
+  progress: BackupProgressTable
   claim: ObjectStoreClaim
   sweep: UploadSweep
   log: Log
@@ -52,10 +55,14 @@ export class BackupRunner {
     const { cell_id: cellId } = identity
     options.signal?.throwIfAborted()
     await claim.ensure(options.signal)
+    await this.#parts.probe.check({ signal: options.signal })
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
       const versions = await this.#versions(cellId, keep, options.signal)
-      const nextVersion = () => this.#nextVersion(cellId, versions)
+      await endOldHistory(trackers.get(cellId), versions, this.#parts, { signal: options.signal })
+      // One attempt only: if the listing lags, the key is taken.
+      const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
+      const nextVersion = () => first ?? this.#nextVersion(cellId, versions)
       const { database, unpin } = pin()
       const cuts = new OpenCellCuts(database, trackers.get(cellId), this.#parts.clock)
       const openReader = () => new OpenDatabaseReader(database)
@@ -71,6 +78,15 @@ export class BackupRunner {
         unpin()
       }
     }
+  }
+
+  /** Whether the object store has newer versions of a cell than this directory ever made. Its chain has ended then. */
+  async endOldHistory(cellId: string, signal: AbortSignal): Promise<boolean> {
+    const { index, trackers } = this.#parts
+    const tracker = trackers.get(cellId)
+    if (tracker.progress.lastVersion === null) return false
+    const versions = await index.versions(cellId, { signal })
+    return await endOldHistory(tracker, versions, this.#parts, { signal })
   }
 
   /**
@@ -101,14 +117,19 @@ export class BackupRunner {
     return versions
   }
 
+  /** The catalog's first version has the name that `store.json` gives it: a start that does not find it is refused. */
+  #firstVersion({ cell_id, store_id }: CellIdentity): string | undefined {
+    return cell_id === store_id ? this.#parts.claim.firstCatalog : undefined
+  }
+
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(cellId: string, versions: readonly StoredVersion[]): VersionName {
+  #nextVersion(cellId: string, versions: readonly StoredVersion[]): string {
     const { progress } = this.#parts.trackers.get(cellId)
     const taken = [versions[0]?.version, progress.lastVersion].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
     const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
-    return { version: versionOf(cellId, time), time }
+    return versionOf(cellId, time)
   }
 
   /** Never fails the backup, which is stored already: the next backup prunes again. */
@@ -122,7 +143,10 @@ export class BackupRunner {
     if (keep === undefined) return
     const versions = [{ version, sizeBytes }, ...before]
     try {
-      await pruneVersions(this.#parts.objectStore, this.#parts.index, cellId, versions, keep, { signal })
+      const { objectStore, index, claim, progress } = this.#parts
+      const pinned = new Set(foreignVersions(progress, cellId, versions))
+      if (claim.firstCatalog !== undefined) pinned.add(claim.firstCatalog)
+      await pruneVersions(objectStore, index, cellId, versions, keep, pinned, { signal })
     } catch (err) {
       this.#parts.log.warn({ cellId, err }, 'could not remove old backups; the next backup tries again')
     }

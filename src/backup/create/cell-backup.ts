@@ -12,11 +12,14 @@ import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup
 import type { VersionIndex } from '../versions/version-index.ts'
 import { BaseCopy } from './base-copy.ts'
 import type { DatabaseReader } from './database-reader.ts'
+import type { PutProbe } from './put-probe.ts'
 
 export interface BackupTarget {
   objectStore: ObjectStore
   /** Told of each backup that is stored. */
   index: VersionIndex
+  /** Told how each PUT ended. */
+  probe: PutProbe
   spoolDirectory: string
   clock: Clock
   /** Runs SQLite's check of every page. @throws `backup_corrupt` */
@@ -28,14 +31,8 @@ export interface BackupOrder {
   kind: BackupKind
   /** The most versions of a chain. */
   versionsMax: number
-  /** Called right before the cut: the time of a version is that of its state. */
-  nextVersion(): VersionName
-}
-
-export interface VersionName {
-  version: string
-  /** Epoch milliseconds of the version. */
-  time: number
+  /** Called right before the cut: the stamp of a version is that of its state. */
+  nextVersion(): string
 }
 
 /** The process that has the cell open, and how to read the cell's files from here. */
@@ -80,14 +77,18 @@ export class CellBackup {
 
   async #incremental(order: BackupOrder): Promise<BackupResult | undefined> {
     const { cuts, release } = this.#cell
-    const name = order.nextVersion()
-    const cut = await cuts.cutIncremental(name.version, order.versionsMax)
+    const version = order.nextVersion()
+    const cut = await cuts.cutIncremental(version, order.versionsMax)
     if (cut === undefined) return undefined
     release()
     const { chain, segments } = cut
-    const manifest = this.#manifest(order, name, cut, { database: null, chain, wals: segments.map(walEntry) })
+    const manifest = this.#manifest(order, version, cut, {
+      database: null,
+      chain,
+      wals: segments.map(walEntry),
+    })
     const result = await this.#store(manifest, segments.map(segmentSource))
-    await cuts.stored({ version: name.version, kind: order.kind, cut })
+    await cuts.stored({ version, kind: order.kind, cut })
     return result
   }
 
@@ -98,15 +99,15 @@ export class CellBackup {
     try {
       const start = await cuts.beginBase()
       await this.#read(copy, start)
-      const name = order.nextVersion()
-      const cut = await cuts.endBase(start.id, name.version)
+      const version = order.nextVersion()
+      const cut = await cuts.endBase(start.id, version)
       release()
       await copy.redo(cut.segments, this.#options.signal)
       const source = copy.source()
       const database = { name: DATABASE_MEMBER, size: source.size } as const
-      const manifest = this.#manifest(order, name, cut, { database, chain: [], wals: [] })
+      const manifest = this.#manifest(order, version, cut, { database, chain: [], wals: [] })
       const result = await this.#store(manifest, [source], copy)
-      await cuts.stored({ version: name.version, kind: order.kind, cut })
+      await cuts.stored({ version, kind: order.kind, cut })
       return result
     } finally {
       await copy.dispose()
@@ -138,7 +139,7 @@ export class CellBackup {
 
   /** @param copy of the database, proven while it is compressed: the upload waits for both */
   async #store(manifest: Manifest, members: readonly MemberSource[], copy?: BaseCopy): Promise<BackupResult> {
-    const { objectStore, index, spoolDirectory, clock } = this.#target
+    const { objectStore, index, probe, spoolDirectory, clock } = this.#target
     const { signal, onProgress } = this.#options
     const spool = new Spool(spoolDirectory)
     try {
@@ -146,10 +147,15 @@ export class CellBackup {
       // A slow upload needs no second copy on the disk.
       await copy?.dispose()
       const { body, sha256 } = await spool.finish()
-      await objectStore.put(manifest.version, body, {
+      const uploading = objectStore.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
       })
+      uploading.then(
+        () => probe.noted(true),
+        (error) => probe.noted(isCellError(error, 'object_exists') || signal?.aborted === true),
+      )
+      await uploading
       index.stored(manifest, body.size)
       return {
         version: manifest.version,
@@ -189,8 +195,8 @@ export class CellBackup {
 
   #manifest(
     { kind }: BackupOrder,
-    { version, time }: VersionName,
-    { sqliteVersion }: BaseCut | IncrementalCut,
+    version: string,
+    { cutAt, sqliteVersion }: BaseCut | IncrementalCut,
     content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
   ): Manifest {
     return {
@@ -199,7 +205,8 @@ export class CellBackup {
       version,
       kind,
       base_version: content.chain[0] ?? null,
-      created_at: new Date(time).toISOString(),
+      // The wall clock's time. The version's stamp is an order: it stays ahead if the clock was once ahead.
+      created_at: new Date(cutAt).toISOString(),
       sqlite_version: sqliteVersion,
       ...content,
     }

@@ -1,6 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CellError } from '../../errors.ts'
+import { corrupt } from '../archive/backup-errors.ts'
 import type { CellAccess } from '../changes/cell-access.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
@@ -12,6 +14,7 @@ import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { buildDatabase } from './restore-build.ts'
 import { finishRestore, installRestored, removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
+import { currentVersion, lastName, markRestored } from './restored-mark.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
@@ -55,13 +58,18 @@ export class CellRestorer {
     const started = clock.monotonic()
     signal?.throwIfAborted()
     ownership.checkRecord(cellId, options.accountId)
-    const versions = await index.versions(cellId, { signal })
+    const contents = await index.contents(cellId, { signal })
+    const { versions } = contents
     const listing = listingOf(versions)
     await ownership.checkManifests(cellId, versions, options.accountId, { signal })
     const newest = versions[0]?.version
-    const version = options.version ?? newest
+    const current = currentVersion(contents)
+    const version = options.version ?? (cells.isLocal(cellId) ? newest : current)
     if (version === undefined) throw backupNotFound()
     const manifest = await index.manifest(version, cellId, listing, { signal })
+    // What is asked for by name is tried again: the object may have been mended.
+    const damaged = options.version === undefined ? index.knownDamage(manifest, listing) : undefined
+    if (damaged !== undefined) throw knownDamage(damaged)
     const paths = cells.paths(cellId)
     if (!cells.isOpen(cellId)) finishRestore(paths)
     const sizeBytes = await buildDatabase(
@@ -73,9 +81,17 @@ export class CellRestorer {
       {
         signal,
         onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+        onDamage: (each) => index.proven(each, listing, false),
       },
     )
+    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
+    let last = lastName(cellId, contents)
     try {
+      signal?.throwIfAborted()
+      beforeSwitch()
+      if (version !== current) {
+        last = await markRestored(objectStore, clock, version, contents, trackers.get(cellId), { signal })
+      }
       signal?.throwIfAborted()
       beforeSwitch()
     } catch (error) {
@@ -83,10 +99,10 @@ export class CellRestorer {
       throw error
     }
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
-    this.#resetProgress(cellId, newest, true)
+    this.#resetProgress(cellId, last, true)
     cells.replace(cellId, () => installRestored(paths))
     // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
-    this.#resetProgress(cellId, newest, version !== newest)
+    this.#resetProgress(cellId, last, version !== newest)
     await cells.restored(cellId, manifest)
     if (version !== newest) trackers.changed.emit(cellId)
     return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
@@ -97,7 +113,7 @@ export class CellRestorer {
   }
 
   /** After a restore the next backup is a base. */
-  #resetProgress(cellId: string, newest: string | undefined, changed: boolean): void {
+  #resetProgress(cellId: string, lastVersion: string | undefined, changed: boolean): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
     trackers.detach(cellId)
@@ -105,11 +121,18 @@ export class CellRestorer {
       cellId,
       chain: null,
       base: null,
-      lastVersion: newest ?? null,
+      lastVersion: lastVersion ?? null,
       dirty: changed,
       dirtySinceSnapshot: changed,
       lastBackupAt: now,
       lastSnapshotAt: now,
     })
   }
+}
+
+function knownDamage(version: string): CellError {
+  return corrupt(
+    version,
+    'an earlier restore found it damaged; restore another version, or name this one to try it again',
+  )
 }

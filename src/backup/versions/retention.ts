@@ -7,6 +7,7 @@ import { listingOf, type VersionIndex } from './version-index.ts'
  * whose chain has a gap, does not count, so the last good one always stays.
  *
  * @param versions all versions of the cell, newest first
+ * @param pinned versions that stay with their chains, whatever their age
  */
 export async function pruneVersions(
   store: ObjectStore,
@@ -14,6 +15,7 @@ export async function pruneVersions(
   cellId: string,
   versions: readonly StoredVersion[],
   keep: number,
+  pinned: ReadonlySet<string>,
   options: CallOptions = {},
 ): Promise<void> {
   const listing = listingOf(versions)
@@ -25,6 +27,12 @@ export async function pruneVersions(
     if (manifest === undefined) continue
     kept++
     for (const link of manifest.chain) needed.add(link)
+  }
+  for (const version of pinned) {
+    const manifest = listing.has(version)
+      ? await index.restorable(version, cellId, listing, options)
+      : undefined
+    for (const link of [version, ...(manifest?.chain ?? [])]) needed.add(link)
   }
   // Newest first: an incremental is removed before its base, so that no listed version lacks its base.
   for (const { version } of versions.slice(at)) {

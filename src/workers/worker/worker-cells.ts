@@ -10,6 +10,7 @@ import { StorePaths } from '../../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { CellsFolder } from '../../store/cells-folder.ts'
 import { LocalCells } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { WorkerSettings } from '../protocol/protocol.ts'
@@ -46,6 +47,7 @@ export class WorkerCells {
       paths,
       settings,
       hints: this.#hints,
+      folder: new CellsFolder(paths.cells, this.#state),
       destination: this.#destination,
       catalogBackup: undefined,
       record: (id) => this.#records.get(id),
@@ -111,13 +113,14 @@ export class WorkerCells {
 
   #openDestination(worker: WorkerSettings, paths: StorePaths): BackupDestination | undefined {
     if (worker.objectStore === undefined) return undefined
-    const { clock, log } = this.settings
+    const { clock, log, limits } = this.settings
     return new BackupDestination({
       objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
       storeId: worker.storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(this.#state),
       spoolDirectory: paths.spoolOf(process.pid),
+      cellBytesMax: limits.cellBytesMax,
       clock,
       log,
     })

@@ -13,7 +13,8 @@ beforeEach(() => {
 })
 
 function stored(cell: Cell): string[] {
-  return fs.readdirSync(path.join(place.objects, 'snapshots', cell.id)).sort()
+  const names = fs.readdirSync(path.join(place.objects, 'snapshots', cell.id))
+  return names.filter((name) => name.startsWith('backup-')).sort()
 }
 
 function nameOf(version: string): string {

@@ -5,6 +5,7 @@ import type { Clock } from '../../../src/base/clock.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
+import { CellsFolder } from '../../../src/store/cells-folder.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
 import { resolveSettings, type StoreOptions } from '../../../src/store/settings.ts'
 import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
@@ -41,6 +42,7 @@ export class BatchWorker {
       paths,
       settings,
       hints: new ExpiryHints(this.#state),
+      folder: new CellsFolder(paths.cells, this.#state),
       destination: undefined,
       catalogBackup: undefined,
       record: (id) => ({
