@@ -162,7 +162,9 @@ export class CatalogBackup {
       const isDamaged = isCellError(err, 'backup_corrupt')
       log[isDamaged ? 'error' : 'warn'](
         { err, retryMs: this.#retryMs },
-        'backup of the catalog failed; trying again',
+        isDamaged
+          ? "the store's catalog is damaged, so it is not backed up, and its earlier backups stay; stop the node, remove catalog.db, and start it: the catalog comes back from its newest backup"
+          : 'backup of the catalog failed; trying again',
       )
       this.#schedule(this.#retryMs)
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)

@@ -70,9 +70,9 @@ describe('A damaged catalog', () => {
     const again = await place.open({ log })
     for (let i = 0; i < 3; i++) {
       again.apiKeys.create(again.accounts.list()[0]?.id as string, {})
-      expect((await rejectedBy(again.core.catalogStored())).code).toBe('cell_quarantined')
+      expect((await rejectedBy(again.core.catalogStored())).code).toBe('backup_corrupt')
     }
-    expect(errors).toMatchObject([{ err: { code: 'cell_quarantined' } }, {}, {}])
+    expect(errors).toMatchObject([{ err: { code: 'backup_corrupt' } }, {}, {}])
     expect(catalogVersions(store.id)).toEqual(before)
     await again.close()
     for (const suffix of ['', '-wal', '-shm']) fs.rmSync(place.paths.catalog + suffix, { force: true })
