@@ -59,8 +59,10 @@ export type { BackupList, BackupListOptions } from './backup/versions/backup-pag
 export type {
   BackupKind,
   BackupOptions,
+  BackupOrigin,
   BackupProgressEvent,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from './backup/versions/backup-types.ts'

@@ -7,6 +7,8 @@ import type { BackupProgressTable } from './changes/progress-table.ts'
 import { BackupRunner } from './create/backup-runner.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { ObjectStoreClaim } from './versions/object-store-claim.ts'
+import { Retention, type RetentionParts } from './versions/retention.ts'
+import type { RetentionTable } from './versions/retention-table.ts'
 import { UploadSweep } from './versions/upload-sweep.ts'
 import { VersionIndex } from './versions/version-index.ts'
 
@@ -16,6 +18,8 @@ export interface BackupDestinationParts {
   /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
   progress: BackupProgressTable
+  retention: RetentionTable
+  plans: Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
   clock: Clock
@@ -32,12 +36,15 @@ export class BackupDestination {
   readonly index: VersionIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
+  readonly retention: Retention
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
   readonly moved = new Emitter()
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
-  constructor({ objectStore, storeId, paths, progress, spoolDirectory, clock, log }: BackupDestinationParts) {
+  constructor(parts: BackupDestinationParts) {
+    const { objectStore, storeId, paths, progress, spoolDirectory, clock, log } = parts
+    const { retention: table, plans } = parts
     this.objectStore = objectStore
     this.storeId = storeId
     this.clock = clock
@@ -45,20 +52,33 @@ export class BackupDestination {
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock)
     this.trackers = new ChangeTrackers(paths, progress, clock)
-    this.moved.listen(() => this.trackers.markNothingStored())
+    this.retention = new Retention({
+      objectStore,
+      storeId,
+      ...plans,
+      index: this.index,
+      table,
+      progress,
+      clock,
+      log,
+    })
+    this.moved.listen(() => {
+      this.trackers.markNothingStored()
+      table.markNothingStored()
+    })
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
     this.#sweep = new UploadSweep(objectStore, clock, log)
-    const { index, trackers } = this
+    const { index, trackers, retention } = this
     this.runner = new BackupRunner({
       objectStore,
       index,
       trackers,
       claim,
       sweep: this.#sweep,
+      retention,
       spoolDirectory,
       clock,
-      log,
     })
   }
 
@@ -66,6 +86,7 @@ export class BackupDestination {
   forget(cellId: string): void {
     this.trackers.detach(cellId)
     this.progress.remove(cellId)
+    this.retention.forget(cellId)
   }
 
   /** Ends the work that belongs to no single backup. */

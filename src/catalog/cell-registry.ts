@@ -64,6 +64,7 @@ export class CellRegistry {
   readonly #find: Statement
   readonly #insert: Statement
   readonly #setDeleted: Statement
+  readonly #eraseName: Statement
   readonly #page: Statement
   readonly #accountPage: Statement
   readonly #known: CatalogCache<CellRecord>
@@ -79,6 +80,7 @@ export class CellRegistry {
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
+    this.#eraseName = catalog.prepare('UPDATE cells SET name = NULL WHERE id = ?')
     this.#count = catalog
       .prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL AND account_id = ?')
       .pluck()
@@ -123,6 +125,11 @@ export class CellRegistry {
     const { accountId } = this.require(id)
     this.#catalog.changeDelete(() => this.#setDeleted.run(at, id))
     this.#counted(accountId, -1)
+  }
+
+  /** What is left of a deleted cell shows no tenant's text. */
+  eraseName(id: string): void {
+    this.#catalog.changeDelete(() => this.#eraseName.run(id))
   }
 
   /** A deleted cell exists again. */

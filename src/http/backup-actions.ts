@@ -31,7 +31,8 @@ function backUpAs(kind: BackupKind): Action {
   return cellActionWith(anyBody, async (call) => {
     const { context, cellId, accountId } = call
     const { service, backupCharges } = context
-    const backup = () => transfer(call, (options) => service.backup(cellId, kind, options))
+    const origin = accountId === undefined ? 'owner' : 'tenant'
+    const backup = () => transfer(call, (options) => service.backup(cellId, kind, { ...options, origin }))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
     return ok(
       encodeBackup(

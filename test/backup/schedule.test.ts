@@ -335,7 +335,7 @@ describe('Scheduled backups of a real store', () => {
     vi.restoreAllMocks()
   })
 
-  const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 4 }
+  const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 'all:1h' }
 
   async function versions(store: CellStore, cell: Cell): Promise<string[]> {
     return (await store.backups.list(cell.id)).backups.map(({ version }) => version)

@@ -49,7 +49,7 @@ describe('defaults', () => {
       pageCacheBytes: 65_536,
       checkpointBytes: 1_000_000,
       objectStoreWaitMs: 1,
-      backups: { snapshotEveryMs: 10, incrementalEveryMs: 5, keep: 3, concurrency: 4 },
+      backups: { snapshotEveryMs: 10, incrementalEveryMs: 5, keep: 'all:2d', concurrency: 4 },
     } as const
     expect(resolveSettings(options)).toMatchObject(options)
   })

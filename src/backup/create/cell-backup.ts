@@ -10,7 +10,7 @@ import type { BackupChain } from '../changes/backup-chain.ts'
 import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 import { DatabaseSource } from './database-source.ts'
 
@@ -25,6 +25,7 @@ export interface BackupTarget {
 /** The name of a backup, and what it may continue. */
 export interface BackupOrder {
   kind: BackupKind
+  origin: BackupOrigin
   version: string
   /** Epoch milliseconds of the version. */
   time: number
@@ -138,7 +139,11 @@ export class CellBackup {
     }
   }
 
-  #manifest({ kind, version, time }: BackupOrder, database: CellDatabase, content: Content): Manifest {
+  #manifest(
+    { kind, origin, version, time }: BackupOrder,
+    database: CellDatabase,
+    content: Content,
+  ): Manifest {
     return {
       format: FORMAT,
       ...this.#identity,
@@ -146,6 +151,7 @@ export class CellBackup {
       kind,
       base_version: content.chain[0] ?? null,
       created_at: new Date(time).toISOString(),
+      origin,
       sqlite_version: database.prepare('SELECT sqlite_version()').pluck().get() as string,
       ...content,
     }

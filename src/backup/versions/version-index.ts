@@ -50,11 +50,17 @@ export class VersionIndex {
   /**
    * Versions of a cell, newest first: all, or those after a key. Leaves out what another hand stored with a stamp far
    * ahead of the clock: it would be the newest version forever.
+   *
+   * @param options.onOther called with each key next to them that is no version
    */
-  async versions(cellId: string, options: ListOptions = {}): Promise<StoredVersion[]> {
+  async versions(
+    cellId: string,
+    { onOther, ...options }: ListOptions & { onOther?: (key: string) => void } = {},
+  ): Promise<StoredVersion[]> {
     const versions: StoredVersion[] = []
     for await (const { key, size } of this.#store.list(cellPrefix(cellId), options)) {
       if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
+      else onOther?.(key)
     }
     versions.sort((a, b) => compareVersions(a.version, b.version))
     return await this.#withoutForeign(cellId, versions, options)
@@ -211,6 +217,7 @@ export function listingOf(versions: readonly StoredVersion[]): Listing {
   return new Map(versions.map(({ version, sizeBytes }) => [version, sizeBytes]))
 }
 
-function isUnusable(error: unknown): boolean {
+/** Whether the error says that a version cannot be restored, rather than that nobody can tell. */
+export function isUnusable(error: unknown): boolean {
   return isCellError(error, 'backup_not_found') || isCellError(error, 'backup_corrupt')
 }

@@ -2,7 +2,14 @@ import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
 import { DEFAULT_WORKER_LIMITS } from '../../workers/node/kill-reason.ts'
-import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
+import {
+  addPlanFlags,
+  addStoreFlags,
+  durationOption,
+  intervalOption,
+  numberOption,
+  type StoreFlags,
+} from '../flags.ts'
 
 /** The flags of `serve`. Durations are in milliseconds. */
 export interface ServeFlags extends StoreFlags {
@@ -25,9 +32,9 @@ export interface ServeFlags extends StoreFlags {
   /** Bounds on the backups that each account requests. */
   accountBackups: number
   accountBackupRate: number
-  snapshotEvery?: number
-  incrementalEvery?: number
-  backupKeep?: number
+  /** Null: never. */
+  snapshotEvery: number | null
+  incrementalEvery: number | null
   drain: number
 }
 
@@ -45,6 +52,8 @@ const ACCOUNT_CREATIONS_DEFAULT = 200
 const ACCOUNT_BACKUPS_DEFAULT = 4
 /** In MiB per second. */
 const ACCOUNT_BACKUP_RATE_DEFAULT = 32
+const SNAPSHOT_EVERY_DEFAULT = 86_400_000
+const INCREMENTAL_EVERY_DEFAULT = 900_000
 const STATEMENT_MS_DEFAULT = 5_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
@@ -59,7 +68,7 @@ export function addServeFlags(command: Command): Command {
         .default(8_787),
     )
   addStoreFlags(command, { logLevel: 'info' })
-  return command
+  return addPlanFlags(command)
     .addOption(
       new Option(
         '--durability <mode>',
@@ -164,24 +173,20 @@ export function addServeFlags(command: Command): Command {
         .default(ACCOUNT_BACKUP_RATE_DEFAULT),
     )
     .addOption(
-      durationOption(
+      intervalOption(
         '--snapshot-every <duration>',
-        'how often to take a snapshot of each cell that changed (default: never)',
-      ).env('CELLSTORE_BACKUP_SNAPSHOT_EVERY'),
+        'how often to take a snapshot of each cell that changed; or never',
+      )
+        .env('CELLSTORE_BACKUP_SNAPSHOT_EVERY')
+        .default(SNAPSHOT_EVERY_DEFAULT, '24h'),
     )
     .addOption(
-      durationOption(
+      intervalOption(
         '--incremental-every <duration>',
-        'how often to take an incremental backup of each cell that changed (default: never)',
-      ).env('CELLSTORE_BACKUP_INCREMENTAL_EVERY'),
-    )
-    .addOption(
-      numberOption(
-        '--backup-keep <count>',
-        'versions of each cell to keep; older ones are removed (default: all are kept)',
-        1,
-        Number.MAX_SAFE_INTEGER,
-      ).env('CELLSTORE_BACKUP_KEEP'),
+        'how often to take an incremental backup of each cell that changed; or never',
+      )
+        .env('CELLSTORE_BACKUP_INCREMENTAL_EVERY')
+        .default(INCREMENTAL_EVERY_DEFAULT, '15m'),
     )
     .addOption(
       durationOption(

@@ -75,7 +75,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
 }
 
 function storeOptions(flags: ServeFlags): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
+  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, keep, keepTenant } = flags
   return {
     durability,
     sqlPolicy: 'tenant',
@@ -87,6 +87,6 @@ function storeOptions(flags: ServeFlags): StoreOptions {
       backupsAtOnce: flags.accountBackups,
       backupMibPerSecond: flags.accountBackupRate,
     },
-    backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
+    backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep, keepTenant },
   }
 }
