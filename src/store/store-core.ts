@@ -208,10 +208,8 @@ export class StoreCore implements CellDirectory {
       )
     }
     const removed = await this.retention.purge(id, options)
-    // Its id stays known as that of a deleted cell.
-    if (this.registry.find(id)?.deletedAt !== null) return { id, ...removed }
-    this.registry.eraseName(id)
-    this.hints.remove(id)
+    // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
+    if (this.registry.find(id)?.deletedAt !== null) this.registry.eraseName(id)
     return { id, ...removed }
   }
 
