@@ -69,6 +69,7 @@ export class CellRegistry {
   readonly #accountPage: Statement
   readonly #known: CatalogCache<CellRecord>
   readonly #count: Statement
+  readonly #countAll: Statement
   /** Cells of an account, as far as they were counted. */
   readonly #counts = new Map<string, number>()
   readonly pageMax: number
@@ -81,6 +82,7 @@ export class CellRegistry {
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
     this.#eraseName = catalog.prepare('UPDATE cells SET name = NULL WHERE id = ?')
+    this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
     this.#count = catalog
       .prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL AND account_id = ?')
       .pluck()
@@ -98,6 +100,11 @@ export class CellRegistry {
     const record = this.find(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
     return record
+  }
+
+  /** How many cells are not deleted. */
+  countAll(): number {
+    return this.#catalog.read(() => this.#countAll.get()) as number
   }
 
   /** How many cells of the account are not deleted. */

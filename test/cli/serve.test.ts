@@ -141,6 +141,16 @@ describe('the first start', () => {
       store_id: expect.any(String),
       data_dir: place.dataDir,
       object_store: pathToFileURL(place.objects).href,
+      backups: {
+        snapshot_every_ms: 86_400_000,
+        incremental_every_ms: 900_000,
+        keep: 'all:1d,hourly:3d,daily:30d,monthly:12mo',
+        keep_tenant: 'all:1d,daily:30d',
+        cells: 0,
+        stored: 0,
+        oldest_stored_at: null,
+        changed: 0,
+      },
       first_key: {
         id: expect.any(String),
         key: node.key,

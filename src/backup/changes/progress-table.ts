@@ -57,6 +57,7 @@ export class BackupProgressTable {
   readonly #put: Statement
   readonly #remove: Statement
   readonly #due: Statement
+  readonly #dirtyCount: Statement
 
   constructor(state: LocalState) {
     this.#state = state
@@ -64,6 +65,9 @@ export class BackupProgressTable {
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
+    this.#dirtyCount = state
+      .prepare('SELECT count(*) FROM backup_progress WHERE dirty AND cell_id <> ?')
+      .pluck()
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -99,6 +103,11 @@ export class BackupProgressTable {
     )
     this.#state.set(TARGET_KEY, target)
     return true
+  }
+
+  /** How many cells have changed since their newest backup, without the catalog. */
+  dirtyCount(storeId: string): number {
+    return this.#dirtyCount.get(storeId) as number
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

@@ -36,6 +36,7 @@ const SCHEMA = `
 /** What this machine remembers of stored versions, in the local state. All of it can be read again from the object store. */
 export class RetentionTable {
   readonly #storedAt: Statement
+  readonly #storedCells: Statement
   readonly #noteStored: Statement
   readonly #prunedAt: Statement
   readonly #notePruned: Statement
@@ -54,6 +55,9 @@ export class RetentionTable {
         `INSERT INTO backup_retention (cell_id, ${columns}) VALUES (?, ${values}) ON CONFLICT DO UPDATE SET ${set}`,
       )
     this.#storedAt = state.prepare('SELECT stored_at FROM backup_retention WHERE cell_id = ?').pluck()
+    this.#storedCells = state.prepare(
+      'SELECT count(stored_at) AS cells, min(stored_at) AS oldestAt FROM backup_retention WHERE cell_id <> ?',
+    )
     this.#noteStored = upsert('stored_at', '?', 'stored_at = excluded.stored_at')
     this.#prunedAt = state.prepare('SELECT pruned_at FROM backup_retention WHERE cell_id = ?').pluck()
     this.#notePruned = upsert('pruned_at', '?', 'pruned_at = excluded.pruned_at')
@@ -80,6 +84,11 @@ export class RetentionTable {
   /** When a backup of the cell was last stored, in epoch milliseconds; undefined if this machine knows of none. */
   storedAt(cellId: string): number | undefined {
     return (this.#storedAt.get(cellId) as number | null | undefined) ?? undefined
+  }
+
+  /** How many cells this machine knows to be stored, without the catalog, and when the first of them was stored last. */
+  storedCells(storeId: string): { cells: number; oldestAt: number | null } {
+    return this.#storedCells.get(storeId) as { cells: number; oldestAt: number | null }
   }
 
   noteStored(cellId: string, at: number): void {

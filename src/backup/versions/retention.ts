@@ -62,6 +62,17 @@ export interface PruneResult {
   versions: PrunedVersion[]
 }
 
+export interface BackupSummary {
+  keep: string
+  keepTenant: string
+  /** Cells that are stored. */
+  stored: number
+  /** When the cell whose newest backup is the oldest was stored, in epoch milliseconds. */
+  oldestStoredAt: number | null
+  /** Cells that have changed since they were stored, or were never stored. */
+  changed: number
+}
+
 /** Which versions of a cell stay in the object store, and the removal of the others (docs/decisions/0013). */
 export class Retention {
   readonly #parts: RetentionParts
@@ -158,6 +169,14 @@ export class Retention {
   /** When a backup of the cell was last stored, as far as this machine knows, in epoch milliseconds; asks nobody. */
   lastStoredAt(cellId: string): number | undefined {
     return this.#parts.table.storedAt(cellId)
+  }
+
+  /** How the backups of all cells stand, as far as this machine knows. Asks nobody. */
+  summary(): BackupSummary {
+    const { table, progress, storeId } = this.#parts
+    const { cells: stored, oldestAt } = table.storedCells(storeId)
+    const plans = { keep: this.#storePlan, keepTenant: this.#tenantPlan }
+    return { ...plans, stored, oldestStoredAt: oldestAt, changed: progress.dirtyCount(storeId) }
   }
 
   /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. */
