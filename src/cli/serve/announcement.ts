@@ -60,7 +60,7 @@ function backupLines(store: Announcement['store']): string {
   const schedule = `backups of what changed ${every(incremental_every_ms)}, snapshots ${every(snapshot_every_ms)}; keeps ${keep}`
   if (cells === 0) return schedule
   const since = oldest_stored_at === null ? '' : `, each since ${oldest_stored_at}`
-  return `${schedule}\n${cells} cells: ${stored} stored${since}; ${changed} changed since or never stored`
+  return `${schedule}\n${cells} ${cells === 1 ? 'cell' : 'cells'}: ${stored} stored${since}; ${changed} changed since or never stored`
 }
 
 function forPeople({ address, store, dataDir, objectStore, firstKey }: Announcement): string {
