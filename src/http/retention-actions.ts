@@ -1,6 +1,7 @@
 import { z } from 'zod'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
-import type { PruneResult, Retention } from '../backup/versions/retention.ts'
+import type { PruneResult } from '../backup/versions/prune-result.ts'
+import type { Retention } from '../backup/versions/retention.ts'
 import { CellError } from '../errors.ts'
 import type { PurgedCell } from '../store/cell-directory.ts'
 import { type ArchiveCall, archiveAction, archiveActionWith, ok } from './action.ts'

@@ -2,12 +2,13 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import type { BackupOrigin } from './backup-types.ts'
-import { backupNotFound, cellPrefix, compareVersions, parseNote } from './object-keys.ts'
+import { backupNotFound, compareVersions, parseNote } from './object-keys.ts'
+import type { BackupSummary, PrunedVersion, PruneOptions, PruneResult } from './prune-result.ts'
+import { type PurgedObjects, purgeObjects } from './purge.ts'
 import { type NoteKeys, type Proof, pinOf, RetentionNotes } from './retention-notes.ts'
 import { CATALOG_PLAN, PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
-import { judgeVersions, type KeepReason } from './retention-verdicts.ts'
+import { judgeVersions, type VersionFacts } from './retention-verdicts.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { VersionFactsReader } from './version-facts.ts'
 import type { VersionIndex } from './version-index.ts'
@@ -15,6 +16,8 @@ import type { VersionIndex } from './version-index.ts'
 const HOUR_MS = 3_600_000
 /** From its mark to the removal of a version: time to notice a clock or a plan that is wrong. */
 const MARKED_MS = 24 * HOUR_MS
+/** Bounds the object that holds the marks; the other versions are marked later. */
+const MARKS_MAX = 100_000
 /** A look at a cell's versions costs a listing. Nothing is lost if a version goes some hours later. */
 const PRUNE_EVERY_MS = 6 * HOUR_MS
 
@@ -32,45 +35,6 @@ export interface RetentionParts {
   progress: BackupProgressTable
   clock: Clock
   log: Log
-}
-
-export interface PruneOptions extends CallOptions {
-  /** Only says what would be done. */
-  dryRun?: boolean | undefined
-}
-
-export interface PrunedVersion {
-  version: string
-  sizeBytes: number
-  /** Epoch milliseconds. */
-  createdAt: number
-  origin: BackupOrigin
-  /** `mark`: it goes in a day. `wait`: it was marked less than a day ago. */
-  action: 'keep' | 'mark' | 'wait' | 'remove'
-  /** Why it stays; null if nothing keeps it. */
-  reason: KeepReason | null
-  /** The step of the plan that keeps it. */
-  step: string | null
-  /** Epoch milliseconds; null if it is not marked. */
-  markedAt: number | null
-}
-
-export interface PruneResult {
-  plan: string
-  tenantPlan: string
-  /** Newest first. */
-  versions: PrunedVersion[]
-}
-
-export interface BackupSummary {
-  keep: string
-  keepTenant: string
-  /** Cells that are stored. */
-  stored: number
-  /** When the cell whose newest backup is the oldest was stored, in epoch milliseconds. */
-  oldestStoredAt: number | null
-  /** Cells that have changed since they were stored, or were never stored. */
-  changed: number
 }
 
 /** Which versions of a cell stay in the object store, and the removal of the others (docs/decisions/0013). */
@@ -112,7 +76,9 @@ export class Retention {
     // Not now: they stay marked.
     if (!(await this.#remove(cellId, going, { signal }))) for (const each of going) each.action = 'wait'
     const kept = result.versions.filter(({ action }) => action === 'mark' || action === 'wait')
-    const after = new Map(kept.map(({ version, markedAt }) => [version, markedAt as number]))
+    const after = new Map(
+      kept.slice(0, MARKS_MAX).map(({ version, markedAt }) => [version, markedAt as number]),
+    )
     const isSame = after.size === marks.size && [...after].every(([version, at]) => marks.get(version) === at)
     if (!isSame || notes.marks.length > 1) await this.#notes.writeMarks(cellId, notes, after, now, { signal })
     this.#facts.forgetOthers(cellId, versions)
@@ -185,6 +151,18 @@ export class Retention {
     if (table.storedAt(cellId) === undefined) table.noteStored(cellId, createdAt)
   }
 
+  /** Removes everything that the object store holds of a cell, and the local rows. Only for a cell that is deleted. */
+  async purge(cellId: string, { signal }: CallOptions = {}): Promise<PurgedObjects> {
+    const { objectStore, progress, index, clock, log } = this.#parts
+    const removed = await purgeObjects(objectStore, cellId, clock.now(), log, {
+      signal,
+      removed: (key) => index.forget(key),
+    })
+    progress.remove(cellId)
+    this.forget(cellId)
+    return removed
+  }
+
   /** Removes the local rows of a deleted cell. */
   forget(cellId: string): void {
     this.#parts.table.remove(cellId)
@@ -234,6 +212,7 @@ export class Retention {
       const timing = keep === undefined ? timingOf(marks.get(version), now) : KEPT
       return { version, sizeBytes, createdAt, origin, reason: keep ?? null, step: step ?? null, ...timing }
     })
+    holdLinks(judged, facts)
     return { versions, notes, marks, result: { plan, tenantPlan: this.#tenantPlan, versions: judged } }
   }
 
@@ -267,33 +246,15 @@ export class Retention {
     }
     return true
   }
-
-  /**
-   * Removes everything that the object store holds of a cell. Only for a cell that is deleted.
-   *
-   * @returns how much it was
-   */
-  async purge(cellId: string, { signal }: CallOptions = {}): Promise<{ objects: number; bytes: number }> {
-    const { objectStore, progress, index, clock, log } = this.#parts
-    const prefix = cellPrefix(cellId)
-    await objectStore.sweepUploads(prefix, clock.now() + MARKED_MS, { signal }).catch((err) => {
-      if (signal?.aborted) throw err
-      log.warn({ cellId, err }, 'could not look for unfinished uploads of a cell that is purged')
-    })
-    const entries: { key: string; size: number }[] = []
-    for await (const entry of objectStore.list(prefix, { signal })) entries.push(entry)
-    // From the end: incrementals before their bases.
-    for (const { key } of entries.toReversed()) {
-      await objectStore.delete(key, { signal })
-      index.forget(key)
-    }
-    progress.remove(cellId)
-    this.forget(cellId)
-    return { objects: entries.length, bytes: entries.reduce((sum, { size }) => sum + size, 0) }
-  }
 }
 
 const KEPT = { action: 'keep', markedAt: null } as const
+
+/** A listing that lagged behind may have shown a base without what rests on it: the base goes with that or after it. */
+function holdLinks(judged: readonly PrunedVersion[], facts: readonly VersionFacts[]): void {
+  const held = new Set(facts.flatMap(({ chain = [] }, i) => (judged[i]?.action === 'remove' ? [] : chain)))
+  for (const each of judged) if (each.action === 'remove' && held.has(each.version)) each.action = 'wait'
+}
 
 /** A mark from the future is no mark: the clock was wrong then, or is now. */
 function timingOf(marked: number | undefined, now: number): Pick<PrunedVersion, 'action' | 'markedAt'> {

@@ -1,11 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 import type { BackupOrigin } from '../../../src/backup/versions/backup-types.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { FailingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { FailingStore, PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { seededRandom } from '../../support/seed.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -21,6 +22,15 @@ beforeEach(() => {
 /** Everything that is stored of a cell. */
 function objects(id: string): string[] {
   return fs.readdirSync(path.join(place.objects, 'snapshots', id)).sort()
+}
+
+/** A listing does not show one object yet. */
+class LaggingStore extends PassingStore {
+  hidden: string | undefined
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    for await (const entry of super.list(prefix, options)) if (entry.key !== this.hidden) yield entry
+  }
 }
 
 function stored({ id }: Cell): string[] {
@@ -267,6 +277,35 @@ describe('Retention', () => {
     }
     // The current chain, and one base before it: the newest two, since none was proven.
     expect(stored(cell)).toHaveLength(4)
+  })
+
+  test('removes no base whose incremental stays for another day, as after a listing that lagged behind', async () => {
+    const lagging = new LaggingStore(place.folder())
+    const store = await place.create({ objectStore: lagging, ...byHand('all:1h') })
+    const cell = createLedger(store)
+    const states = new Map<string, string[]>()
+    const back = async (kind: 'snapshot' | 'incremental') => {
+      addRow(cell, kind)
+      const { version } = await store.backups[kind](cell.id)
+      states.set(version, notes(cell))
+      return version
+    }
+    await back('snapshot')
+    const incremental = await back('incremental')
+    for (let i = 0; i < 3; i++) await back('snapshot')
+    place.clock.step(2 * DAY_MS)
+    lagging.hidden = incremental
+    await retentionOf(store).prune(cell.id)
+    lagging.hidden = undefined
+    place.clock.step(HOUR_MS)
+    await retentionOf(store).prune(cell.id)
+    place.clock.step(DAY_MS - HOUR_MS)
+    await retentionOf(store).prune(cell.id)
+    expect(stored(cell)).toContain(nameOf(incremental))
+    await expectAllRestorable(store, cell, states)
+    place.clock.step(HOUR_MS)
+    await retentionOf(store).prune(cell.id)
+    expect(stored(cell)).toHaveLength(2)
   })
 
   test('asks for nothing until it is due, and reads no manifest twice', async () => {
