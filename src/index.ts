@@ -72,7 +72,10 @@ export type {
   PruneOptions,
   PruneResult,
 } from './backup/versions/prune-result.ts'
+export type { PurgedObjects } from './backup/versions/purge.ts'
 export type { Retention } from './backup/versions/retention.ts'
+export type { Proof } from './backup/versions/retention-notes.ts'
+export type { KeepReason } from './backup/versions/retention-verdicts.ts'
 export type { BackupInfo } from './backup/versions/version-index.ts'
 
 // Object stores

@@ -1,5 +1,4 @@
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
-import type { ScheduleSettings } from '../backup/schedule.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -65,7 +64,12 @@ export interface StoreSettings {
   sqlPolicy: SqlPolicy
   limits: Limits
   quotas: Quotas
-  backups: BackupSettings & Pick<ScheduleSettings, keyof ScheduleSettings>
+  /** An interval that is undefined is off. */
+  backups: BackupSettings & {
+    snapshotEveryMs?: number | undefined
+    incrementalEveryMs?: number | undefined
+    concurrency: number
+  }
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number

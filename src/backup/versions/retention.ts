@@ -43,6 +43,7 @@ export class Retention {
   readonly #notes: RetentionNotes
   readonly #facts: VersionFactsReader
 
+  /** @internal Use `store.retention`. */
   constructor(parts: RetentionParts) {
     this.#parts = parts
     this.#notes = new RetentionNotes(parts.objectStore)
