@@ -51,7 +51,7 @@ test(`the clock stepped by up to a year, either way, again and again: an entry i
         // What was put since the newest backup is lost with the data.
         expiry.clear()
       }
-      store = await place.openOrCreate()
+      store = await place.openOrCreate(settings)
       await store.openCell(id).ensureLocal()
     }
   }
