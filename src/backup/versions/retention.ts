@@ -16,6 +16,8 @@ import type { VersionIndex } from './version-index.ts'
 const HOUR_MS = 3_600_000
 /** From its mark to the removal of a version: time to notice a clock or a plan that is wrong. */
 const MARKED_MS = 24 * HOUR_MS
+/** More than clocks are corrected by, and less than what would matter. */
+const CLOCK_SET_MS = HOUR_MS
 /** Bounds the object that holds the marks; the other versions are marked later. */
 const MARKS_MAX = 100_000
 /** A look at a cell's versions costs a listing. Nothing is lost if a version goes some hours later. */
@@ -42,12 +44,17 @@ export class Retention {
   readonly #parts: RetentionParts
   readonly #notes: RetentionNotes
   readonly #facts: VersionFactsReader
+  /** The wall clock without the time that has passed: another one after the clock was set. */
+  #clockZero: number
+  /** By the monotonic clock. */
+  #pausedUntil = Number.NEGATIVE_INFINITY
 
   /** @internal Use `store.retention`. */
   constructor(parts: RetentionParts) {
     this.#parts = parts
     this.#notes = new RetentionNotes(parts.objectStore)
     this.#facts = new VersionFactsReader(parts.index, parts.table)
+    this.#clockZero = this.#currentZero()
     parsePlan(this.#storePlan)
     parsePlan(this.#tenantPlan)
   }
@@ -214,7 +221,22 @@ export class Retention {
       return { version, sizeBytes, createdAt, origin, reason: keep ?? null, step: step ?? null, ...timing }
     })
     holdLinks(judged, facts)
+    if (this.#isPaused()) for (const each of judged) if (each.action === 'remove') each.action = 'wait'
     return { versions, notes, marks, result: { plan, tenantPlan: this.#tenantPlan, versions: judged } }
+  }
+
+  /** Once somebody has set the clock, nothing goes for a day that really passes. Meanwhile wrong marks are taken back. */
+  #isPaused(): boolean {
+    const zero = this.#currentZero()
+    const now = this.#parts.clock.monotonic()
+    if (Math.abs(zero - this.#clockZero) > CLOCK_SET_MS) this.#pausedUntil = now + MARKED_MS
+    this.#clockZero = zero
+    return now < this.#pausedUntil
+  }
+
+  #currentZero(): number {
+    const { clock } = this.#parts
+    return clock.now() - clock.monotonic()
   }
 
   /** A listing shows the versions, and the notes next to them. */

@@ -58,14 +58,14 @@ async function actions(store: CellStore, cell: Cell): Promise<Record<string, str
 /** Marks, lets a day pass, and removes. */
 async function pruneFully(store: CellStore, cell: Cell): Promise<void> {
   await retentionOf(store).prune(cell.id)
-  place.clock.step(DAY_MS)
+  place.clock.advance(DAY_MS)
   await retentionOf(store).prune(cell.id)
 }
 
 async function snapshots(store: CellStore, cell: Cell, count: number, everyMs: number): Promise<string[]> {
   const made: string[] = []
   for (let i = 0; i < count; i++) {
-    place.clock.step(everyMs)
+    place.clock.advance(everyMs)
     addRow(cell, `row ${i}`)
     made.push((await store.backups.snapshot(cell.id)).version)
   }
@@ -87,14 +87,14 @@ describe('Retention', () => {
     const cell = createLedger(store)
     addRow(cell, 'good')
     const { version: good } = await store.backups.snapshot(cell.id, { origin: 'schedule' })
-    place.clock.step(3 * DAY_MS)
+    place.clock.advance(3 * DAY_MS)
     cell.sql('DELETE FROM ledger')
     for (let i = 0; i < 60; i++) {
       addRow(cell, `vandal ${i}`)
       await store.backups.incremental(cell.id, { origin: 'tenant' })
     }
     await pruneFully(store, cell)
-    place.clock.step(20 * DAY_MS)
+    place.clock.advance(20 * DAY_MS)
     await pruneFully(store, cell)
     await store.backups.restore(cell.id, { version: good })
     expect(notes(cell)).toEqual(['good'])
@@ -104,7 +104,7 @@ describe('Retention', () => {
     const store = await place.create(byHand('all:1d'))
     const cell = createLedger(store)
     const [old, ...kept] = await snapshots(store, cell, 3, HOUR_MS)
-    place.clock.step(DAY_MS)
+    place.clock.advance(DAY_MS)
     const [newest] = await snapshots(store, cell, 1, HOUR_MS)
     expect(await actions(store, cell)).toMatchObject({ [old as string]: 'mark', [kept[0] as string]: 'mark' })
     await retentionOf(store).prune(cell.id)
@@ -113,10 +113,10 @@ describe('Retention', () => {
     await store.close()
     place.loseData()
     const again = await place.open(byHand('all:1d'))
-    place.clock.step(DAY_MS - 1)
+    place.clock.advance(DAY_MS - 1)
     await retentionOf(again).prune(cell.id)
     expect(stored(cell)).toHaveLength(4)
-    place.clock.step(1)
+    place.clock.advance(1)
     await retentionOf(again).prune(cell.id)
     // The newest two bases stay, since none was ever proven.
     expect(stored(cell)).toEqual([kept[1], newest].map((version) => nameOf(version as string)))
@@ -136,6 +136,24 @@ describe('Retention', () => {
     expect(stored(cell)).toHaveLength(5)
   })
 
+  test('removes nothing for a day after the clock was set, however far, and then goes on', async () => {
+    const store = await place.create(byHand('all:1d'))
+    const cell = createLedger(store)
+    await snapshots(store, cell, 5, HOUR_MS)
+    await retentionOf(store).prune(cell.id)
+    for (let i = 0; i < 3; i++) {
+      place.clock.step(30 * DAY_MS)
+      await retentionOf(store).prune(cell.id)
+    }
+    expect(stored(cell)).toHaveLength(5)
+    place.clock.advance(DAY_MS - 1)
+    await retentionOf(store).prune(cell.id)
+    expect(stored(cell)).toHaveLength(5)
+    place.clock.advance(1)
+    await retentionOf(store).prune(cell.id)
+    expect(stored(cell)).toHaveLength(2)
+  })
+
   test('of random backups leaves only what restores, at each moment', { timeout: 120_000 }, async () => {
     const random = seededRandom()
     const store = await place.create({ backups: { keep: 'all:6h,hourly:2d,daily:9d' } })
@@ -143,7 +161,7 @@ describe('Retention', () => {
     const states = new Map<string, string[]>()
     const origins: BackupOrigin[] = ['schedule', 'owner', 'tenant']
     for (let i = 0; i < 60; i++) {
-      place.clock.step(random.pick([60_000, HOUR_MS, 5 * HOUR_MS, DAY_MS]))
+      place.clock.advance(random.pick([60_000, HOUR_MS, 5 * HOUR_MS, DAY_MS]))
       if (random.chance(0.05)) place.clock.step(-DAY_MS)
       addRow(cell, `row ${i}`)
       const kind = random.chance(0.3) ? 'snapshot' : 'incremental'
@@ -227,7 +245,7 @@ describe('Retention', () => {
     const cell = createLedger(store)
     addRow(cell, 'good')
     const { version: good } = await store.backups.snapshot(cell.id)
-    place.clock.step(HOUR_MS)
+    place.clock.advance(HOUR_MS)
     const { version: damaged } = await store.backups.snapshot(cell.id)
     fs.writeFileSync(path.join(place.objects, damaged), 'damaged')
     await snapshots(store, cell, 4, 2 * DAY_MS)
@@ -260,11 +278,11 @@ describe('Retention', () => {
       addRow(cell, `row ${i}`)
       const { version } = await store.backups[i % 3 === 0 ? 'snapshot' : 'incremental'](cell.id)
       states.set(version, notes(cell))
-      place.clock.step(HOUR_MS)
+      place.clock.advance(HOUR_MS)
     }
-    place.clock.step(DAY_MS)
+    place.clock.advance(DAY_MS)
     await retentionOf(store).prune(cell.id)
-    place.clock.step(DAY_MS)
+    place.clock.advance(DAY_MS)
     for (let n = 1; n < 40; n++) {
       failing.failFromHere(n)
       const done = await retentionOf(store)
@@ -293,17 +311,17 @@ describe('Retention', () => {
     await back('snapshot')
     const incremental = await back('incremental')
     for (let i = 0; i < 3; i++) await back('snapshot')
-    place.clock.step(2 * DAY_MS)
+    place.clock.advance(2 * DAY_MS)
     lagging.hidden = incremental
     await retentionOf(store).prune(cell.id)
     lagging.hidden = undefined
-    place.clock.step(HOUR_MS)
+    place.clock.advance(HOUR_MS)
     await retentionOf(store).prune(cell.id)
-    place.clock.step(DAY_MS - HOUR_MS)
+    place.clock.advance(DAY_MS - HOUR_MS)
     await retentionOf(store).prune(cell.id)
     expect(stored(cell)).toContain(nameOf(incremental))
     await expectAllRestorable(store, cell, states)
-    place.clock.step(HOUR_MS)
+    place.clock.advance(HOUR_MS)
     await retentionOf(store).prune(cell.id)
     expect(stored(cell)).toHaveLength(2)
   })
@@ -323,7 +341,7 @@ describe('Retention', () => {
     await retentionOf(again).prune(cell.id)
     expect(recording.calls.map(({ call }) => call)).toEqual(['list', 'get'])
     expect(recording.calls[1]?.key).toContain('/marks-')
-    place.clock.step(7 * HOUR_MS)
+    place.clock.advance(7 * HOUR_MS)
     recording.forget()
     await again.backups.snapshot(cell.id)
     expect(recording.count('list')).toBe(2)
@@ -345,12 +363,12 @@ describe('Retention', () => {
         store.createCell()
         await store.core.catalogStored()
       }
-      place.clock.step(DAY_MS)
+      place.clock.advance(DAY_MS)
     }
     const catalog = () => objects(store.id).filter((name) => name.startsWith('backup-'))
     expect(catalog().length).toBeGreaterThan(70)
     await retentionOf(store).prune(store.id)
-    place.clock.step(DAY_MS)
+    place.clock.advance(DAY_MS)
     await retentionOf(store).prune(store.id)
     expect(catalog().length).toBeLessThan(40)
     await store.close()
