@@ -10,6 +10,8 @@ import type { ObjectStore } from './object-store/object-store.ts'
 import { proveCopy } from './restore/prove-copy.ts'
 import { RestoreThreads } from './restore/restore-threads.ts'
 import { ObjectStoreClaim } from './versions/object-store-claim.ts'
+import { Retention, type RetentionParts } from './versions/retention.ts'
+import type { RetentionTable } from './versions/retention-table.ts'
 import { UploadSweep } from './versions/upload-sweep.ts'
 import { VersionIndex } from './versions/version-index.ts'
 
@@ -19,6 +21,8 @@ export interface BackupDestinationParts {
   /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
   progress: BackupProgressTable
+  retention: RetentionTable
+  plans: Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
   /** The size of the largest cell. */
@@ -37,6 +41,7 @@ export class BackupDestination {
   readonly index: VersionIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
+  readonly retention: Retention
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
@@ -44,16 +49,9 @@ export class BackupDestination {
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
-  constructor({
-    objectStore,
-    storeId,
-    paths,
-    progress,
-    spoolDirectory,
-    cellBytesMax,
-    clock,
-    log,
-  }: BackupDestinationParts) {
+  constructor(parts: BackupDestinationParts) {
+    const { objectStore, storeId, paths, progress, spoolDirectory, cellBytesMax, clock, log } = parts
+    const { retention: table, plans } = parts
     this.objectStore = objectStore
     this.storeId = storeId
     this.clock = clock
@@ -61,12 +59,26 @@ export class BackupDestination {
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
     this.trackers = new ChangeTrackers(paths, progress, clock)
-    this.moved.listen(() => this.trackers.markNothingStored())
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
+    this.retention = new Retention({
+      objectStore,
+      storeId,
+      claim,
+      ...plans,
+      index: this.index,
+      table,
+      progress,
+      clock,
+      log,
+    })
+    this.moved.listen(() => {
+      this.trackers.markNothingStored()
+      table.markNothingStored()
+    })
     this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
     this.threads = new RestoreThreads(clock)
-    const { index, trackers, threads } = this
+    const { index, trackers, threads, retention } = this
     this.runner = new BackupRunner({
       objectStore,
       index,
@@ -75,6 +87,7 @@ export class BackupDestination {
       claim,
       sweep: this.#sweep,
       probe: new PutProbe(objectStore),
+      retention,
       spoolDirectory,
       clock,
       log,
@@ -86,6 +99,7 @@ export class BackupDestination {
   forget(cellId: string): void {
     this.trackers.detach(cellId)
     this.progress.remove(cellId)
+    this.retention.forget(cellId)
   }
 
   /** Ends the work that belongs to no single backup. */

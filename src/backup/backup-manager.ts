@@ -14,8 +14,8 @@ import type { RestoresInProgress } from './restore/restores-in-progress.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from './versions/backup-types.ts'
@@ -31,8 +31,6 @@ export interface BackupManagerParts {
   threads: RestoreThreads
   /** How large a restored cell may be. */
   limits: Limits
-  /** Restorable versions of a cell to keep; undefined keeps all. */
-  keep: number | undefined
   /** Undefined in a worker, which has no catalog. */
   catalogBackup: CatalogBackup | undefined
 }
@@ -62,7 +60,7 @@ export class BackupManager {
    * @throws `cell_not_found`, `busy`, `disk_full`, `object_store_unavailable`, `object_store_error`,
    * `object_store_mismatch`, `store_closed`
    */
-  snapshot(cellId: string, options: BackupOptions = {}): Promise<BackupResult> {
+  snapshot(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return this.#backup(cellId, 'snapshot', options)
   }
 
@@ -71,7 +69,7 @@ export class BackupManager {
    *
    * @throws as {@link snapshot}
    */
-  incremental(cellId: string, options: BackupOptions = {}): Promise<BackupResult> {
+  incremental(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return this.#backup(cellId, 'incremental', options)
   }
 
@@ -119,14 +117,15 @@ export class BackupManager {
     await restores.recover(cellId, () => this.#recover(cellId))
   }
 
-  async #backup(cellId: string, kind: BackupKind, options: BackupOptions): Promise<BackupResult> {
-    const { destination, cells, queue, keep, catalogBackup } = this.#parts
+  async #backup(cellId: string, kind: BackupKind, options: MakeBackupOptions): Promise<BackupResult> {
+    const { destination, cells, queue, catalogBackup } = this.#parts
+    const request = { kind, origin: options.origin ?? 'owner' }
     queue.assertRunning()
     const identity = this.#identityOf(cellId)
     await this.ensureLocal(cellId)
     const result = await queue
       .run(cellId, options, (signal) =>
-        destination.runner.run(identity, kind, keep, () => cells.pin(cellId), { ...options, signal }),
+        destination.runner.run(identity, request, () => cells.pin(cellId), { ...options, signal }),
       )
       .catch((error) => {
         throw this.#exists(cellId) ? error : cellNotFound()

@@ -9,8 +9,8 @@ import type { BackupDestination } from './backup-destination.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
-/** Restorable versions of the catalog to keep; their chains stay too. */
-const VERSIONS_KEPT = 3
+/** A short chain: a start without a catalog reads all of it. */
+const CATALOG_CHAIN_MAX = 16
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 
@@ -156,7 +156,12 @@ export class CatalogBackup {
     const { signal } = this.#abort
     const pin = () => ({ database, unpin: () => {} })
     try {
-      await runner.run(identityOfCatalog(storeId, createdAt), 'incremental', VERSIONS_KEPT, pin, { signal })
+      const request = {
+        kind: 'incremental',
+        origin: 'schedule',
+        chainVersionsMax: CATALOG_CHAIN_MAX,
+      } as const
+      await runner.run(identityOfCatalog(storeId, createdAt), request, pin, { signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)
       const isDamaged = isCellError(err, 'backup_corrupt')

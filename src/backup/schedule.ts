@@ -3,7 +3,7 @@ import type { Log } from '../base/log.ts'
 import type { ChangedCells } from './changes/changed-cells.ts'
 import type { BackupProgress } from './changes/progress-table.ts'
 import { type Due, DueList } from './due-list.ts'
-import type { BackupKind, BackupOptions, BackupResult } from './versions/backup-types.ts'
+import type { BackupKind, BackupResult, MakeBackupOptions } from './versions/backup-types.ts'
 
 export interface ScheduleSettings {
   /** Milliseconds; undefined turns it off. */
@@ -14,7 +14,11 @@ export interface ScheduleSettings {
 }
 
 /** Makes one backup of a cell, in the process that has the cell open. */
-export type RunBackup = (cellId: string, kind: BackupKind, options: BackupOptions) => Promise<BackupResult>
+export type RunBackup = (
+  cellId: string,
+  kind: BackupKind,
+  options: MakeBackupOptions,
+) => Promise<BackupResult>
 
 /** Each backup waits up to this share of the interval longer, so that cells that changed together spread out. */
 const JITTER = 0.1

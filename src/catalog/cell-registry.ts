@@ -82,6 +82,7 @@ export class CellRegistry {
   readonly #find: Statement
   readonly #insert: Statement
   readonly #setDeleted: Statement
+  readonly #eraseName: Statement
   readonly #page: Statement
   readonly #accountPage: Statement
   readonly #known: CatalogCache<CellRecord>
@@ -89,6 +90,7 @@ export class CellRegistry {
   readonly #existing: AccountCounts
   readonly #deleted: AccountCounts
   readonly #limits: CellRegistryLimits
+  readonly #countAll: Statement
 
   constructor(catalog: Catalog, limits: CellRegistryLimits) {
     this.#catalog = catalog
@@ -104,6 +106,8 @@ export class CellRegistry {
       `DELETE FROM cells WHERE number IN (
          SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`,
     )
+    this.#eraseName = catalog.prepare('UPDATE cells SET name = NULL WHERE id = ?')
+    this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
     const page = `SELECT number, ${COLUMNS} FROM cells WHERE deleted_at IS NULL AND number > ?`
     this.#page = catalog.prepare(`${page} ORDER BY number LIMIT ?`).raw()
     this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
@@ -122,6 +126,11 @@ export class CellRegistry {
     const record = this.find(id)
     if (record === undefined || record.deletedAt !== null) throw cellNotFound()
     return record
+  }
+
+  /** How many cells are not deleted. */
+  countAll(): number {
+    return this.#catalog.read(() => this.#countAll.get()) as number
   }
 
   /** How many cells of the account are not deleted. */
@@ -149,6 +158,11 @@ export class CellRegistry {
     if (accountId === null) return
     this.#existing.changed(accountId, -1)
     this.#deleted.changed(accountId, 1 - surplus)
+  }
+
+  /** What is left of a deleted cell shows no tenant's text. */
+  eraseName(id: string): void {
+    this.#catalog.changeDelete(() => this.#eraseName.run(id))
   }
 
   /** A deleted cell exists again. */

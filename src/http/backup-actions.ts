@@ -31,7 +31,8 @@ function backUpAs(kind: BackupKind): Action {
   return cellActionWith(anyBody, async (call) => {
     const { context, cellId, accountId } = call
     const { service, backupCharges, keptBackups } = context
-    const backup = () => transfer(call, (options) => service.backup(cellId, kind, options))
+    const origin = accountId === undefined ? 'owner' : 'tenant'
+    const backup = () => transfer(call, (options) => service.backup(cellId, kind, { ...options, origin }))
     if (accountId === undefined) return ok(encodeBackup(await backup()))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
     const counted = () => (keptBackups === undefined ? backup() : keptBackups.run(accountId, cellId, backup))

@@ -4,6 +4,7 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import { isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
 import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
@@ -42,13 +43,15 @@ export const listCells = accountAction(({ context, request, accountId }) => {
   const query = new Query(request.query)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  return ok({ databases: cells.map(encodeCell), next_cursor: nextCursor })
+  const databases = cells.map((cell) => ({ ...encodeCell(cell), ...encodeLastStored(store, cell) }))
+  return ok({ databases, next_cursor: nextCursor })
 })
 
 export const getCell = cellAction(async (call) => {
   const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
   const status = encodeStatus(quarantine)
-  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...(await lastBackup(call)) })
+  const stored = { ...encodeLastStored(call.context.store, call.cell), ...(await lastBackup(call)) }
+  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
 })
 
 export const deleteCell = cellAction(async ({ context, cellId }) => {
@@ -64,6 +67,12 @@ function encodeDeletedCell(id: string) {
 
 export function encodeCell({ id, name, createdAt }: CellRecord) {
   return { id, name, created_at: timeOf(createdAt) }
+}
+
+/** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
+export function encodeLastStored({ retention }: CellDirectory, { id }: CellRecord) {
+  const at = retention?.lastStoredAt(id)
+  return { last_stored_at: at === undefined ? null : timeOf(at) }
 }
 
 function encodeStatus(quarantine: QuarantineState | undefined) {

@@ -1,8 +1,8 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
@@ -37,7 +37,7 @@ export interface CellService {
   deleteCell(cellId: string): Promise<void>
 
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
-  backup(cellId: string, kind: BackupKind, options?: BackupOptions): Promise<BackupResult>
+  backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
 
   /** Restores a cell to a version, as `store.backups.restore()`. */
   restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>

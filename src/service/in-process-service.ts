@@ -1,8 +1,8 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
@@ -87,7 +87,7 @@ export class InProcessService implements CellService {
     this.#store.deleteCell(cellId)
   }
 
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return await this.#store.backups[kind](cellId, options)
   }
 

@@ -1,11 +1,20 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
+import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { StoreSettings } from './settings.ts'
+
+export interface PurgedCell {
+  id: string
+  /** Objects that were removed, and their bytes. */
+  objects: number
+  bytes: number
+}
 
 export interface CreateCellOptions {
   /** For people; it need not be unique. */
@@ -28,6 +37,8 @@ export interface CellDirectory {
   readonly apiKeys: ApiKeys
   /** @internal */
   readonly requestedBackups: RequestedBackups
+  /** Undefined without an object store. */
+  readonly retention: Retention | undefined
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
   /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
@@ -36,6 +47,12 @@ export interface CellDirectory {
   databaseBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
+  /**
+   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
+   *
+   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
+   */
+  purgeCell(id: string, options?: CallOptions): Promise<PurgedCell>
   /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
   cells(options?: CellListOptions): CellPage
 }

@@ -1,12 +1,14 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
-import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
+import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { LocalCells } from './local-cells.ts'
 import type { StoreOptions, StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
@@ -138,6 +140,10 @@ export class CellStore implements CellDirectory {
     throw objectStoreNotConfigured()
   }
 
+  get retention(): Retention | undefined {
+    return this.core.retention
+  }
+
   /**
    * Creates a cell; it is on disk when this returns.
    *
@@ -171,6 +177,15 @@ export class CellStore implements CellDirectory {
     this.core.markDeleted(id)
     this.#cells.release(id)
     this.core.removeLocal(id)
+  }
+
+  /**
+   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
+   *
+   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
+   */
+  purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    return this.core.purgeCell(id, options)
   }
 
   /** A cell's record in the catalog, also of a deleted cell. */

@@ -72,7 +72,6 @@ export class LocalCells implements CellProvider {
       restores: this.#restores,
       threads: destination.threads,
       limits: settings.limits,
-      keep: settings.backups.keep,
       cells: {
         record: parts.record,
         paths: (id) => paths.cell(id),

@@ -5,9 +5,12 @@ import { FirstKey } from '../auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/backup-destination.ts'
+import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
-import type { ObjectStore } from '../backup/object-store/object-store.ts'
+import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
+import type { Retention } from '../backup/versions/retention.ts'
+import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
@@ -26,7 +29,7 @@ import { LocalState } from '../catalog/local-state.ts'
 import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
-import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
+import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
@@ -109,6 +112,8 @@ export class StoreCore implements CellDirectory {
         storeId,
         paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
         progress: new BackupProgressTable(this.state),
+        retention: new RetentionTable(this.state),
+        plans: settings.backups,
         spoolDirectory: paths.spool,
         cellBytesMax: limits.cellBytesMax,
         clock,
@@ -134,6 +139,10 @@ export class StoreCore implements CellDirectory {
 
   get id(): string {
     return this.#catalog.storeId
+  }
+
+  get retention(): Retention | undefined {
+    return this.destination?.retention
   }
 
   /** Epoch milliseconds. */
@@ -221,6 +230,25 @@ export class StoreCore implements CellDirectory {
     this.files.remove(id)
   }
 
+  async purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    if (this.retention === undefined) throw objectStoreNotConfigured()
+    const record = this.registry.find(id)
+    if (record === undefined) throw cellNotFound()
+    if (record.deletedAt === null) {
+      throw new CellError(
+        'invalid_request',
+        'The cell exists. Only what is left of a deleted cell can be purged.',
+        {
+          field: 'id',
+        },
+      )
+    }
+    const removed = await this.retention.purge(id, options)
+    // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
+    if (this.registry.find(id)?.deletedAt !== null) this.registry.eraseName(id)
+    return { id, ...removed }
+  }
+
   /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
   recordRestored(id: string, manifest: ManifestHead): void {
     this.cellsFolder.noteCell()
@@ -234,6 +262,7 @@ export class StoreCore implements CellDirectory {
         durability: manifest.durability,
       })
     } else if (record.deletedAt !== null) this.registry.undelete(record)
+    this.retention?.restored(id, Date.parse(manifest.created_at))
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

@@ -19,6 +19,11 @@ const COMMANDS = [
   'backup',
   'restore',
   'backups list',
+  'backups prune',
+  'backups purge',
+  'backups pin',
+  'backups unpin',
+  'backups plan',
 ]
 
 /** What `--help` prints, with the text after it. */

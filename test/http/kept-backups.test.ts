@@ -26,12 +26,14 @@ test('An account keeps so many backups that it requested; others and the schedul
   await bench.close()
 })
 
-test('What retention removed makes room, of whatever cell it was', async () => {
-  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 3 }, backups: { keep: 1 } } })
+test('What was removed makes room, of whatever cell it was', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 3 } } })
   const first = bench.cell
   for (let i = 0; i < 3; i++) {
     expect((await bench.send({ ...put, body: { value: `${i}` } })).status).toBe(200)
-    expect((await bench.send(backUp)).status).toBe(200)
+    const { status, json } = await bench.send(backUp)
+    expect(status).toBe(200)
+    if (i < 2) await bench.store.core.destination?.objectStore.delete((json as { version: string }).version)
   }
   bench.newCell()
   expect((await bench.send(backUp)).status).toBe(200)

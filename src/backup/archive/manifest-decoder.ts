@@ -24,6 +24,8 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   base_version: z.string().nullable(),
   chain: z.array(z.string()),
   created_at: z.iso.datetime(),
+  // A later program may know more of them.
+  origin: z.enum(['schedule', 'owner', 'tenant']).optional().catch(undefined),
   sqlite_version: z.string(),
   database: z.object({ name: z.literal(DATABASE_MEMBER), size: z.int().positive() }).nullable(),
   wals: z.array(

@@ -32,6 +32,8 @@ export interface Manifest {
   /** Every version that has to be applied before this one, oldest first, beginning with the base. */
   chain: string[]
   created_at: string
+  /** Who asked for it. Manifests from before this field lack it, and count as `schedule`. */
+  origin?: 'schedule' | 'owner' | 'tenant' | undefined
   sqlite_version: string
   database: { name: typeof DATABASE_MEMBER; size: number } | null
   wals: WalEntry[]

@@ -93,6 +93,7 @@ export class BackupProgressTable {
   readonly #findDamaged: Statement
   readonly #removeDamaged: Statement
   readonly #findForeign: Statement
+  readonly #dirtyCount: Statement
 
   constructor(state: LocalState) {
     this.#state = state
@@ -109,6 +110,9 @@ export class BackupProgressTable {
     this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
     this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
+    this.#dirtyCount = state
+      .prepare('SELECT count(*) FROM backup_progress WHERE dirty AND cell_id <> ?')
+      .pluck()
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -173,6 +177,11 @@ export class BackupProgressTable {
 
   foreign(cellId: string): ForeignVersions[] {
     return this.#findForeign.all(cellId) as ForeignVersions[]
+  }
+
+  /** How many cells have changed since their newest backup, without the catalog. */
+  dirtyCount(storeId: string): number {
+    return this.#dirtyCount.get(storeId) as number
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

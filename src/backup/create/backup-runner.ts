@@ -2,15 +2,15 @@ import type { Log } from '../../base/log.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
-import { chainVersionsMax } from '../changes/backup-chain.ts'
+import { CHAIN_VERSIONS_MAX } from '../changes/backup-chain.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import { OpenCellCuts } from '../changes/open-cell-cuts.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
-import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
-import { endOldHistory, foreignVersions } from '../versions/foreign-versions.ts'
+import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
+import { endOldHistory } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
-import { pruneVersions } from '../versions/retention.ts'
+import type { Retention } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
 import { type BackupTarget, CellBackup } from './cell-backup.ts'
@@ -23,7 +23,16 @@ export interface BackupRunnerParts extends BackupTarget {
   progress: BackupProgressTable
   claim: ObjectStoreClaim
   sweep: UploadSweep
+  retention: Retention
   log: Log
+}
+
+/** What is asked for. */
+export interface BackupRequest {
+  kind: BackupKind
+  origin: BackupOrigin
+  /** The most versions of a chain. */
+  chainVersionsMax?: number | undefined
 }
 
 /** A cell that stays open until `unpin` is called. */
@@ -32,7 +41,7 @@ export interface PinnedCell {
   unpin(): void
 }
 
-/** Runs backups of any cell: names each version, checks that its chain is still stored, and prunes old versions. */
+/** Runs backups of any cell: names each version, checks that its chain is still stored, and tells retention of it. */
 export class BackupRunner {
   readonly #parts: BackupRunnerParts
 
@@ -40,25 +49,21 @@ export class BackupRunner {
     this.#parts = parts
   }
 
-  /**
-   * @param keep restorable versions to keep; undefined keeps all
-   * @param pin opens the cell for one attempt
-   */
+  /** @param pin opens the cell for one attempt */
   async run(
     identity: CellIdentity,
-    kind: BackupKind,
-    keep: number | undefined,
+    { kind, origin, chainVersionsMax = CHAIN_VERSIONS_MAX }: BackupRequest,
     pin: () => PinnedCell,
     options: BackupOptions,
   ): Promise<BackupResult> {
-    const { claim, sweep, trackers } = this.#parts
+    const { claim, sweep, trackers, retention } = this.#parts
     const { cell_id: cellId } = identity
     options.signal?.throwIfAborted()
     await claim.ensure(options.signal)
     await this.#parts.probe.check({ signal: options.signal })
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
-      const versions = await this.#versions(cellId, keep, options.signal)
+      const versions = await this.#versions(cellId, options.signal)
       await endOldHistory(trackers.get(cellId), versions, this.#parts, { signal: options.signal })
       // One attempt only: if the listing lags, the key is taken.
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
@@ -68,8 +73,8 @@ export class BackupRunner {
       const openReader = () => new OpenDatabaseReader(database)
       try {
         const backup = new CellBackup(this.#parts, identity, { cuts, openReader, release: unpin }, options)
-        const result = await backup.run({ kind, nextVersion, versionsMax: chainVersionsMax(keep) })
-        await this.#prune(cellId, result, versions, keep, options)
+        const result = await backup.run({ kind, origin, nextVersion, versionsMax: chainVersionsMax })
+        await retention.backupStored(cellId, this.#parts.clock.now(), { signal: options.signal })
         return result
       } catch (error) {
         // Another version took this name since the listing, unknown to this machine: try a later time.
@@ -90,14 +95,10 @@ export class BackupRunner {
   }
 
   /**
-   * The stored versions, newest first: all if some may be pruned, otherwise from the chain's base on. If a version of the
-   * chain is missing, the chain ends: a person or a lifecycle rule may have emptied the object store.
+   * The stored versions from the chain's base on, newest first. If a version of the chain is missing, the chain ends: a
+   * person or a lifecycle rule may have emptied the object store.
    */
-  async #versions(
-    cellId: string,
-    keep: number | undefined,
-    signal: AbortSignal | undefined,
-  ): Promise<StoredVersion[]> {
+  async #versions(cellId: string, signal: AbortSignal | undefined): Promise<StoredVersion[]> {
     const { index, trackers, claim } = this.#parts
     const { progress } = trackers.get(cellId)
     const known = [...(progress.chain?.versions ?? []), progress.lastVersion].filter((each) => each !== null)
@@ -106,7 +107,7 @@ export class BackupRunner {
       .filter((each) => parseVersion(each)?.cellId === cellId)
       .toSorted(compareVersions)
       .at(-1)
-    const after = keep === undefined && oldest !== undefined ? keyBefore(oldest) : undefined
+    const after = oldest !== undefined ? keyBefore(oldest) : undefined
     const versions = await index.versions(cellId, { after, signal })
     const present = new Set(versions.map(({ version }) => version))
     if (known.every((version) => present.has(version))) return versions
@@ -130,25 +131,5 @@ export class BackupRunner {
     })
     const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
     return versionOf(cellId, time)
-  }
-
-  /** Never fails the backup, which is stored already: the next backup prunes again. */
-  async #prune(
-    cellId: string,
-    { version, sizeBytes }: BackupResult,
-    before: readonly StoredVersion[],
-    keep: number | undefined,
-    { signal }: BackupOptions,
-  ): Promise<void> {
-    if (keep === undefined) return
-    const versions = [{ version, sizeBytes }, ...before]
-    try {
-      const { objectStore, index, claim, progress } = this.#parts
-      const pinned = new Set(foreignVersions(progress, cellId, versions))
-      if (claim.firstCatalog !== undefined) pinned.add(claim.firstCatalog)
-      await pruneVersions(objectStore, index, cellId, versions, keep, pinned, { signal })
-    } catch (err) {
-      this.#parts.log.warn({ cellId, err }, 'could not remove old backups; the next backup tries again')
-    }
   }
 }

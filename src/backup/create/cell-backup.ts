@@ -8,7 +8,7 @@ import { readAll, Spool } from '../archive/spool.ts'
 import type { BaseCut, BaseStart, CellCuts, IncrementalCut } from '../changes/cell-cuts.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 import { BaseCopy } from './base-copy.ts'
 import type { DatabaseReader } from './database-reader.ts'
@@ -29,6 +29,7 @@ export interface BackupTarget {
 /** What to make, and under which name. */
 export interface BackupOrder {
   kind: BackupKind
+  origin: BackupOrigin
   /** The most versions of a chain. */
   versionsMax: number
   /** Called right before the cut: the stamp of a version is that of its state. */
@@ -194,7 +195,7 @@ export class CellBackup {
   }
 
   #manifest(
-    { kind }: BackupOrder,
+    { kind, origin }: BackupOrder,
     version: string,
     { cutAt, sqliteVersion }: BaseCut | IncrementalCut,
     content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
@@ -207,6 +208,7 @@ export class CellBackup {
       base_version: content.chain[0] ?? null,
       // The wall clock's time. The version's stamp is an order: it stays ahead if the clock was once ahead.
       created_at: new Date(cutAt).toISOString(),
+      origin,
       sqlite_version: sqliteVersion,
       ...content,
     }

@@ -30,6 +30,7 @@ export interface RestoredMark {
   /** What the cell was restored to. */
   version: string
 }
+const NOTE = /^(snapshots\/[^/]+\/)(pin|marks|proven|plan)-(\d{8}T\d{6}\.\d{3}Z)$/
 
 export interface ParsedVersion {
   cellId: string
@@ -46,15 +47,35 @@ export function cellPrefix(cellId: string): string {
 /** @param time epoch milliseconds. @throws `internal` for a time that no version can have */
 export function versionOf(cellId: string, time: number): string {
   if (!(time >= 0 && time < TIME_MAX)) throw new CellError('internal', 'A backup has no room for its time.')
-  const timestamp = new Date(time).toISOString().replaceAll(/[-:]/g, '')
-  return `${cellPrefix(cellId)}backup-${timestamp}`
+  return `${cellPrefix(cellId)}backup-${stampOf(time)}`
+}
+
+function stampOf(time: number): string {
+  return new Date(time).toISOString().replaceAll(/[-:]/g, '')
+}
+
+/**
+ * Small objects next to a cell's versions, for the retention of them. `pin` has the stamp of its version; the others have a
+ * stamp of their own, and the newest counts.
+ */
+export type NoteKind = 'pin' | 'marks' | 'proven' | 'plan'
+
+/** @param time epoch milliseconds */
+export function noteKey(cellId: string, kind: NoteKind, time: number): string {
+  return `${cellPrefix(cellId)}${kind}-${stampOf(time)}`
+}
+
+/** @returns undefined if it is no such object */
+export function parseNote(key: string): { kind: NoteKind; time: number } | undefined {
+  const [, folder = '', kind, stamp = ''] = NOTE.exec(key) ?? []
+  const parsed = kind === undefined ? undefined : parseVersion(`${folder}backup-${stamp}`)
+  return parsed && { kind: kind as NoteKind, time: parsed.time }
 }
 
 /** @param version of the same cell */
 export function restoredMarkOf(time: number, version: string): RestoredMark {
   const { cellId } = parseVersion(version) as ParsedVersion
-  const stamp = (of: string) => of.slice(of.lastIndexOf('-') + 1)
-  const key = `${cellPrefix(cellId)}restored-${stamp(versionOf(cellId, time))}-to-${stamp(version)}`
+  const key = `${cellPrefix(cellId)}restored-${stampOf(time)}-to-${version.slice(version.lastIndexOf('-') + 1)}`
   return { key, time, version }
 }
 

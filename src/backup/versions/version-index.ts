@@ -15,6 +15,11 @@ import {
 } from './object-keys.ts'
 import { fetchManifest, type StoredVersion } from './stored-manifest.ts'
 
+interface ContentsOptions extends ListOptions {
+  /** Called with each key that is neither a version nor the mark of a restore. */
+  onOther?: (key: string) => void
+}
+
 /** One backup in a listing. */
 export interface BackupInfo {
   /** Names the backup for a restore. */
@@ -65,14 +70,14 @@ export class VersionIndex {
    * Versions of a cell, newest first: all, or those after a key. Leaves out what another hand stored with a stamp far
    * ahead of the clock: it would be the newest version forever.
    */
-  async versions(cellId: string, options: ListOptions = {}): Promise<StoredVersion[]> {
+  async versions(cellId: string, options: ContentsOptions = {}): Promise<StoredVersion[]> {
     return (await this.contents(cellId, options)).versions
   }
 
   /** {@link versions}, and the cell's marks of restores, newest first. */
   async contents(
     cellId: string,
-    options: ListOptions = {},
+    { onOther, ...options }: ContentsOptions = {},
   ): Promise<{ versions: StoredVersion[]; marks: RestoredMark[] }> {
     const versions: StoredVersion[] = []
     const marks: RestoredMark[] = []
@@ -80,6 +85,7 @@ export class VersionIndex {
       const mark = parseRestoredMark(key)
       if (mark !== undefined) marks.push(mark)
       else if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
+      else onOther?.(key)
     }
     versions.sort((a, b) => compareVersions(a.version, b.version))
     marks.sort((a, b) => b.time - a.time)
@@ -255,6 +261,7 @@ export function listingOf(versions: readonly StoredVersion[]): Listing {
   return new Map(versions.map(({ version, sizeBytes }) => [version, sizeBytes]))
 }
 
-function isUnusable(error: unknown): boolean {
+/** Whether the error says that a version cannot be restored, rather than that nobody can tell. */
+export function isUnusable(error: unknown): boolean {
   return isCellError(error, 'backup_not_found') || isCellError(error, 'backup_corrupt')
 }

@@ -16,7 +16,10 @@ import type { OwnerRequest, Transport } from './owner-client.ts'
  */
 export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
   const objectStore = objectStoreOf(flags)
-  const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, clock, log }
+  // A command does what it is for, and leaves the rest to the node.
+  const { keep, keepTenant } = flags
+  const backups = { snapshotEveryMs: null, incrementalEveryMs: null, prune: false, keep, keepTenant }
+  const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, backups, clock, log }
   const store = await CellStore.open(flags.dataDir, options).catch((error) => {
     throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
   })

@@ -1,7 +1,14 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
-import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
+import {
+  addPlanFlags,
+  addStoreFlags,
+  durationOption,
+  intervalOption,
+  numberOption,
+  type StoreFlags,
+} from '../flags.ts'
 import { addLimitFlags } from './limits/limit-flags.ts'
 
 /** The flags of `serve`. Durations are in milliseconds. `limitsFrom` reads those of the limits. */
@@ -11,14 +18,16 @@ export interface ServeFlags extends StoreFlags {
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
-  snapshotEvery?: number
-  incrementalEvery?: number
-  backupKeep?: number
+  /** Null: never. */
+  snapshotEvery: number | null
+  incrementalEvery: number | null
   drain: number
 }
 
 const PORT_MAX = 65_535
 const WORKERS_MAX = 64
+const SNAPSHOT_EVERY_DEFAULT = 86_400_000
+const INCREMENTAL_EVERY_DEFAULT = 900_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
 export function addServeFlags(command: Command): Command {
@@ -32,7 +41,7 @@ export function addServeFlags(command: Command): Command {
         .default(8_787),
     )
   addStoreFlags(command, { logLevel: 'info' })
-  command
+  addPlanFlags(command)
     .addOption(
       new Option(
         '--durability <mode>',
@@ -53,24 +62,20 @@ export function addServeFlags(command: Command): Command {
         .default(availableParallelism(), 'one per core'),
     )
     .addOption(
-      durationOption(
+      intervalOption(
         '--snapshot-every <duration>',
-        'how often to take a snapshot of each cell that changed (default: never)',
-      ).env('CELLSTORE_BACKUP_SNAPSHOT_EVERY'),
+        'how often to take a snapshot of each cell that changed; or never',
+      )
+        .env('CELLSTORE_BACKUP_SNAPSHOT_EVERY')
+        .default(SNAPSHOT_EVERY_DEFAULT, '24h'),
     )
     .addOption(
-      durationOption(
+      intervalOption(
         '--incremental-every <duration>',
-        'how often to take an incremental backup of each cell that changed (default: never)',
-      ).env('CELLSTORE_BACKUP_INCREMENTAL_EVERY'),
-    )
-    .addOption(
-      numberOption(
-        '--backup-keep <count>',
-        'versions of each cell to keep; older ones are removed (default: all are kept)',
-        1,
-        Number.MAX_SAFE_INTEGER,
-      ).env('CELLSTORE_BACKUP_KEEP'),
+        'how often to take an incremental backup of each cell that changed; or never',
+      )
+        .env('CELLSTORE_BACKUP_INCREMENTAL_EVERY')
+        .default(INCREMENTAL_EVERY_DEFAULT, '15m'),
     )
     .addOption(
       durationOption(

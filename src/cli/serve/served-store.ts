@@ -80,7 +80,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
 }
 
 function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
+  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, keep, keepTenant } = flags
   return {
     ...store,
     durability,
@@ -92,7 +92,8 @@ function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: Nod
       ...backups,
       snapshotEveryMs: snapshotEvery,
       incrementalEveryMs: incrementalEvery,
-      keep: backupKeep,
+      keep,
+      keepTenant,
     },
   }
 }

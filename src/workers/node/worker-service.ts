@@ -6,8 +6,8 @@ import { restoreInProgress } from '../../backup/restore/restores-in-progress.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
@@ -161,12 +161,13 @@ export class WorkerService implements CellService {
     if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     this.#assertRunning()
     const { catalogBackup } = this.#core
     if (catalogBackup === undefined) throw objectStoreNotConfigured()
+    const { origin, ...rest } = options
     const { result, head } = await this.#transfers.run(cellId, () =>
-      this.#workers.runTask({ task: 'backup', cellId, kind }, options),
+      this.#workers.runTask({ task: 'backup', cellId, kind, origin }, rest),
     )
     if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
     await catalogBackup.ensureStored(options.signal)

@@ -1,6 +1,7 @@
 import type { ManifestHead } from '../../backup/archive/manifest.ts'
 import type {
   BackupKind,
+  BackupOrigin,
   BackupProgressEvent,
   BackupResult,
   RestoreResult,
@@ -44,7 +45,7 @@ export interface BatchCell {
 
 /** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =
-  | { task: 'backup'; cellId: string; kind: BackupKind }
+  | { task: 'backup'; cellId: string; kind: BackupKind; origin: BackupOrigin | undefined }
   | { task: 'restore'; cellId: string; version: string | undefined; accountId: string | undefined }
   | { task: 'ensure-local'; cellId: string }
   | { task: 'collect'; cellId: string }

@@ -3,7 +3,8 @@ import { BackupDestination } from '../../backup/backup-destination.ts'
 import type { BackupManager } from '../../backup/backup-manager.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
-import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
+import type { BackupKind, MakeBackupOptions } from '../../backup/versions/backup-types.ts'
+import { RetentionTable } from '../../backup/versions/retention-table.ts'
 import { systemClock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
@@ -83,7 +84,7 @@ export class WorkerCells {
   }
 
   /** @returns also what the node's index needs to describe the version without reading it */
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions) {
+  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions) {
     const result = await this.backups[kind](cellId, options)
     return { result, head: this.#destination?.index.known(result.version)?.head }
   }
@@ -119,6 +120,8 @@ export class WorkerCells {
       storeId: worker.storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(this.#state),
+      retention: new RetentionTable(this.#state),
+      plans: this.settings.backups,
       spoolDirectory: paths.spoolOf(process.pid),
       cellBytesMax: limits.cellBytesMax,
       clock,

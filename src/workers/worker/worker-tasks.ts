@@ -61,7 +61,7 @@ export class WorkerTasks {
     const onProgress = (event: BackupProgressEvent) => this.#send({ type: 'progress', id, event })
     switch (task.task) {
       case 'backup':
-        return this.#cells.backup(cellId, task.kind, { signal, onProgress })
+        return this.#cells.backup(cellId, task.kind, { origin: task.origin, signal, onProgress })
       case 'restore': {
         const { version, accountId } = task
         return this.#cells.backups.restore(cellId, { version, accountId, signal, onProgress })

@@ -91,20 +91,4 @@ describe('A part that comes damaged', () => {
     expect(notes(store.openCell(cellId))).toHaveLength(41)
     expect((await store.backups.list(cellId)).backups[0]?.version).toBe(last.version)
   })
-
-  test('and is remembered as such displaces no good version: retention does not count it', async () => {
-    const { cellId, base, last } = await lostStore()
-    const file = path.join(place.objects, last.version)
-    const bytes = fs.readFileSync(file)
-    bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 1
-    fs.rmSync(file)
-    fs.writeFileSync(file, bytes)
-    const store = await place.open({ backups: { keep: 2 } })
-    await rejectedBy(store.backups.restore(cellId, { version: last.version }))
-    await store.close()
-    const again = await place.open({ backups: { keep: 2 } })
-    const { version } = await again.backups.snapshot(cellId)
-    const { backups } = await again.backups.list(cellId)
-    expect(backups.map((each) => each.version)).toEqual([version, base.version])
-  })
 })

@@ -2,9 +2,14 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Log } from '../../../src/base/log.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { turnsUntil } from '../../support/turns.ts'
+
+const DAY_MS = 86_400_000
+/** Removes all that it may. */
+const keep = 'all:1h'
 
 let place: ScratchPlace
 let errors: { cellId?: unknown; newest?: unknown }[]
@@ -16,8 +21,16 @@ beforeEach(() => {
   log = { debug: ignore, info: ignore, warn: ignore, error: (fields) => void errors.push(fields) } as Log
 })
 
+/** Marks, and removes what was marked. */
+async function pruneFully(store: CellStore, id: string) {
+  for (let i = 0; i < 3; i++) {
+    place.clock.advance(2 * DAY_MS)
+    await store.retention?.prune(id)
+  }
+}
+
 /** Uses a store, and puts back what its directory was in the middle of it. */
-async function putBackAnOldDirectory(keep: number) {
+async function putBackAnOldDirectory() {
   const store = await place.create({ backups: { keep } })
   const cell = createLedger(store)
   addRow(cell, 'before')
@@ -49,8 +62,8 @@ async function putBackAnOldDirectory(keep: number) {
 
 describe('An old data directory that was put back', () => {
   test('starts a new base and says so, and its retention never removes the newer versions', async () => {
-    const { cellId, base, newest } = await putBackAnOldDirectory(2)
-    const store = await place.open({ backups: { keep: 2 }, log })
+    const { cellId, base, newest } = await putBackAnOldDirectory()
+    const store = await place.open({ backups: { keep }, log })
     const cell = store.openCell(cellId)
     expect(notes(cell)).toEqual(['before'])
     addRow(cell, 'other history')
@@ -61,6 +74,7 @@ describe('An old data directory that was put back', () => {
       await store.backups.incremental(cellId)
     }
     expect(errors.filter((each) => each.cellId === cellId)).toHaveLength(1)
+    await pruneFully(store, cellId)
     const { backups } = await store.backups.list(cellId)
     expect(backups.map(({ version }) => version)).toEqual(expect.arrayContaining([base, newest]))
     await store.backups.restore(cellId, { version: newest })
@@ -68,7 +82,7 @@ describe('An old data directory that was put back', () => {
   })
 
   test('does the same to its catalog, right after the start', async () => {
-    const { storeId, newestCatalog } = await putBackAnOldDirectory(2)
+    const { storeId, newestCatalog } = await putBackAnOldDirectory()
     const store = await place.open({ log })
     await turnsUntil(() => errors.length > 0, 'the newer catalog is found')
     expect(errors.filter((each) => each.cellId === storeId)).toMatchObject([{ newest: newestCatalog }])
@@ -76,12 +90,13 @@ describe('An old data directory that was put back', () => {
       store.accounts.create()
       await store.core.catalogStored()
     }
+    await pruneFully(store, storeId)
     expect(fs.existsSync(path.join(place.objects, newestCatalog))).toBe(true)
     expect(errors.filter((each) => each.cellId === storeId)).toHaveLength(1)
   })
 
   test('is not suspected where only this directory made the versions, also after a restore and a kill', async () => {
-    const store = await place.create({ backups: { keep: 2 }, log })
+    const store = await place.create({ backups: { keep }, log })
     const cell = createLedger(store)
     const { version } = await store.backups.snapshot(cell.id)
     addRow(cell, 'one')
@@ -89,7 +104,7 @@ describe('An old data directory that was put back', () => {
     await store.backups.restore(cell.id, { version })
     await store.backups.incremental(cell.id)
     await store.close()
-    const again = await place.open({ backups: { keep: 2 }, log })
+    const again = await place.open({ backups: { keep }, log })
     addRow(again.openCell(cell.id), 'two')
     expect((await again.backups.incremental(cell.id)).baseVersion).not.toBeNull()
     expect(errors).toEqual([])

@@ -123,7 +123,7 @@ describe('a cell isolated', () => {
 describe('tasks', () => {
   test('are run again where their worker is ended for somebody else', async () => {
     const node = await ScriptedWorkers.started()
-    const task = node.workers.runTask({ task: 'backup', cellId: A, kind: 'snapshot' })
+    const task = node.workers.runTask({ task: 'backup', cellId: A, kind: 'snapshot', origin: 'owner' })
     await node.settle()
     await node.end(node.busy)
     node.busy.reply('backup', { version: 'v' } as never)
