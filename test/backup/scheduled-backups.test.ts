@@ -10,7 +10,6 @@ import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scr
 import { turnsUntil } from '../support/turns.ts'
 
 const MINUTE_MS = 60_000
-const _HOUR_MS = 60 * MINUTE_MS
 
 describe('Scheduled backups of a real store', () => {
   let place: ScratchPlace
