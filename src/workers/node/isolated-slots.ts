@@ -51,6 +51,13 @@ export class IsolatedSlots {
     return this.#cells.get(cellId)?.slot
   }
 
+  /** How many cells of an account are isolated. */
+  cellsOf(accountId: string): number {
+    let count = 0
+    for (const each of this.#cells.values()) if (each.accountId === accountId) count++
+    return count
+  }
+
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
   set({ cellId, accountId }: Pick<QueuedOperation, 'cellId' | 'accountId'>): WorkerSlot {
     const now = this.#parts.clock.monotonic()

@@ -3,6 +3,9 @@ import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
 import type { OperationPermit } from '../../service/cell-service.ts'
 import type { CellOperation } from '../../service/operations.ts'
+import { AccountTurns } from './account-turns.ts'
+import type { FinishedBatch } from './batch.ts'
+import { BatchCapacity } from './batch-capacity.ts'
 
 /** An operation that waits for a worker, or runs in one. */
 export interface QueuedOperation {
@@ -81,17 +84,12 @@ export interface QueueBounds {
   bytesMax: number
 }
 
-/** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
-const BATCH_MAX = 256
-const BATCH_SHARE = 64
-/** A batch of this many bytes takes no further operation. */
-const BATCH_BYTES = 16_777_216
 /** Suggested to callers when a queue is full. */
 const FULL_RETRY_MS = 1_000
 
 /**
  * Operations that wait for a worker, by cell. Batches take from each account in turn, and from each of its cells, so neither a
- * busy cell nor an account with many cells delays the others.
+ * busy cell nor an account with many cells delays the others. See {@link AccountTurns} for whose turn comes first.
  */
 export class OperationQueue {
   readonly #bounds: QueueBounds
@@ -101,8 +99,12 @@ export class OperationQueue {
   #size = 0
   #bytes = 0
 
-  constructor(bounds: QueueBounds) {
+  readonly turns: AccountTurns
+
+  /** @param sliceMs milliseconds that a batch may take */
+  constructor(bounds: QueueBounds, sliceMs: number) {
     this.#bounds = bounds
+    this.turns = new AccountTurns(sliceMs)
   }
 
   get size(): number {
@@ -138,10 +140,32 @@ export class OperationQueue {
     }
   }
 
+  /**
+   * Puts operations that a batch had no time for back, each before what waits for its cell. A cell of which nothing ran has its
+   * account's next turn. One of which something ran has had its turn.
+   */
+  putBack({ returned, ran }: Pick<FinishedBatch, 'returned' | 'ran'>): void {
+    const cells = Map.groupBy(returned, ({ cellId }) => cellId)
+    for (const [cellId, operations] of [...cells].reverse()) {
+      const own = operations.filter(({ isSettled }) => !isSettled)
+      const [first] = own
+      if (first === undefined) continue
+      const waiting = this.#cells.get(cellId)
+      this.#cells.set(cellId, [...own, ...(waiting ?? [])])
+      this.#size += own.length
+      for (const { bytes } of own) this.#bytes += bytes
+      const others = this.#accounts.get(first.accountId) ?? []
+      const hasHadTurn = ran.some((each) => each.cellId === cellId)
+      const order = hasHadTurn ? [...others, cellId] : [cellId, ...others]
+      this.#accounts.set(first.accountId, new Set(order))
+    }
+  }
+
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
   takeBatch(now: number): QueuedOperation[][] {
     const batch: QueuedOperation[][] = []
-    const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1)
+    const timeFor = (accountId: string) => this.turns.operationsMax(accountId)
+    const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1, timeFor)
     for (const cellId of this.#turns()) {
       if (capacity.isFull) break
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
@@ -182,7 +206,10 @@ export class OperationQueue {
 
   /** Each cell once: the first of each account, then the second of each, and so on. */
   *#turns(): Generator<string> {
-    let accounts = [...this.#accounts.values()].map((cells) => ({ next: cells.values(), left: cells.size }))
+    let accounts = this.turns.inOrder(this.#accounts.keys()).map((accountId) => {
+      const cells = this.#accounts.get(accountId) as Set<string>
+      return { next: cells.values(), left: cells.size }
+    })
     while (accounts.length > 0) {
       for (const account of accounts) {
         account.left--
@@ -228,40 +255,6 @@ export class OperationQueue {
     this.#accounts = new Map()
     this.#size = 0
     this.#bytes = 0
-  }
-}
-
-/** How much still fits into a batch. */
-class BatchCapacity {
-  readonly #perCell: number
-  readonly #perAccount: number
-  readonly #ofAccounts = new Map<string, number>()
-  #operations = 0
-  #bytes = 0
-  #isSealed = false
-
-  /** Whether several cells, and several accounts, share it. */
-  constructor(hasCells: boolean, hasAccounts: boolean) {
-    this.#perCell = hasCells ? BATCH_SHARE : BATCH_MAX
-    this.#perAccount = hasAccounts ? BATCH_SHARE : BATCH_MAX
-  }
-
-  get isFull(): boolean {
-    return this.#isSealed || this.#operations === BATCH_MAX || this.#bytes >= BATCH_BYTES
-  }
-
-  /** @param ofCell operations on the same cell that the batch already has */
-  admit({ accountId, bytes, crashes }: QueuedOperation, ofCell: number): boolean {
-    if (this.isFull || ofCell === this.#perCell) return false
-    const ofAccount = this.#ofAccounts.get(accountId) ?? 0
-    if (ofAccount === this.#perAccount) return false
-    // This operation may have crashed a worker. It runs alone, so that a second crash shows the cause.
-    if (crashes > 0 && this.#operations > 0) return false
-    this.#isSealed = crashes > 0
-    this.#ofAccounts.set(accountId, ofAccount + 1)
-    this.#operations++
-    this.#bytes += bytes
-    return true
   }
 }
 

@@ -30,6 +30,11 @@ export class BatchWorker {
     directory: string,
     options: StoreOptions = {},
     accounts: { of(cellId: string): string | null; openSchemaBytesMax?: number } = { of: () => null },
+    /** Milliseconds; by default batches take as long as they take. */
+    {
+      sliceMs = Number.POSITIVE_INFINITY,
+      processorMs,
+    }: { sliceMs?: number; processorMs?: () => number } = {},
   ) {
     this.directory = directory
     const paths = new StorePaths(directory)
@@ -62,7 +67,7 @@ export class BatchWorker {
       new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
       this.onWrite(messages)
     })
-    this.#runner = new BatchRunner(this.cells, context, 10, out)
+    this.#runner = new BatchRunner(this.cells, context, { openCellsMax: 10, sliceMs }, out, processorMs)
     onTestFinished(() => this.close())
   }
 
