@@ -38,12 +38,14 @@ test('an account whose many cells end one worker after the other is told to wait
   expect(slow[KILLS_BURST]?.error).toMatchObject({
     details: { limit: KILLS_BURST, retryAfterMs: expect.any(Number) },
   })
-  expect(() => node.sql(A, 'one more', mine)).toThrow(expect.objectContaining({ code: 'rate_limited' }))
+  expect(() => node.sql(cellOf(KILLS_BURST), 'one more', mine)).toThrow(
+    expect.objectContaining({ code: 'rate_limited' }),
+  )
   expect(() => node.put(A, 'put', mine)).toThrow(expect.objectContaining({ code: 'rate_limited' }))
   node.sql(cellOf(0), 'isolated', mine)
   node.sql(B, 'of another account')
   await node.pass(25_000)
-  node.sql(A, 'after a while', mine)
+  node.sql(cellOf(KILLS_BURST + 1), 'after a while', mine)
   node.put(A, 'put', mine)
 })
 
@@ -145,6 +147,7 @@ test('a cell on trial shares a worker once its statements have turned out to be 
     [2, 'mine'],
     [3, 'mine'],
   ])
+  for (let n = 4; n < 9; n++) node.sql(cellOf(n), `slow ${n}`, mine)
   const trial = async (ms: number) => {
     const worker = isolatedWorkers(node)[0] as ScriptedWorker
     const [cellId] = worker.batches[0]?.cells.map((cell) => cell.cellId) ?? []
@@ -156,7 +159,6 @@ test('a cell on trial shares a worker once its statements have turned out to be 
   }
   const slow = await trial(HOLD_MS + 1)
   const short = await trial(HOLD_MS)
-  for (let n = 4; n < 7; n++) node.sql(cellOf(n), `slow ${n}`, mine)
   node.sql(slow, 'again', mine)
   node.sql(short, 'short', mine)
   await node.settle()
