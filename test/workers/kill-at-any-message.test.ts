@@ -5,7 +5,7 @@ import { expect, test } from 'vitest'
 import { newCellId } from '../../src/base/store-paths.ts'
 import type { Outcome } from '../../src/engine/group-commit.ts'
 import { Batch } from '../../src/workers/node/batch.ts'
-import type { QueuedOperation } from '../../src/workers/node/operation-queue.ts'
+import type { QueuedOperation } from '../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../src/workers/node/worker-process.ts'
 import { provenCommitMarker, wasCommitted } from '../../src/workers/protocol/commit-marker.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -101,6 +101,12 @@ test.each<[what: string, cells: string[][], keys: boolean, slice?: number]>([
     'of one cell, where each commits by itself',
     [[insert(1), 'INSERT INTO child VALUES (9)', insert(2), insert(3)]],
     true,
+  ],
+  [
+    'that has time for a part of it, where each commits by itself',
+    [[insert(1), 'INSERT INTO child VALUES (9)', insert(2), insert(3)]],
+    true,
+    12,
   ],
   [
     'of several cells',

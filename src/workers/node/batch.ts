@@ -2,7 +2,7 @@ import type { Outcome } from '../../engine/group-commit.ts'
 import type { CellError } from '../../errors.ts'
 import type { WireOutcome } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import { isStatement, type QueuedOperation } from './operation-queue.ts'
+import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import type { RunningStatement } from './running-work.ts'
 import type { BatchMessage } from './worker-process.ts'
 

@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { QueuedOperation } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 export interface IsolatedSlotsParts {

@@ -1,5 +1,5 @@
 import type { ProvisionalResults } from './batch.ts'
-import type { QueuedOperation } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import type { Charged } from './running-work.ts'
 import type { WorkerHandle } from './worker-process.ts'
 

@@ -1,7 +1,7 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import type { CellTime } from './batch.ts'
 import type { IsolatedSlots } from './isolated-slots.ts'
-import { isStatement, type QueuedOperation } from './operation-queue.ts'
+import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 /** An account with so many isolated cells at the same time has its other cells tried first. */

@@ -32,7 +32,7 @@ import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
-import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import { operationBytes, type QueuedOperation } from './queued-operation.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
@@ -52,7 +52,7 @@ export interface WorkerServiceOptions {
   sqlPolicy?: SqlPolicy | undefined
 }
 
-const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 268_435_456 }
+const BOUNDS = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 268_435_456 }
 
 /** Runs operations on cells in child processes: no statement can hold up another cell for long, or crash the node. */
 export class WorkerService implements CellService {

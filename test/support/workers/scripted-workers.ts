@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { silentLog } from '../../../src/base/log.ts'
-import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import { WorkerPool, type WorkerPoolParts } from '../../../src/workers/node/worker-pool.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
@@ -11,7 +11,7 @@ export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
 export const C = 'cccccccc-0000-4000-8000-000000000000'
 
 export const HOLD_MS = 40
-export const SLICE_MS = 20
+const SLICE_MS = 20
 export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
 export const ISOLATION_MS = 30_000

@@ -1,10 +1,7 @@
 import { expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
-import {
-  OperationQueue,
-  operationBytes,
-  type QueuedOperation,
-} from '../../../src/workers/node/operation-queue.ts'
+import { OperationQueue } from '../../../src/workers/node/operation-queue.ts'
+import { operationBytes, type QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import { codeOf } from '../../support/thrown.ts'
 
 const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }

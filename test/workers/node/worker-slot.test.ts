@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import type { LostWorker } from '../../../src/workers/node/lost-worker.ts'
-import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
 import { WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
