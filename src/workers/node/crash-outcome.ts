@@ -1,6 +1,6 @@
 import { CellError } from '../../errors.ts'
-import type { QueuedOperation } from './operation-queue.ts'
-import type { KillReason } from './worker-slot.ts'
+import type { KillReason } from './lost-worker.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 
 /** What happens to an operation whose worker ended. */
 export interface CrashOutcome {

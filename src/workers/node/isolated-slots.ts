@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { QueuedOperation } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 export interface IsolatedSlotsParts {
@@ -49,6 +49,13 @@ export class IsolatedSlots {
 
   of(cellId: string): WorkerSlot | undefined {
     return this.#cells.get(cellId)?.slot
+  }
+
+  /** How many cells of an account are isolated. */
+  cellsOf(accountId: string): number {
+    let count = 0
+    for (const each of this.#cells.values()) if (each.accountId === accountId) count++
+    return count
   }
 
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */

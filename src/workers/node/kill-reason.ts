@@ -1,12 +1,15 @@
 import type { KillRate } from './kill-budget.ts'
+import type { KillReason } from './lost-worker.ts'
 import { chargedFor } from './running-work.ts'
-import type { KillReason, WorkerSlot } from './worker-slot.ts'
+import type { WorkerSlot } from './worker-slot.ts'
 
 export interface WorkerLimits extends KillRate {
   /** Isolated cells of one account that run at the same time. By default all but one of those that can. */
   isolatedPerAccount?: number | undefined
   /** Milliseconds that a statement may hold up operations on other cells. */
   holdMs: number
+  /** Milliseconds after which a batch starts no further operation: others may wait for the worker. */
+  sliceMs: number
   /** Milliseconds that a cell stays isolated after its last statement that took longer than `holdMs`. */
   isolationMs: number
   /** Milliseconds without a message while no statement runs: during an fsync, for example. */
@@ -23,6 +26,7 @@ export interface WorkerLimits extends KillRate {
 /** The limits of `cellstore serve`, unless its flags say otherwise. */
 export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
   holdMs: 40,
+  sliceMs: 20,
   isolationMs: 30_000,
   silentMs: 30_000,
   memoryMax: 1_073_741_824,

@@ -1,4 +1,4 @@
-import type { QueuedOperation } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import type { WorkerHandle } from './worker-process.ts'
 
 /** Whose time it is, and how much of it there may be. */

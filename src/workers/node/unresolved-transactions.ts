@@ -2,7 +2,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { wasCommitted } from '../protocol/commit-marker.ts'
 import { type ProvisionalResults, unknownOutcome } from './batch.ts'
-import { isStatement, type QueuedOperation } from './operation-queue.ts'
+import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import { WorkerEnded, type WorkerHandle } from './worker-process.ts'
 
 export interface UnresolvedContext {

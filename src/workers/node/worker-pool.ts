@@ -9,10 +9,13 @@ import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { IsolatedSlots } from './isolated-slots.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
-import type { QueueBounds, QueuedOperation } from './operation-queue.ts'
+import type { LostWorker } from './lost-worker.ts'
+import type { QueueBounds } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor } from './running-work.ts'
+import { Trials } from './trials.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
-import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
+import { type SlotContext, WorkerSlot } from './worker-slot.ts'
 import { stopping, WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
@@ -24,7 +27,7 @@ export interface WorkerPoolParts {
   bounds: QueueBounds
   /** Milliseconds of the processor that a task may take without a break. */
   taskMs: number
-  settings: WorkerSettings
+  settings: Omit<WorkerSettings, 'sliceMs'>
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
   /** Starts a process. @throws the system's error if it can't */
@@ -55,6 +58,7 @@ export class WorkerPool {
   readonly #spawner: WorkerSpawner
   readonly #shared: WorkerSlot[]
   readonly #isolated: IsolatedSlots
+  readonly #trials: Trials
   readonly #kills: KillBudget
   readonly #context: SlotContext
   #timer: Timer | undefined
@@ -64,13 +68,16 @@ export class WorkerPool {
   constructor(parts: WorkerPoolParts) {
     const { count, clock, bounds, record, limits } = parts
     this.#parts = parts
-    this.#spawner = new WorkerSpawner(parts)
+    const { sliceMs } = limits
+    this.#spawner = new WorkerSpawner({ ...parts, settings: { ...parts.settings, sliceMs } })
     const epoch = randomBytes(8).toString('hex')
     let batches = 0
     this.#context = {
       clock,
       bounds,
+      sliceMs,
       record,
+      ranStatements: (cell) => this.#trials.ranStatements(cell),
       charged: (cellId) => this.#charged(cellId),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
@@ -88,6 +95,7 @@ export class WorkerPool {
       assignWorker: (slot) => this.#assignWorker(slot),
       onReturned: (operations) => (this.#stopped ? refuse(operations) : this.#requeue(operations)),
     })
+    this.#trials = new Trials(this.#isolated, limits.holdMs)
   }
 
   /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
@@ -101,7 +109,7 @@ export class WorkerPool {
 
   /** @throws `busy` when too many operations wait; `rate_limited` in a shared worker if the account cost too many of them */
   add(operation: QueuedOperation): void {
-    const slot = this.#slotOf(operation.cellId)
+    const slot = this.#slotFor(operation)
     if (this.#isShared(slot)) this.#kills.check(operation.accountId)
     slot.add(operation)
   }
@@ -161,6 +169,13 @@ export class WorkerPool {
     return this.#isolated.of(cellId) ?? this.#sharedSlotOf(cellId)
   }
 
+  /** Where the operation runs. Its cell is isolated first if it has to be on trial. */
+  #slotFor(operation: QueuedOperation): WorkerSlot {
+    const slot = this.#slotOf(operation.cellId)
+    const isOnTrial = this.#isShared(slot) && this.#trials.mustIsolate(operation, slot)
+    return isOnTrial ? this.#isolate(operation) : slot
+  }
+
   #sharedSlotOf(cellId: string): WorkerSlot {
     return this.#shared[Number.parseInt(cellId.slice(0, 8), 16) % this.#shared.length] as WorkerSlot
   }
@@ -181,7 +196,7 @@ export class WorkerPool {
 
   /** Puts each operation into its cell's present slot. Their order stays. */
   #requeue(operations: readonly QueuedOperation[]): void {
-    for (const [slot, own] of Map.groupBy(operations, ({ cellId }) => this.#slotOf(cellId))) slot.requeue(own)
+    for (const [slot, own] of Map.groupBy(operations, (each) => this.#slotFor(each))) slot.requeue(own)
   }
 
   /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
@@ -214,11 +229,12 @@ export class WorkerPool {
   }
 
   /** Gives the cell a slot of its own, with its waiting operations. */
-  #isolate({ cellId, accountId }: Charged): void {
+  #isolate({ cellId, accountId }: Pick<Charged, 'cellId' | 'accountId'>): WorkerSlot {
     const slot = this.#isolated.set({ cellId, accountId })
     const { operations, provisional } = this.#sharedSlotOf(cellId).releaseCell(cellId)
     for (const each of provisional) slot.resolve(each)
     slot.requeue(operations)
+    return slot
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {
@@ -240,6 +256,14 @@ export class WorkerPool {
     }
     for (const each of provisional) this.#slotOf(each.cellId).resolve(each)
     this.#requeue(notRun)
+    const culprit = lost.statement ?? lost.commit ?? lost.task
+    if (culprit !== undefined) this.#tryWaiting(culprit.accountId)
+  }
+
+  /** What waits in shared workers was added before the account's cells turned out to be slow. */
+  #tryWaiting(accountId: string): void {
+    for (const { queue } of this.#shared)
+      for (const each of [...queue.waitingOf(accountId)]) this.#slotFor(each)
   }
 
   #charged(cellId: string): Charged {

@@ -58,6 +58,9 @@ const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', '
 /** How often a worker is asked whether it still answers. */
 const PING_EVERY_MS = 1_000
 
+/** So many cells are remembered as used. After that, any may be. */
+const USED_CELLS_MAX = 100_000
+
 /** A worker keeps the records of this many cells. */
 const SENT_RECORDS_MAX = 10_000
 
@@ -77,6 +80,7 @@ export class WorkerProcess {
   readonly #tasks = new Map<number, Task>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
+  readonly #usedCells = new Set<string>()
   #taskIds = 0
   /** Monotonic time of the last ping. */
   #pingedAt = Number.NEGATIVE_INFINITY
@@ -129,6 +133,7 @@ export class WorkerProcess {
     const forget = this.#sentRecords.size > SENT_RECORDS_MAX ? [...this.#sentRecords] : []
     for (const cellId of forget) this.#sentRecords.delete(cellId)
     const withRecords = cells.map((cell) => {
+      this.#use(cell.cellId)
       if (this.#sentRecords.has(cell.cellId)) return { ...cell, record: undefined }
       this.#sentRecords.add(cell.cellId)
       return { ...cell, record: record(cell.cellId) }
@@ -142,6 +147,7 @@ export class WorkerProcess {
     record: CellRecord | undefined,
     { signal, onProgress }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
+    this.#use(task.cellId)
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
@@ -154,6 +160,15 @@ export class WorkerProcess {
       this.#tasks.delete(id)
       signal?.removeEventListener('abort', abort)
     }) as Promise<WorkerTaskResults[T['task']]>
+  }
+
+  /** False only if it has never had anything to do for the cell: then the cell is not open there. */
+  mayHaveUsed(cellId: string): boolean {
+    return this.#usedCells.size >= USED_CELLS_MAX || this.#usedCells.has(cellId)
+  }
+
+  #use(cellId: string): void {
+    if (this.#usedCells.size < USED_CELLS_MAX) this.#usedCells.add(cellId)
   }
 
   get hasTasks(): boolean {

@@ -32,12 +32,8 @@ import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
-import {
-  DEFAULT_QUEUE_BOUNDS,
-  operationBytes,
-  type QueueBounds,
-  type QueuedOperation,
-} from './operation-queue.ts'
+import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
+import { operationBytes, type QueuedOperation } from './queued-operation.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 

@@ -1,8 +1,10 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type ProvisionalResults } from './batch.ts'
-import { OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'
+import type { KillReason, LostWorker } from './lost-worker.ts'
+import { OperationQueue, type QueueBounds } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, type RunningTask, type RunningWork, ranMs } from './running-work.ts'
 import { UnresolvedTransactions } from './unresolved-transactions.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
@@ -10,36 +12,21 @@ import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } fr
 export interface SlotContext {
   clock: Clock
   bounds: QueueBounds
+  /** Milliseconds that a batch may take. */
+  sliceMs: number
   record(cellId: string): CellRecord | undefined
   /** Whose time a task of the cell takes. */
   charged(cellId: string): Charged
   /** Unique across all batches of all nodes. */
   nextBatchName(): string
+  /** Called when statements of a cell have run to their ends. */
+  ranStatements(cell: CellTime): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
 }
 
-/** Why a node kills a worker. */
-export type KillReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
-
-/** The open work of a worker that has ended. */
-export interface LostWorker {
-  worker: WorkerHandle
-  /** Undefined if the node did not kill it. */
-  reason: KillReason | undefined
-  /** The statement that was running at the end, if any. */
-  statement: QueuedOperation | undefined
-  /** The cell whose task was running at the end, if any, or that was being closed. */
-  task: Charged | undefined
-  /** The operation whose COMMIT was running at the end, if any: the commit marker decides what happens to it. */
-  commit: QueuedOperation | undefined
-  /** Their transactions may have been committed. */
-  provisional: ProvisionalResults[]
-  /** Must run again. Includes `statement`'s operation. */
-  notRun: QueuedOperation[]
-}
-
 interface WaitingTask {
+  cellId: string
   resolve(worker: WorkerHandle): void
   reject(error: unknown): void
 }
@@ -74,7 +61,7 @@ export class WorkerSlot {
   constructor(context: SlotContext, onLost: (slot: WorkerSlot, lost: LostWorker) => void) {
     this.#context = context
     this.#onLost = onLost
-    this.queue = new OperationQueue(context.bounds)
+    this.queue = new OperationQueue(context.bounds, context.sliceMs)
     this.#unresolved = new UnresolvedTransactions(context)
   }
 
@@ -101,6 +88,12 @@ export class WorkerSlot {
   holdsUpOthers(work: RunningWork): boolean {
     const { cellId } = chargedFor(work)
     return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
+  }
+
+  /** Whether its worker may have the cell open, or is about to open it for a task. */
+  mayHaveOpen(cellId: string): boolean {
+    if (this.#worker?.mayHaveUsed(cellId)) return true
+    return [...this.#waiting].some((each) => each.cellId === cellId)
   }
 
   /** Milliseconds that the work has run: see {@link ranMs}. */
@@ -162,7 +155,9 @@ export class WorkerSlot {
     options: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     const hasWorker = this.#worker !== undefined && !this.#stopping
-    const worker = hasWorker ? (this.#worker as WorkerHandle) : await this.#nextWorker(options.signal)
+    const worker = hasWorker
+      ? (this.#worker as WorkerHandle)
+      : await this.#nextWorker(task.cellId, options.signal)
     options.permit?.check()
     return await worker.runTask(task, this.#context.record(task.cellId), options)
   }
@@ -195,9 +190,9 @@ export class WorkerSlot {
     return this.queue.takeAll()
   }
 
-  #nextWorker(signal: AbortSignal | undefined): Promise<WorkerHandle> {
+  #nextWorker(cellId: string, signal: AbortSignal | undefined): Promise<WorkerHandle> {
     const { promise, resolve, reject } = Promise.withResolvers<WorkerHandle>()
-    const waiting = { resolve, reject }
+    const waiting = { cellId, resolve, reject }
     const abandon = () => reject(signal?.reason)
     if (signal?.aborted === true) abandon()
     this.#waiting.add(waiting)
@@ -242,14 +237,31 @@ export class WorkerSlot {
       return
     }
     this.#task = undefined
-    if (this.#batch?.take(message, now) !== true) return
+    this.#batch?.take(message, now)
+    const finished = this.#batch?.finished
+    if (finished === undefined) return
     this.#batch = undefined
+    this.#finish(finished)
     this.#flush()
+  }
+
+  #finish(finished: FinishedBatch): void {
+    const { turns } = this.queue
+    for (const each of finished.ran) {
+      turns.charge(each.accountId, each.operations, each.ms)
+      if (each.hasStatements) this.#context.ranStatements(each)
+    }
+    if (finished.returned.length > 0) this.queue.putBack(finished)
+    if (this.queue.size === 0) turns.reset()
   }
 
   #ended(worker: WorkerHandle): void {
     this.#worker = undefined
     const running = this.#killedWork ?? this.work
+    if (running !== undefined) {
+      const ms = this.#context.clock.monotonic() - running.since
+      this.queue.turns.charge(chargedFor(running).accountId, 1, ms)
+    }
     const statement = running?.kind === 'task' ? undefined : running?.operation
     const reason = this.#killReason
     this.#killReason = undefined

@@ -33,6 +33,8 @@ export interface WorkerSettings {
   openSchemaBytesMax: number
   /** Bytes of values in one answer of several parts. */
   answerBytesMax: number
+  /** Milliseconds after which a batch starts no further operation. */
+  sliceMs: number
 }
 
 /** The operations on one cell. Numbers count through all cells of the batch, in order. */
@@ -110,7 +112,11 @@ export type FromWorker =
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }
-  | { type: 'done' }
+  /**
+   * The batch is over. `returned` operations have not started: they had no time. `spent` are the milliseconds of the
+   * processor that cells took, by their number in the batch; those that took less than one are left out.
+   */
+  | { type: 'done'; returned?: number[] | undefined; spent?: [cell: number, ms: number][] | undefined }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'progress'; id: number; event: BackupProgressEvent }
   /** A cell was restored. The worker waits for the answer `recorded`. */

@@ -17,6 +17,7 @@ import { transactionName, writeCommitMarker } from '../protocol/commit-marker.ts
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import type { Outbox } from './outbox.ts'
+import { ProcessorTime } from './processor-time.ts'
 
 /** Small reads, which run together in one transaction. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
@@ -48,31 +49,54 @@ export class BatchRunner {
   #startedAt = 0
   /** The node was told that a statement is running. */
   #isAnnounced = false
+  readonly #sliceMs: number
+  readonly #processor: ProcessorTime
 
-  constructor(cells: LocalCells, context: ApplyContext, openCellsMax: number, out: Outbox) {
+  constructor(
+    cells: LocalCells,
+    context: ApplyContext,
+    { openCellsMax, sliceMs }: BatchSettings,
+    out: Outbox,
+    processorMs?: () => number,
+  ) {
     this.#cells = cells
     this.#context = context
     this.#out = out
+    this.#sliceMs = sliceMs
+    this.#processor = new ProcessorTime(context.clock, processorMs)
     this.#handles = new LruCache(openCellsMax)
   }
 
-  /** Resolves once all operations are answered. No other batch may start before that. */
+  /** Resolves once all operations are answered, or returned. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
+    this.#processor.begin()
     const hasUnread = cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
     const parsed = this.#parse(cells, hasUnread ? await loadReader() : undefined)
     // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
     const syncsLater = parsed.filter(({ operations }) => operations.some(isChange)).length > 1
     const unsynced: Promise<void>[] = []
+    const returned: number[] = []
+    const spent: [cell: number, ms: number][] = []
     let first = 0
-    for (const { cellId, operations } of parsed) {
+    for (const [at, { cellId, operations }] of parsed.entries()) {
       const answers = new Answers(this.#out)
-      const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
-      if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
+      if (at === 0 || !this.#isOver()) {
+        const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
+        if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
+        const ms = this.#processor.lap()
+        if (ms > 0) spent.push([at, ms])
+      }
+      if (this.#isOver()) returned.push(...unanswered(operations, first, answers))
       first += operations.length
     }
     if (unsynced.length > 0) await this.#allSynced(unsynced)
-    this.#out.send({ type: 'done' })
+    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf(spent) })
+  }
+
+  /** Other accounts wait for the worker: what has not started goes back to the node. */
+  #isOver(): boolean {
+    return this.#context.clock.monotonic() - this.#startedAt > this.#sliceMs
   }
 
   /** @param read needed if any operation is unread */
@@ -115,18 +139,23 @@ export class BatchRunner {
       database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: Readable][] = []
+      let hasRead = false
       for (const [i, operation] of operations.entries()) {
         if (operation instanceof Refused) answers.add(first + i, { ok: false, error: operation.error })
         else if (mayChange(operation)) changes.push([first + i, operation])
         else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
-        else this.#read(cell, operation, first + i, answers)
+        // Changes that came later wait too, and earlier ones run: or a cell's many reads would hold up its changes for good.
+        else if (hasRead && this.#isOver()) break
+        else {
+          this.#read(cell, operation, first + i, answers)
+          hasRead = true
+        }
       }
       if (lookups.length > 0) this.#lookUp(cell, database, lookups, answers)
       if (changes.length > 0) this.#change({ name, cell, database, changes, answers, syncsLater })
     } catch (error) {
       // The cell can't be used. Operations that have an answer keep it.
-      const rest = operations.map((_, i) => first + i).filter((index) => !answers.has(index))
-      for (const index of rest) answers.add(index, { ok: false, error })
+      for (const index of unanswered(operations, first, answers)) answers.add(index, { ok: false, error })
     }
     answers.flush()
     return database
@@ -142,6 +171,7 @@ export class BatchRunner {
     let done = 0
     const lookUp = () => {
       for (const [index, operation] of lookups.slice(done)) {
+        if (done > 0 && this.#isOver()) return
         this.#read(cell, operation, index, answers)
         done++
         // A failed read can end the transaction. The others then run in a new one.
@@ -149,7 +179,7 @@ export class BatchRunner {
       }
     }
     if (lookups.length === 1) lookUp()
-    while (done < lookups.length) database.read(lookUp)
+    while (done < lookups.length && (done === 0 || !this.#isOver())) database.read(lookUp)
   }
 
   #read(cell: Cell, operation: Readable, index: number, answers: Answers): void {
@@ -186,6 +216,7 @@ export class BatchRunner {
         bytes += resultBytes(outcomes.at(-1))
         return bytes > GROUP_RESULT_BYTES
       },
+      isOver: () => this.#isOver(),
     }
     if (syncsLater) database.syncs.defer(() => database.commitGroup(works, events))
     else database.commitGroup(works, events)
@@ -243,6 +274,12 @@ function isChange(operation: Runnable): boolean {
   return !(operation instanceof Refused) && mayChange(operation)
 }
 
+export interface BatchSettings {
+  openCellsMax: number
+  /** Milliseconds after which a batch starts no further operation. */
+  sliceMs: number
+}
+
 interface CellRun {
   /** The batch's name. */
   name: string
@@ -279,6 +316,16 @@ class Change implements GroupWork {
   settle(outcome: Outcome): void {
     if (!this.#answers.has(this.index)) this.#answers.add(this.index, outcome)
   }
+}
+
+/** The numbers of operations that have no answer. */
+function unanswered(operations: readonly unknown[], first: number, answers: Answers): number[] {
+  return operations.map((_, i) => first + i).filter((index) => !answers.has(index))
+}
+
+/** An empty list needs no bytes in a message. */
+function someOf<T>(list: T[]): T[] | undefined {
+  return list.length > 0 ? list : undefined
 }
 
 function outcomeOf(run: () => unknown): Outcome {

@@ -68,11 +68,12 @@ class WorkerMain {
       expiry: () => out.send({ type: 'expiry' }),
       restored: (cellId, manifest) => this.#askToRecord(cellId, manifest),
     })
-    const { sqlPolicy, answerBytesMax } = settings
+    const { sqlPolicy, answerBytesMax, sliceMs } = settings
+    const { openCellsMax } = settings.settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
     this.#parts = {
       cells,
-      batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, out),
+      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs }, out),
       tasks: new WorkerTasks(cells, (message) => out.send(message)),
     }
   }

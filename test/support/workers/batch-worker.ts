@@ -8,7 +8,7 @@ import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
 import { CellsFolder } from '../../../src/store/cells-folder.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
 import { resolveSettings, type StoreOptions } from '../../../src/store/settings.ts'
-import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
 import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
@@ -31,6 +31,11 @@ export class BatchWorker {
     directory: string,
     options: StoreOptions = {},
     accounts: { of(cellId: string): string | null; openSchemaBytesMax?: number } = { of: () => null },
+    /** Milliseconds; by default batches take as long as they take. */
+    {
+      sliceMs = Number.POSITIVE_INFINITY,
+      processorMs,
+    }: { sliceMs?: number; processorMs?: () => number } = {},
   ) {
     this.directory = directory
     const paths = new StorePaths(directory)
@@ -64,7 +69,7 @@ export class BatchWorker {
       new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
       this.onWrite(messages)
     })
-    this.#runner = new BatchRunner(this.cells, context, 10, out)
+    this.#runner = new BatchRunner(this.cells, context, { openCellsMax: 10, sliceMs }, out, processorMs)
     onTestFinished(() => this.close())
   }
 

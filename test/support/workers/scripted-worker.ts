@@ -23,6 +23,7 @@ export class ScriptedWorker implements WorkerHandle {
   isStopped = false
   ranOutOfMemory = false
   memory = 0
+  readonly hasUsed = new Set<string>()
   waited = 0
   ran = 0
   readonly #ready = Promise.withResolvers<void>()
@@ -79,15 +80,21 @@ export class ScriptedWorker implements WorkerHandle {
 
   runBatch(name: string, cells: Omit<BatchCell, 'record'>[]): void {
     this.batches.push({ name, cells })
+    for (const { cellId } of cells) this.hasUsed.add(cellId)
   }
 
   runTask<T extends WorkerTask>(
     task: T,
     _record: CellRecord | undefined,
   ): Promise<WorkerTaskResults[T['task']]> {
+    this.hasUsed.add(task.cellId)
     return new Promise((resolve, reject) => {
       this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
     })
+  }
+
+  mayHaveUsed(cellId: string): boolean {
+    return this.hasUsed.has(cellId)
   }
 
   get hasTasks(): boolean {

@@ -17,8 +17,17 @@ async function holdUp(node: ScriptedWorkers): Promise<void> {
   await node.end(shared)
 }
 
+/** Statements of these cells were short until now, so that they share a worker. */
+async function runShort(node: ScriptedWorkers, cells: number): Promise<void> {
+  for (let n = 0; n < cells; n++) node.sql(cellOf(n), 'short', mine)
+  await node.settle()
+  node.busy.answer(Object.fromEntries(Array.from({ length: cells }, (_, n) => [n, 'done'])))
+  node.busy.say({ type: 'done' })
+}
+
 test('an account whose many cells end one worker after the other is told to wait with whatever would run in a shared worker; its neighbours and its isolated cells go on', async () => {
   const node = await ScriptedWorkers.started()
+  await runShort(node, KILLS_BURST + 2)
   const slow = Array.from({ length: KILLS_BURST + 2 }, (_, n) => node.sql(cellOf(n), `slow ${n}`, mine))
   node.sql(B, 'neighbour')
   await node.settle()
@@ -29,12 +38,14 @@ test('an account whose many cells end one worker after the other is told to wait
   expect(slow[KILLS_BURST]?.error).toMatchObject({
     details: { limit: KILLS_BURST, retryAfterMs: expect.any(Number) },
   })
-  expect(() => node.sql(A, 'one more', mine)).toThrow(expect.objectContaining({ code: 'rate_limited' }))
+  expect(() => node.sql(cellOf(KILLS_BURST), 'one more', mine)).toThrow(
+    expect.objectContaining({ code: 'rate_limited' }),
+  )
   expect(() => node.put(A, 'put', mine)).toThrow(expect.objectContaining({ code: 'rate_limited' }))
   node.sql(cellOf(0), 'isolated', mine)
   node.sql(B, 'of another account')
   await node.pass(25_000)
-  node.sql(A, 'after a while', mine)
+  node.sql(cellOf(KILLS_BURST + 1), 'after a while', mine)
   node.put(A, 'put', mine)
 })
 
@@ -101,6 +112,7 @@ test('an isolated cell that is busy without a pause gives its worker up after it
 
 test('upkeep of an account that cost too many workers is not refused, but runs where it holds up nobody', async () => {
   const node = await ScriptedWorkers.started({ record })
+  await runShort(node, KILLS_BURST + 1)
   for (let n = 0; n <= KILLS_BURST; n++) node.sql(cellOf(n), `slow ${n}`, mine)
   node.sql(B, 'neighbour')
   await node.settle()
@@ -110,4 +122,63 @@ test('upkeep of an account that cost too many workers is not refused, but runs w
   await node.settle()
   const shared = node.asked.find(({ given }) => given.includes('neighbour'))
   expect(shared?.tasks).toEqual([])
+})
+
+test('an account with several slow cells has its next ones tried in a worker of their own, before one of them costs a shared worker', async () => {
+  const node = await ScriptedWorkers.started()
+  for (let n = 0; n < 40; n++) node.sql(cellOf(n), `slow ${n}`, mine)
+  node.sql(B, 'neighbour')
+  await node.settle()
+  for (let kill = 0; kill < 3; kill++) await holdUp(node)
+  const shared = node.asked.find(({ given }) => given.includes('neighbour'))
+  expect(shared?.given).toEqual(['neighbour'])
+  expect(() => node.sql(cellOf(41), 'slow 41', mine)).not.toThrow()
+  node.put(cellOf(42), 'put', mine)
+  shared?.say({ type: 'done' })
+  await node.settle()
+  expect(shared?.given).toEqual(['put'])
+  expect(node.all.filter(({ isKilled }) => isKilled)).toHaveLength(3)
+})
+
+test('a cell on trial shares a worker once its statements have turned out to be short; a slow one is tried again', async () => {
+  const node = await ScriptedWorkers.started()
+  await isolate(node, [
+    [1, 'mine'],
+    [2, 'mine'],
+    [3, 'mine'],
+  ])
+  for (let n = 4; n < 9; n++) node.sql(cellOf(n), `slow ${n}`, mine)
+  const trial = async (ms: number) => {
+    const worker = isolatedWorkers(node)[0] as ScriptedWorker
+    const [cellId] = worker.batches[0]?.cells.map((cell) => cell.cellId) ?? []
+    worker.answer({ 0: 'done' })
+    worker.say({ type: 'done', spent: [[0, ms]] })
+    await node.pass(200)
+    await node.end(worker)
+    return cellId as string
+  }
+  const slow = await trial(HOLD_MS + 1)
+  const short = await trial(HOLD_MS)
+  node.sql(slow, 'again', mine)
+  node.sql(short, 'short', mine)
+  await node.settle()
+  expect(node.asked.flatMap(({ given }) => given)).not.toContain('again')
+  expect(node.asked.flatMap(({ given }) => given)).toContain('short')
+})
+
+test('a cell that the shared worker may have open is not tried elsewhere (invariant 2)', async () => {
+  const node = await ScriptedWorkers.started()
+  await isolate(node, [
+    [1, 'mine'],
+    [2, 'mine'],
+    [3, 'mine'],
+  ])
+  node.put(cellOf(4), 'put', mine)
+  await node.settle()
+  node.sql(cellOf(4), 'SELECT 1', mine)
+  const shared = node.busy
+  expect(shared.given).toEqual(['put'])
+  shared.say({ type: 'done' })
+  await node.settle()
+  expect(shared.given).toEqual(['SELECT 1'])
 })

@@ -215,3 +215,18 @@ test('a stop lets what runs finish, refuses what waits, and leaves no process', 
   expect(node.all.filter(({ isKilled, isStopped }) => !isKilled && !isStopped)).toEqual([])
   void late.catch(() => {})
 })
+
+test('what a batch had no time for runs in the next one, behind other accounts, and in the order of its cell', async () => {
+  const node = await ScriptedWorkers.started()
+  const asked = ['1', '2', '3'].map((text) => node.sql(A, text))
+  await node.settle()
+  node.sql(A, '4')
+  node.sql(B, 'neighbour')
+  const worker = node.busy
+  worker.answer({ 0: 'one' })
+  worker.say({ type: 'done', returned: [1, 2], spent: [[0, 30]] })
+  await node.settle()
+  expect(asked[0]?.answer).toBe('one')
+  expect(worker.given.slice(0, 2)).toEqual(['neighbour', '2'])
+  worker.say({ type: 'done', returned: [1], spent: [] })
+})

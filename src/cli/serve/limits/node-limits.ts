@@ -62,6 +62,14 @@ export const workers: Rows<WorkerLimits> = {
     over: 'the cell gets a worker of its own, and its statement runs again there',
     max: HOUR_MS,
   },
+  sliceMs: {
+    flag: 'slice',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.sliceMs,
+    about: 'time of a worker after which a batch starts no further operation',
+    over: 'the rest waits for its next turn',
+    max: HOUR_MS,
+  },
   isolationMs: {
     flag: 'isolation',
     unit: 'duration',
