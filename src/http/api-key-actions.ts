@@ -7,7 +7,7 @@ import { accountAction, accountActionWith, ok } from './action.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
 
-export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), (call, body) => {
+export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), async (call, body) => {
   if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {
     throw new CellError(
       'idempotency_not_supported',
@@ -15,7 +15,11 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
       { field: 'Idempotency-Key' },
     )
   }
-  const created = call.context.store.apiKeys.create(call.accountId, { name: body.name ?? undefined })
+  const { context, accountId, permit } = call
+  const { store } = context
+  await store.turns.next(accountId)
+  permit?.check()
+  const created = await store.durably(() => store.apiKeys.create(accountId, { name: body.name ?? undefined }))
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 
@@ -33,8 +37,9 @@ export const listApiKeys = accountAction(({ context, request, accountId }) => {
   return { ...answer, headers: { Link: `<${next}>; rel="next"` } }
 })
 
-export const revokeApiKey = accountAction(({ context, accountId, segments }) => {
-  return ok(encodeRevokedKey(context.store.apiKeys.revoke(accountId, segments[0] ?? '')))
+export const revokeApiKey = accountAction(async ({ context: { store }, accountId, segments }) => {
+  // Without a turn: a stolen key that is busy must not hold up its revocation.
+  return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
 })
 
 export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey) {

@@ -13,29 +13,35 @@ const COLLECTION = '/v1/databases'
 /** Keeps unknown fields: the fingerprint covers the whole body. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
-export const createCell = accountActionWith(createSchema, ({ context, request, accountId }, body) => {
-  const header = request.header(IDEMPOTENCY_HEADER)
-  const idempotency =
-    header === undefined
-      ? undefined
-      : {
-          method: 'POST',
-          path: COLLECTION,
-          key: parseIdempotencyKey(header),
-          fingerprint: fingerprintOf(body),
-        }
-  const { id, replayed } = context.store.createCell({
-    accountId,
-    admit: () => context.storedBytes?.checkRoomForCell(accountId),
-    ...(body.name == null ? {} : { name: body.name }),
-    ...(idempotency === undefined ? {} : { idempotency }),
-  })
-  if (!replayed) context.storedBytes?.created(accountId, id)
-  const record = context.store.findCell(id) as CellRecord
-  const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
-  if (replayed) headers['Idempotent-Replayed'] = 'true'
-  return { ...ok(encodeCell(record)), status: 201, headers }
-})
+export const createCell = accountActionWith(
+  createSchema,
+  async ({ context, request, accountId, permit }, body) => {
+    const header = request.header(IDEMPOTENCY_HEADER)
+    const idempotency =
+      header === undefined
+        ? undefined
+        : {
+            method: 'POST',
+            path: COLLECTION,
+            key: parseIdempotencyKey(header),
+            fingerprint: fingerprintOf(body),
+          }
+    const { store } = context
+    await store.turns.next(accountId)
+    permit?.check()
+    const { id, replayed } = await store.addCell({
+      accountId,
+      admit: () => context.storedBytes?.checkRoomForCell(accountId),
+      ...(body.name == null ? {} : { name: body.name }),
+      ...(idempotency === undefined ? {} : { idempotency }),
+    })
+    if (!replayed) context.storedBytes?.created(accountId, id)
+    const record = store.findCell(id) as CellRecord
+    const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
+    if (replayed) headers['Idempotent-Replayed'] = 'true'
+    return { ...ok(encodeCell(record)), status: 201, headers }
+  },
+)
 
 export const listCells = accountAction(({ context, request, accountId }) => {
   const { store, limits } = context
@@ -51,7 +57,9 @@ export const getCell = cellAction(async (call) => {
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...(await lastBackup(call)) })
 })
 
-export const deleteCell = cellAction(async ({ context, cellId }) => {
+export const deleteCell = cellAction(async ({ context, cellId, cell, permit }) => {
+  await context.store.turns.next(cell.accountId ?? '')
+  permit?.check()
   await context.service.deleteCell(cellId)
   return ok(encodeDeletedCell(cellId))
 })

@@ -2,6 +2,8 @@ import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Turns } from '../base/turns.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
@@ -28,8 +30,19 @@ export interface CellDirectory {
   readonly apiKeys: ApiKeys
   /** @internal */
   readonly requestedBackups: RequestedBackups
+  /** Of accounts, at this process's event loop. @internal */
+  readonly turns: Turns
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
+  /**
+   * {@link createCell} without blocking the event loop for the disk: the cell is on disk when this resolves. Call it in a turn of
+   * the account.
+   *
+   * @internal
+   */
+  addCell(options?: CreateCellOptions): Promise<{ readonly id: string; readonly replayed?: true }>
+  /** Runs changes of accounts and keys, and resolves once they are on disk: see {@link Catalog.durably}. @internal */
+  durably<T>(change: () => T): Promise<T>
   /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
   checkRoomForCell(accountId: string): void
   /** Size of a cell's database file; 0 if there is none. @internal */

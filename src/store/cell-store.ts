@@ -2,6 +2,7 @@ import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
@@ -129,6 +130,21 @@ export class CellStore implements CellDirectory {
   /** @internal */
   checkRoomForCell(accountId: string): void {
     this.core.checkRoomForCell(accountId)
+  }
+
+  /** @internal */
+  get turns(): Turns {
+    return this.core.turns
+  }
+
+  /** @internal */
+  addCell(options?: CreateCellOptions): Promise<{ id: string; replayed?: true }> {
+    return this.core.addCell(options)
+  }
+
+  /** @internal */
+  durably<T>(change: () => T): Promise<T> {
+    return this.core.durably(change)
   }
 
   /** @throws `object_store_not_configured` if the store was opened without one */

@@ -11,6 +11,7 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
+import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
@@ -20,6 +21,7 @@ import {
   type CellRecord,
   CellRegistry,
   cellNotFound,
+  type NewCellRecord,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
@@ -40,6 +42,9 @@ export const CATALOG_TABLES = [
   REQUESTED_BACKUPS_SCHEMA,
 ]
 
+type Replayed = { id: string; replayed: true }
+type CreatedCell = { id: string; replayed?: true }
+
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
  * local state, the object store, and the catalog's backup. It opens no cell: this process or its workers do.
@@ -55,6 +60,7 @@ export class StoreCore implements CellDirectory {
   readonly apiKeys: ApiKeys
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
+  readonly turns = new Turns()
   /** Undefined without an object store, as is `catalogBackup`. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
@@ -140,38 +146,77 @@ export class StoreCore implements CellDirectory {
     return this.settings.clock
   }
 
-  createCell(options: CreateCellOptions = {}): { id: string; replayed?: true } {
-    const { name, accountId, durability, idempotency, admit } = options
+  createCell(options: CreateCellOptions = {}): CreatedCell {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    this.files.write(creation.id)
+    return this.#register(creation, options)
+  }
+
+  async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    await this.files.writeAside(creation.id)
+    await this.turns.next(creation.accountId ?? '')
+    return await this.durably(() => this.#register(creation, options))
+  }
+
+  durably<T>(change: () => T): Promise<T> {
+    return this.#catalog.durably(change)
+  }
+
+  /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
+  #begin(options: CreateCellOptions): NewCellRecord | Replayed {
+    const { name, accountId, durability, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
     this.#catalog.assertOpen()
-    const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
-    const first = request && this.#idempotency.find(request.accountId, request.key)
-    if (first !== undefined) return this.#replayed(first)
+    const first = this.#madeBefore(options)
+    if (first !== undefined) return first
     admit?.()
     if (accountId !== undefined) {
       this.checkRoomForCell(accountId)
       this.#quotas.chargeCreation(accountId)
     }
-    const record = {
+    return {
       id: newCellId(),
       accountId: accountId ?? null,
       name: name ?? null,
       createdAt: this.clock.now(),
       durability: durability ?? null,
     }
-    // The file first: the catalog never names a cell whose file did not exist.
-    this.files.write(record.id)
+  }
+
+  /** Adds a cell to the catalog, after its file: the catalog never names a cell whose file did not exist. */
+  #register(record: NewCellRecord, options: CreateCellOptions): CreatedCell {
+    const { accountId, idempotency } = options
     try {
+      // Others can have been made while the file was written.
+      const first = this.#madeBefore(options)
+      if (first !== undefined) {
+        this.files.remove(record.id)
+        return first
+      }
+      if (accountId !== undefined) this.checkRoomForCell(accountId)
       this.registry.insert(record, () => {
-        if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
+        if (accountId !== undefined && idempotency !== undefined)
+          this.#idempotency.insert(accountId, idempotency, record.id)
       })
+      return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.files.remove(record.id)
       throw error
     }
-    return { id: record.id }
+  }
+
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  #madeBefore({ accountId, idempotency }: CreateCellOptions): Replayed | undefined {
+    if (accountId === undefined || idempotency === undefined) return undefined
+    const id = this.#idempotency.find(accountId, idempotency)
+    if (id === undefined) return undefined
+    if (this.findCell(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
   }
 
   databaseBytes(id: string): number {
@@ -180,12 +225,6 @@ export class StoreCore implements CellDirectory {
 
   checkRoomForCell(accountId: string): void {
     this.#quotas.checkCells(() => this.registry.count(accountId))
-  }
-
-  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
-  #replayed(id: string): { id: string; replayed: true } {
-    if (this.findCell(id) === undefined) throw cellNotFound()
-    return { id, replayed: true }
   }
 
   findCell(id: string): CellRecord | undefined {
