@@ -17,9 +17,10 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
   }
   const { context, accountId, permit } = call
   const { store } = context
-  await store.turns.next(accountId)
-  permit?.check()
-  const created = await store.durably(() => store.apiKeys.create(accountId, { name: body.name ?? undefined }))
+  const created = await store.inTurn(accountId, () => {
+    permit?.check()
+    return store.durably(() => store.apiKeys.create(accountId, { name: body.name ?? undefined }))
+  })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 

@@ -27,13 +27,14 @@ export const createCell = accountActionWith(
             fingerprint: fingerprintOf(body),
           }
     const { store } = context
-    await store.turns.next(accountId)
-    permit?.check()
-    const { id, replayed } = await store.addCell({
-      accountId,
-      admit: () => context.storedBytes?.checkRoomForCell(accountId),
-      ...(body.name == null ? {} : { name: body.name }),
-      ...(idempotency === undefined ? {} : { idempotency }),
+    const { id, replayed } = await store.inTurn(accountId, () => {
+      permit?.check()
+      return store.addCell({
+        accountId,
+        admit: () => context.storedBytes?.checkRoomForCell(accountId),
+        ...(body.name == null ? {} : { name: body.name }),
+        ...(idempotency === undefined ? {} : { idempotency }),
+      })
     })
     if (!replayed) context.storedBytes?.created(accountId, id)
     const record = store.findCell(id) as CellRecord

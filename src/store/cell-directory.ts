@@ -35,11 +35,13 @@ export interface CellDirectory {
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
   /**
-   * {@link createCell} without blocking the event loop for the disk: the cell is on disk when this resolves. Call it in a turn of
-   * the account.
+   * Runs a creation of the account in its turn at the event loop, one at a time: more of them would fill the queue of the
+   * thread pool, which serves them in the order in which they came.
    *
    * @internal
    */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T>
+  /** {@link createCell} without blocking the event loop for the disk: the cell is on disk when this resolves. @internal */
   addCell(options?: CreateCellOptions): Promise<{ readonly id: string; readonly replayed?: true }>
   /** Runs changes of accounts and keys, and resolves once they are on disk: see {@link Catalog.durably}. @internal */
   durably<T>(change: () => T): Promise<T>

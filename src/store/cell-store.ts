@@ -138,6 +138,11 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.core.inTurn(accountId, creation)
+  }
+
+  /** @internal */
   addCell(options?: CreateCellOptions): Promise<{ id: string; replayed?: true }> {
     return this.core.addCell(options)
   }

@@ -10,6 +10,7 @@ import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
@@ -69,6 +70,7 @@ export class StoreCore implements CellDirectory {
   readonly #quotas: AccountQuotas
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #creations = new KeyedQueue()
   #closing: Promise<void> | undefined
 
   constructor({ paths, settings, lock, objectStore }: StoreParts) {
@@ -159,6 +161,13 @@ export class StoreCore implements CellDirectory {
     await this.files.writeAside(creation.id)
     await this.turns.next(creation.accountId ?? '')
     return await this.durably(() => this.#register(creation, options))
+  }
+
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.#creations.run(accountId, async () => {
+      await this.turns.next(accountId)
+      return await creation()
+    })
   }
 
   durably<T>(change: () => T): Promise<T> {

@@ -61,7 +61,7 @@ describe.each([
   })
 
   test('hold up a neighbour’s creation for few of them', async () => {
-    const creation = { method: 'POST', path: '/v1/databases', body: {} }
+    const creation = { method: 'POST', path: '/v1/api-keys', body: {} }
     expect(await answeredBefore(asks(), creation)).toBeLessThan(MANY / 2)
   })
 })
