@@ -3,7 +3,7 @@ import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
 import { name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
-import { accountAction, accountActionWith, ok } from './action.ts'
+import { accountAction, accountActionWith, ok, takeTurn } from './action.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
 
@@ -27,10 +27,12 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
 const COLLECTION = '/v1/api-keys'
 
 /** An array, so that a page names the next one in a header. */
-export const listApiKeys = accountAction(({ context, request, accountId }) => {
+export const listApiKeys = accountAction(async (call) => {
+  const { context, request, accountId } = call
   const query = new Query(request.query)
   const { pageMax } = context.store.settings.limits
   const limit = query.limit(pageMax, pageMax)
+  await takeTurn(call, accountId)
   const { keys, nextCursor } = context.store.apiKeys.page(accountId, { cursor: query.text('cursor'), limit })
   const answer = ok(keys.map(encodeKey))
   if (nextCursor === null) return answer

@@ -4,7 +4,7 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import { isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
-import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'
+import { accountAction, accountActionWith, type CellCall, cellAction, ok, takeTurn } from './action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
 
@@ -44,10 +44,12 @@ export const createCell = accountActionWith(
   },
 )
 
-export const listCells = accountAction(({ context, request, accountId }) => {
+export const listCells = accountAction(async (call) => {
+  const { context, request, accountId } = call
   const { store, limits } = context
   const query = new Query(request.query)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+  await takeTurn(call, accountId)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
   return ok({ databases: cells.map(encodeCell), next_cursor: nextCursor })
 })
@@ -58,9 +60,9 @@ export const getCell = cellAction(async (call) => {
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...(await lastBackup(call)) })
 })
 
-export const deleteCell = cellAction(async ({ context, cellId, cell, permit }) => {
-  await context.store.turns.next(cell.accountId ?? '')
-  permit?.check()
+export const deleteCell = cellAction(async (call) => {
+  const { context, cellId, cell } = call
+  await takeTurn(call, cell.accountId)
   await context.service.deleteCell(cellId)
   return ok(encodeDeletedCell(cellId))
 })
