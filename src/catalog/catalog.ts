@@ -125,6 +125,18 @@ export class Catalog {
     return this.#change(() => this.database.writeDelete(() => this.#transaction(run)))
   }
 
+  /**
+   * Runs changes, and resolves once they are on disk. Their fsync runs in the thread pool, where changes that are made
+   * meanwhile share the next one. Until then, others see what a power loss may take back.
+   */
+  async durably<T>(run: () => T): Promise<T> {
+    this.assertOpen()
+    const { syncs } = this.database
+    const value = syncs.defer(run)
+    await syncs.sync()
+    return value
+  }
+
   #transaction<T>(run: () => T): T {
     return this.database.transaction(() => {
       this.#countChange.run()

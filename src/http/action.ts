@@ -122,6 +122,12 @@ function actionsOf<C extends Call>(admit: (call: Call) => C) {
   }
 }
 
+/** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws `unauthorized` */
+export async function takeTurn({ context, permit }: Call, accountId: string | null): Promise<void> {
+  await context.store.turns.next(accountId ?? '')
+  permit?.check()
+}
+
 export function ok(value: unknown): Answer {
   return { status: 200, json: JSON.stringify(value) }
 }

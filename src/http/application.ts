@@ -129,7 +129,12 @@ export class Application {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
     try {
-      const body = await readJson(request, this.#context.limits, action.passesUnread === true, charge.grow)
+      const body = await readJson(request, {
+        limits: this.#context.limits,
+        passesUnread: action.passesUnread === true,
+        onBytes: charge.grow,
+        turn: () => this.#context.store.turns.next(accountId ?? ''),
+      })
       permit?.check()
       return await action.perform(call, body)
     } finally {

@@ -5,7 +5,7 @@ import { isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'
+import { accountAction, accountActionWith, type CellCall, cellAction, ok, takeTurn } from './action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
 
@@ -14,34 +14,43 @@ const COLLECTION = '/v1/databases'
 /** Keeps unknown fields: the fingerprint covers the whole body. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
-export const createCell = accountActionWith(createSchema, ({ context, request, accountId }, body) => {
-  const header = request.header(IDEMPOTENCY_HEADER)
-  const idempotency =
-    header === undefined
-      ? undefined
-      : {
-          method: 'POST',
-          path: COLLECTION,
-          key: parseIdempotencyKey(header),
-          fingerprint: fingerprintOf(body),
-        }
-  const { id, replayed } = context.store.createCell({
-    accountId,
-    admit: () => context.storedBytes?.checkRoomForCell(accountId),
-    ...(body.name == null ? {} : { name: body.name }),
-    ...(idempotency === undefined ? {} : { idempotency }),
-  })
-  if (!replayed) context.storedBytes?.created(accountId, id)
-  const record = context.store.findCell(id) as CellRecord
-  const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
-  if (replayed) headers['Idempotent-Replayed'] = 'true'
-  return { ...ok(encodeCell(record)), status: 201, headers }
-})
+export const createCell = accountActionWith(
+  createSchema,
+  async ({ context, request, accountId, permit }, body) => {
+    const header = request.header(IDEMPOTENCY_HEADER)
+    const idempotency =
+      header === undefined
+        ? undefined
+        : {
+            method: 'POST',
+            path: COLLECTION,
+            key: parseIdempotencyKey(header),
+            fingerprint: fingerprintOf(body),
+          }
+    const { store } = context
+    const { id, replayed } = await store.inTurn(accountId, () => {
+      permit?.check()
+      return store.addCell({
+        accountId,
+        admit: () => context.storedBytes?.checkRoomForCell(accountId),
+        ...(body.name == null ? {} : { name: body.name }),
+        ...(idempotency === undefined ? {} : { idempotency }),
+      })
+    })
+    if (!replayed) context.storedBytes?.created(accountId, id)
+    const record = store.findCell(id) as CellRecord
+    const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
+    if (replayed) headers['Idempotent-Replayed'] = 'true'
+    return { ...ok(encodeCell(record)), status: 201, headers }
+  },
+)
 
-export const listCells = accountAction(({ context, request, accountId }) => {
+export const listCells = accountAction(async (call) => {
+  const { context, request, accountId } = call
   const { store, limits } = context
   const query = new Query(request.query)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+  await takeTurn(call, accountId)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
   const databases = cells.map((cell) => ({ ...encodeCell(cell), ...encodeLastStored(store, cell) }))
   return ok({ databases, next_cursor: nextCursor })
@@ -54,7 +63,9 @@ export const getCell = cellAction(async (call) => {
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
 })
 
-export const deleteCell = cellAction(async ({ context, cellId }) => {
+export const deleteCell = cellAction(async (call) => {
+  const { context, cellId, cell } = call
+  await takeTurn(call, cell.accountId)
   await context.service.deleteCell(cellId)
   return ok(encodeDeletedCell(cellId))
 })

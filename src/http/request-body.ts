@@ -22,28 +22,33 @@ export interface BodyLimits {
   bodyValuesMax: number
 }
 
-/** To parse a longer body and to act on it take a turn of the event loop each. */
-const LONG_BODY_BYTES = 262_144
-
-function othersTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
+/** How the reading of a body is bounded. */
+export interface BodyReading {
+  limits: BodyLimits
+  /** Whether a body of too many values is passed on as it is. */
+  passesUnread: boolean
+  /** Told how long the body is or has become, before that much is kept. */
+  onBytes(bytes: number): void
+  /** Waits for the account's next turn at the event loop. */
+  turn(): Promise<void>
 }
+
+/** A longer body is read in a turn of its account. */
+const TURN_BYTES = 16_384
+/** To parse a longer body and to act on it take a turn each. */
+const LONG_BODY_BYTES = 262_144
 
 const EMPTY: JsonBody = { value: {}, exact: true }
 
 /**
  * Reads a JSON body. An empty one counts as `{}` and needs no Content-Type.
  *
- * @param passesUnread whether a body of too many values is passed on as it is
- * @param onBytes told how long the body is or has become, before that much is kept
  * @throws `unsupported_media_type`, `body_too_large`, what `onBytes` throws, `invalid_request` for too many values,
  * `invalid_json`, in this order
  */
 export async function readJson(
   request: HttpRequest,
-  { bodyBytesMax, bodyValuesMax }: BodyLimits,
-  passesUnread: boolean,
-  onBytes: (bytes: number) => void,
+  { limits: { bodyBytesMax, bodyValuesMax }, passesUnread, onBytes, turn }: BodyReading,
 ): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return EMPTY
@@ -56,12 +61,13 @@ export async function readJson(
   if (body.kind === 'parsed') return { value: body.value, exact: false }
   const { bytes } = body
   if (bytes.length === 0) return EMPTY
+  if (bytes.length > TURN_BYTES) await turn()
   if (hasMoreValues(bytes, bodyValuesMax)) {
     if (passesUnread) return { value: undefined, exact: true, unread: bytes }
     throw tooManyValues(bodyValuesMax)
   }
   const value = parseJson(bytes)
-  if (bytes.length > LONG_BODY_BYTES) await othersTurn()
+  if (bytes.length > LONG_BODY_BYTES) await turn()
   return { value, exact: true }
 }
 

@@ -4,6 +4,8 @@ import type { IdempotencyKey } from '../auth/idempotency.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Turns } from '../base/turns.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
@@ -39,8 +41,21 @@ export interface CellDirectory {
   readonly requestedBackups: RequestedBackups
   /** Undefined without an object store. */
   readonly retention: Retention | undefined
+  /** Of accounts, at this process's event loop. @internal */
+  readonly turns: Turns
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
+  /**
+   * Runs a creation of the account in its turn at the event loop, one at a time: more of them would fill the queue of the
+   * thread pool, which serves them in the order in which they came.
+   *
+   * @internal
+   */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T>
+  /** {@link createCell} without blocking the event loop for the disk: the cell is on disk when this resolves. @internal */
+  addCell(options?: CreateCellOptions): Promise<{ readonly id: string; readonly replayed?: true }>
+  /** Runs changes of accounts and keys, and resolves once they are on disk: see {@link Catalog.durably}. @internal */
+  durably<T>(change: () => T): Promise<T>
   /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
   checkRoomForCell(accountId: string): void
   /** Size of a cell's database file; 0 if there is none. @internal */

@@ -4,6 +4,7 @@ import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-m
 import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
@@ -132,6 +133,26 @@ export class CellStore implements CellDirectory {
   /** @internal */
   checkRoomForCell(accountId: string): void {
     this.core.checkRoomForCell(accountId)
+  }
+
+  /** @internal */
+  get turns(): Turns {
+    return this.core.turns
+  }
+
+  /** @internal */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.core.inTurn(accountId, creation)
+  }
+
+  /** @internal */
+  addCell(options?: CreateCellOptions): Promise<{ id: string; replayed?: true }> {
+    return this.core.addCell(options)
+  }
+
+  /** @internal */
+  durably<T>(change: () => T): Promise<T> {
+    return this.core.durably(change)
   }
 
   /** @throws `object_store_not_configured` if the store was opened without one */

@@ -13,7 +13,9 @@ import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
+import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
@@ -23,6 +25,7 @@ import {
   type CellRecord,
   CellRegistry,
   cellNotFound,
+  type NewCellRecord,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
@@ -44,6 +47,9 @@ export const CATALOG_TABLES = [
   REQUESTED_BACKUPS_SCHEMA,
 ]
 
+type Replayed = { id: string; replayed: true }
+type CreatedCell = { id: string; replayed?: true }
+
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
  * local state, the object store, and the catalog's backup. It opens no cell: this process or its workers do.
@@ -60,6 +66,7 @@ export class StoreCore implements CellDirectory {
   readonly apiKeys: ApiKeys
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
+  readonly turns = new Turns()
   /** Undefined without an object store, as is `catalogBackup`. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
@@ -68,6 +75,7 @@ export class StoreCore implements CellDirectory {
   readonly #quotas: AccountQuotas
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #creations = new KeyedQueue()
   #closing: Promise<void> | undefined
 
   constructor({ paths, settings, lock, objectStore }: StoreParts) {
@@ -154,40 +162,86 @@ export class StoreCore implements CellDirectory {
     return this.settings.clock
   }
 
-  createCell(options: CreateCellOptions = {}): { id: string; replayed?: true } {
-    const { name, accountId, durability, idempotency, admit } = options
+  createCell(options: CreateCellOptions = {}): CreatedCell {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    this.files.write(creation.id)
+    return this.#register(creation, options)
+  }
+
+  async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    await this.files.writeAside(creation.id)
+    await this.turns.next(creation.accountId ?? '')
+    return await this.durably(() => this.#register(creation, options))
+  }
+
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.#creations.run(accountId, async () => {
+      await this.turns.next(accountId)
+      return await creation()
+    })
+  }
+
+  durably<T>(change: () => T): Promise<T> {
+    return this.#catalog.durably(change)
+  }
+
+  /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
+  #begin(options: CreateCellOptions): NewCellRecord | Replayed {
+    const { name, accountId, durability, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
     this.#catalog.assertOpen()
-    const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
-    const first = request && this.#idempotency.find(request.accountId, request.key)
-    if (first !== undefined) return this.#replayed(first)
+    const first = this.#madeBefore(options)
+    if (first !== undefined) return first
+    this.cellsFolder.assertHere()
     admit?.()
     if (accountId !== undefined) {
       this.checkRoomForCell(accountId)
       this.#quotas.chargeCreation(accountId)
     }
-    const record = {
+    return {
       id: newCellId(),
       accountId: accountId ?? null,
       name: name ?? null,
       createdAt: this.clock.now(),
       durability: durability ?? null,
     }
-    this.cellsFolder.assertHere()
-    // The file first: the catalog never names a cell whose file did not exist.
-    this.files.write(record.id)
-    this.cellsFolder.noteCell()
+  }
+
+  /** Adds a cell to the catalog, after its file: the catalog never names a cell whose file did not exist. */
+  #register(record: NewCellRecord, options: CreateCellOptions): CreatedCell {
+    const { accountId, idempotency } = options
     try {
+      this.cellsFolder.noteCell()
+      // Others can have been made while the file was written.
+      const first = this.#madeBefore(options)
+      if (first !== undefined) {
+        this.files.remove(record.id)
+        return first
+      }
+      if (accountId !== undefined) this.checkRoomForCell(accountId)
       this.registry.insert(record, () => {
-        if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
+        if (accountId !== undefined && idempotency !== undefined)
+          this.#idempotency.insert(accountId, idempotency, record.id)
       })
+      return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.files.remove(record.id)
       throw error
     }
-    return { id: record.id }
+  }
+
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  #madeBefore({ accountId, idempotency }: CreateCellOptions): Replayed | undefined {
+    if (accountId === undefined || idempotency === undefined) return undefined
+    const id = this.#idempotency.find(accountId, idempotency)
+    if (id === undefined) return undefined
+    if (this.findCell(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
   }
 
   databaseBytes(id: string): number {
@@ -196,12 +250,6 @@ export class StoreCore implements CellDirectory {
 
   checkRoomForCell(accountId: string): void {
     this.#quotas.checkCells(() => this.registry.count(accountId))
-  }
-
-  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
-  #replayed(id: string): { id: string; replayed: true } {
-    if (this.findCell(id) === undefined) throw cellNotFound()
-    return { id, replayed: true }
   }
 
   findCell(id: string): CellRecord | undefined {
