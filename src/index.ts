@@ -6,6 +6,7 @@
 export type { Quotas } from './catalog/account-quotas.ts'
 export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
+export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
 export type { Cell } from './store/cell.ts'
 export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
@@ -90,6 +91,7 @@ export type {
   ObjectContent,
   ObjectEntry,
   ObjectStore,
+  SweepOptions,
   TransferOptions,
 } from './backup/object-store/object-store.ts'
 export { S3ObjectStore } from './backup/object-store/s3/s3-object-store.ts'
@@ -119,9 +121,13 @@ export type {
 export type {
   BatchableOperation,
   BatchOperation,
+  BodyBounds,
   CellOperation,
+  JsonText,
   OperationResults,
   ReadOperation,
+  ResultOf,
+  UnreadOperation,
 } from './service/operations.ts'
 
 // Errors, limits, and what can be injected
