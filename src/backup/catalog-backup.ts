@@ -4,7 +4,7 @@ import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
-import type { BackupDestination } from './backup-destination.ts'
+import type { BackupDestination } from './archiver/backup-destination.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200

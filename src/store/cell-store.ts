@@ -1,13 +1,17 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
-import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import { Archiver } from '../backup/archiver/archiver.ts'
+import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
+import type { CellPort } from '../backup/archiver/cell-port.ts'
+import { BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
+import { CellsInProcess } from './cells-in-process.ts'
 import { LocalCells } from './local-cells.ts'
-import type { StoreOptions, StoreSettings } from './settings.ts'
+import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { CATALOG_TABLES, runAll, StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
@@ -33,6 +37,9 @@ export class CellStore implements CellDirectory {
   readonly core: StoreCore
   readonly #cells: LocalCells
   readonly #upkeep: Upkeep
+  /** Undefined without an object store, as is `#backups`. */
+  readonly #archiver: Archiver | undefined
+  readonly #backups: BackupManager | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
@@ -45,13 +52,26 @@ export class CellStore implements CellDirectory {
       settings,
       hints,
       destination,
-      catalogBackup,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
-      restored: (id, manifest) => {
-        core.recordRestored(id, manifest)
-        upkeep.cellRestored(id)
-      },
+      recover: destination && ((id) => this.backups.ensureLocal(id)),
+    })
+    if (destination === undefined || catalogBackup === undefined) return
+    const archiver = new Archiver({
+      destination,
+      cells: this.#port(destination),
+      paths: (id) => paths.cell(id),
+      limits: settings.limits,
+      queue: jobQueueLimits(settings),
+    })
+    this.#archiver = archiver
+    this.#backups = new BackupManager({
+      destination,
+      catalogBackup,
+      archiver,
+      record: (id) => core.findCell(id),
+      isLocal: (id) => this.#cells.isLocal(id),
+      assertRunning: () => archiver.assertRunning(),
     })
   }
 
@@ -117,8 +137,8 @@ export class CellStore implements CellDirectory {
 
   /** @throws `object_store_not_configured` if the store was opened without one */
   get backups(): BackupManager {
-    if (this.#cells.backups !== undefined) return this.#cells.backups
-    throw objectStoreNotConfigured()
+    if (this.#backups === undefined) throw objectStoreNotConfigured()
+    return this.#backups
   }
 
   /**
@@ -168,10 +188,9 @@ export class CellStore implements CellDirectory {
 
   /** @internal Starts the background work. */
   start(): void {
-    const { backups } = this.#cells
     this.core.start()
     this.#upkeep.start({
-      backup: (id, kind, options) => (backups as BackupManager)[kind](id, options),
+      backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
     })
   }
@@ -189,12 +208,25 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
+  #port(destination: BackupDestination): CellPort {
+    return new CellsInProcess({
+      local: this.#cells,
+      destination,
+      record: (id) => this.core.findCell(id),
+      restored: (id, manifest) => {
+        this.core.recordRestored(id, manifest)
+        this.#upkeep.cellRestored(id)
+      },
+    })
+  }
+
   async #close(deadlineMs: number): Promise<void> {
     const deadline = new AbortController()
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
       () => this.#upkeep.stop(),
-      () => this.#cells.close(deadline.signal),
+      () => this.#archiver?.stop(deadline.signal),
+      () => this.#cells.close(),
       () => this.core.close(deadline.signal),
       () => timer.cancel(),
     ])

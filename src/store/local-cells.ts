@@ -1,12 +1,7 @@
-import type { ManifestHead } from '../backup/archive/manifest.ts'
-import type { BackupDestination } from '../backup/backup-destination.ts'
-import { BackupManager } from '../backup/backup-manager.ts'
-import { BackupQueue } from '../backup/backup-queue.ts'
-import type { CatalogBackup } from '../backup/catalog-backup.ts'
+import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import type { PinnedCell } from '../backup/create/backup-runner.ts'
+import { CellInstaller } from '../backup/restore/cell-installer.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
-import { RestoreThreads } from '../backup/restore/restore-threads.ts'
-import { RestoresInProgress } from '../backup/restore/restores-in-progress.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
@@ -27,58 +22,43 @@ export interface LocalCellsParts {
   hints: ExpiryHints
   /** Undefined without an object store. */
   destination: BackupDestination | undefined
-  /** Undefined in a worker, which has no catalog, and without an object store. */
-  catalogBackup: CatalogBackup | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
   /** A cell's record in the catalog; undefined for an unknown id. */
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
-  /** Called after a cell was restored. The restore ends when this does. */
-  restored(id: string, manifest: ManifestHead): void | Promise<void>
+  /**
+   * Restores a cell whose local data is lost. Undefined in a worker: its node sees `cell_restoring`, and has the cell
+   * restored. Undefined without an object store.
+   */
+  recover: ((id: string) => Promise<void>) | undefined
 }
 
-/** The cells whose files this process opens: the pool of open cells, their backups, and their expired entries. */
+/** The cells whose files this process opens: the pool of open cells, what backups do to them, and their expired entries. */
 export class LocalCells implements CellProvider {
   readonly settings: StoreSettings
   readonly pool: CellPool
   readonly files: CellFiles
   /** Undefined without an object store. */
-  readonly backups: BackupManager | undefined
+  readonly installer: CellInstaller | undefined
   readonly #parts: LocalCellsParts
-  readonly #queue: BackupQueue | undefined
-  readonly #restores = new RestoresInProgress()
-  readonly #threads: RestoreThreads
 
   constructor(parts: LocalCellsParts) {
-    const { paths, settings, destination, catalogBackup } = parts
+    const { paths, settings, destination } = parts
     this.#parts = parts
     this.settings = settings
     this.files = new CellFiles(paths)
     this.pool = this.#newPool()
-    this.#threads = new RestoreThreads(settings.clock)
     if (destination === undefined) return
-    this.#queue = new BackupQueue(destination.trackers)
-    const { pool, files } = this
-    const isOpen = (id: string) => pool.peek(id) !== undefined
-    this.backups = new BackupManager({
-      destination,
-      catalogBackup,
-      queue: this.#queue,
-      restores: this.#restores,
-      threads: this.#threads,
-      limits: settings.limits,
-      keep: settings.backups.keep,
-      cells: {
-        record: parts.record,
-        paths: (id) => paths.cell(id),
-        pin: (id) => this.#pin(id),
-        isOpen,
-        isLocal: (id) => isOpen(id) || files.exists(id),
-        replace: (id, install) => pool.replace(id, install),
-        restored: parts.restored,
-      },
+    const { trackers, progress } = destination
+    this.installer = new CellInstaller({
+      trackers,
+      progress,
+      clock: settings.clock,
+      paths: (id) => paths.cell(id),
+      isOpen: (id) => this.#isOpen(id),
+      replace: (id, install) => this.pool.replace(id, install),
     })
   }
 
@@ -124,16 +104,21 @@ export class LocalCells implements CellProvider {
 
   async ensureLocal(id: string): Promise<void> {
     this.record(id)
-    if (this.pool.peek(id) !== undefined || this.files.exists(id)) return
-    if (this.backups === undefined) throw noBackup()
-    await this.backups.ensureLocal(id)
+    if (this.isLocal(id)) return
+    if (this.#parts.recover === undefined) throw noBackup()
+    await this.#parts.recover(id)
+  }
+
+  /** Whether the cell's data is on this machine. */
+  isLocal(id: string): boolean {
+    return this.#isOpen(id) || this.files.exists(id)
   }
 
   /** Collects the expired entries of a cell. The cell is open or closed afterwards as it was before. */
   async collect(id: string, signal: AbortSignal): Promise<void> {
     const { hints, settings } = this.#parts
     const wasOpen = this.pool.peek(id) !== undefined
-    const { database, unpin } = this.#pin(id)
+    const { database, unpin } = this.pin(id)
     const { usedAt } = database
     try {
       const next = await collectExpired(database, settings.clock, signal)
@@ -150,20 +135,19 @@ export class LocalCells implements CellProvider {
     this.pool.replace(id, () => {})
   }
 
-  /** Waits for backups and restores until the deadline, and closes every cell. */
-  async close(deadline: AbortSignal): Promise<void> {
-    try {
-      await this.#queue?.stop(deadline)
-      await this.#threads.close()
-    } finally {
-      this.pool.closeAll()
-    }
+  /** Closes every cell. */
+  close(): void {
+    this.pool.closeAll()
   }
 
   /** As {@link open}, and keeps the cell open until `unpin`. */
-  #pin(id: string): PinnedCell {
+  pin(id: string): PinnedCell {
     this.open(id)
     return this.pool.pin(id)
+  }
+
+  #isOpen(id: string): boolean {
+    return this.pool.peek(id) !== undefined
   }
 
   #newPool(): CellPool {
@@ -180,7 +164,7 @@ export class LocalCells implements CellProvider {
           closed: () => hints.forget(id),
         }),
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
-        finishRestore(cellPaths, { building: this.#restores.has(id) }),
+        this.installer === undefined ? finishRestore(cellPaths) : this.installer.beforeOpen(id),
       missing: (id: string) => this.#missing(id),
     }
     return new CellPool(openCellsMax, opener, settings)
@@ -202,19 +186,19 @@ export class LocalCells implements CellProvider {
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
-    return this.backups === undefined ? noBackup() : restoring()
+    return this.#parts.destination === undefined ? noBackup() : restoring()
   }
 
   #recover(id: string): void {
-    this.backups
-      ?.ensureLocal(id)
+    this.#parts
+      .recover?.(id)
       .catch((err) =>
         this.settings.log.error({ cellId: id, err }, 'could not restore a cell whose data is lost'),
       )
   }
 }
 
-function noBackup(): CellError {
+export function noBackup(): CellError {
   return new CellError(
     'no_backup',
     "The cell's local data is lost, and the store has no object store to restore it from.",

@@ -1,3 +1,4 @@
+import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -16,8 +17,10 @@ export interface BackupSettings {
   incrementalEveryMs?: number | undefined
   /** Restorable versions of a cell to keep; older ones are removed. Default: all are kept. */
   keep?: number | undefined
-  /** Automatic backups that run at the same time; 2 by default. */
+  /** Backups that run at the same time; 4 by default. */
   concurrency?: number | undefined
+  /** Restores that run at the same time; 4 by default. */
+  restoreConcurrency?: number | undefined
 }
 
 /** Options of a store: plain data, except for the components at the end. */
@@ -56,7 +59,7 @@ export interface StoreSettings {
   sqlPolicy: SqlPolicy
   limits: Limits
   quotas: Quotas
-  backups: BackupSettings & { concurrency: number }
+  backups: BackupSettings & { concurrency: number; restoreConcurrency: number }
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
@@ -67,6 +70,8 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
+const BACKUPS_AT_ONCE = 4
+const RESTORES_AT_ONCE = 4
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -77,7 +82,11 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     sqlPolicy: options.sqlPolicy ?? 'trusted',
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
-    backups: { ...options.backups, concurrency: options.backups?.concurrency ?? 2 },
+    backups: {
+      ...options.backups,
+      concurrency: options.backups?.concurrency ?? BACKUPS_AT_ONCE,
+      restoreConcurrency: options.backups?.restoreConcurrency ?? RESTORES_AT_ONCE,
+    },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? MIB,
     checkpointBytes: options.checkpointBytes ?? 4 * MIB,
@@ -94,7 +103,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, keep, concurrency } = backups
+  const { snapshotEveryMs, incrementalEveryMs, keep, concurrency, restoreConcurrency } = backups
   const numbers = {
     openCellsMax,
     pageCacheBytes,
@@ -102,7 +111,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, keep, concurrency }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, keep, concurrency, restoreConcurrency }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -139,6 +148,12 @@ function prefixed(
 /** An option that is undefined counts as not given. */
 function definedOnly<T extends object>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
+}
+
+/** The bounds of a store's backups and restores. */
+export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
+  const atOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency }
+  return { ...DEFAULT_JOB_LIMITS, atOnce }
 }
 
 /** @param durability overrides the store's unless null */

@@ -318,15 +318,13 @@ describe('Scheduled backups of a real store', () => {
   beforeEach(() => {
     place = new ScratchPlace()
     running = new Set()
-    for (const kind of ['snapshot', 'incremental'] as const) {
-      const backup = BackupManager.prototype[kind]
-      vi.spyOn(BackupManager.prototype, kind).mockImplementation(function (this: BackupManager, ...order) {
-        const made = backup.apply(this, order)
-        const ended: Promise<unknown> = made.catch(() => {}).then(() => running.delete(ended))
-        running.add(ended)
-        return made
-      })
-    }
+    const { backup } = BackupManager.prototype
+    vi.spyOn(BackupManager.prototype, 'backup').mockImplementation(function (this: BackupManager, ...order) {
+      const made = backup.apply(this, order)
+      const ended: Promise<unknown> = made.catch(() => {}).then(() => running.delete(ended))
+      running.add(ended)
+      return made
+    })
     failing = new FailingStore(place.folder())
     gated = new GatedStore(failing)
     recording = new RecordingStore(gated)

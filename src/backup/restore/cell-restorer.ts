@@ -1,29 +1,34 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
-import { cellNotFound } from '../../catalog/cell-registry.ts'
-import type { CellAccess } from '../changes/cell-access.ts'
-import type { ChangeTrackers } from '../changes/change-trackers.ts'
-import type { BackupProgressTable } from '../changes/progress-table.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
-import type { CellOwnership } from '../versions/cell-ownership.ts'
+import { CellOwnership } from '../versions/cell-ownership.ts'
 import { backupNotFound } from '../versions/object-keys.ts'
 import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { buildDatabase } from './restore-build.ts'
-import { finishRestore, installRestored, removeUnfinished } from './restore-install.ts'
+import { discardRestored } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
   storeId: string
   index: VersionIndex
-  trackers: ChangeTrackers
-  progress: BackupProgressTable
-  cells: CellAccess
-  ownership: CellOwnership
   threads: RestoreThreads
   limits: Limits
   clock: Clock
+  paths(cellId: string): CellPaths
+}
+
+export interface CellRestore extends RestoreOptions {
+  /** The cell's record in the catalog, also of a deleted cell. */
+  record: CellRecord | undefined
+  /** Waits until so many stored bytes may be read. */
+  willMove(bytes: number): Promise<void>
+  /** Switches the cell to the database in `incoming.db`. */
+  install(manifest: ManifestHead, newest: string): Promise<void>
 }
 
 /** Restores cells from their backups. The caller runs no other backup or restore of the same cell meanwhile. */
@@ -35,80 +40,43 @@ export class CellRestorer {
   }
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
-  async run(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
-    const existed = this.#exists(cellId)
-    const deletedMeanwhile = () => existed && !this.#exists(cellId)
-    try {
-      return await this.#run(cellId, options, () => {
-        if (deletedMeanwhile()) throw cellNotFound()
-      })
-    } catch (error) {
-      // The cell's folder was removed with it, which can cause any error here.
-      throw deletedMeanwhile() ? cellNotFound() : error
-    }
-  }
-
-  /** @param beforeSwitch called right before the switch; may throw */
-  async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
-    const { objectStore, clock, storeId, cells, index, ownership, threads, trackers, limits } = this.#parts
-    const { signal, onProgress } = options
+  async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
+    const { objectStore, clock, storeId, threads, limits } = this.#parts
+    const { signal, onProgress, willMove } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    ownership.checkRecord(cellId, options.accountId)
-    const versions = await index.versions(cellId, { signal })
-    const listing = listingOf(versions)
-    await ownership.checkManifests(cellId, versions, options.accountId, { signal })
-    const newest = versions[0]?.version
-    const version = options.version ?? newest
-    if (version === undefined) throw backupNotFound()
-    const manifest = await index.manifest(version, cellId, listing, { signal })
-    const paths = cells.paths(cellId)
-    if (!cells.isOpen(cellId)) finishRestore(paths)
-    const sizeBytes = await buildDatabase(
-      objectStore,
-      manifest,
-      { storeId, cellId, limits },
-      paths,
-      threads,
-      {
-        signal,
-        onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
-      },
-    )
+    const { manifest, newest } = await this.#find(cellId, restore)
+    const paths = this.#parts.paths(cellId)
+    const expected = { storeId, cellId, limits }
+    const sizeBytes = await buildDatabase(objectStore, manifest, expected, paths, threads, {
+      signal,
+      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+      willMove,
+    })
     try {
       signal?.throwIfAborted()
-      beforeSwitch()
+      await restore.install(manifest, newest)
     } catch (error) {
-      removeUnfinished(paths)
+      discardRestored(paths)
       throw error
     }
-    // Before the switch, so that the next backup is a base even if the process ends right after the switch.
-    this.#resetProgress(cellId, newest, true)
-    cells.replace(cellId, () => installRestored(paths))
-    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
-    this.#resetProgress(cellId, newest, version !== newest)
-    await cells.restored(cellId, manifest)
-    if (version !== newest) trackers.changed.emit(cellId)
-    return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
+    const { version, kind } = manifest
+    return { version, kind, sizeBytes, durationMs: clock.monotonic() - started }
   }
 
-  #exists(cellId: string): boolean {
-    return this.#parts.cells.record(cellId)?.deletedAt === null
-  }
-
-  /** After a restore the next backup is a base. */
-  #resetProgress(cellId: string, newest: string | undefined, changed: boolean): void {
-    const { clock, trackers, progress } = this.#parts
-    const now = clock.now()
-    trackers.detach(cellId)
-    progress.save({
-      cellId,
-      chain: null,
-      lastVersion: newest ?? null,
-      dirty: changed,
-      dirtySinceSnapshot: changed,
-      lastBackupAt: now,
-      lastSnapshotAt: now,
-    })
+  /** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
+  async #find(
+    cellId: string,
+    { record, accountId, version, signal }: CellRestore,
+  ): Promise<{ manifest: ManifestHead; newest: string }> {
+    const { index } = this.#parts
+    const ownership = new CellOwnership(index, () => record)
+    ownership.checkRecord(cellId, accountId)
+    const versions = await index.versions(cellId, { signal })
+    await ownership.checkManifests(cellId, versions, accountId, { signal })
+    const newest = versions[0]?.version
+    if (newest === undefined) throw backupNotFound()
+    const manifest = await index.manifest(version ?? newest, cellId, listingOf(versions), { signal })
+    return { manifest, newest }
   }
 }

@@ -11,6 +11,8 @@ import type { RestoreThreads } from './restore-threads.ts'
 export interface RestoreProgress extends CallOptions {
   /** Called with the stored bytes read so far, and their total. */
   onProgress?: ((bytes: number, total: number) => void) | undefined
+  /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
+  willMove?: ((bytes: number) => Promise<void>) | undefined
 }
 
 const PARALLEL_HEADS = 8
@@ -37,6 +39,7 @@ export async function buildDatabase(
   const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads)
   try {
     const total = await totalSize(store, versions, progress)
+    await progress.willMove?.(total)
     let done = 0
     for (const version of versions) {
       const object = await store.get(version, { signal: progress.signal, reusesMemory: true })

@@ -118,6 +118,12 @@ export class WorkerPool {
     }
   }
 
+  /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
+  setBuilding(cellIds: string[]): void {
+    this.#parts.settings.building = cellIds
+    for (const worker of this.#spawner.alive) worker.setBuilding(cellIds)
+  }
+
   /** The cell's record has changed: workers get it again with their next use of the cell. */
   forget(cellId: string): void {
     for (const worker of this.#spawner.alive) worker.forget(cellId)

@@ -16,9 +16,9 @@ import {
   type WorkerTask,
   type WorkerTaskResults,
 } from '../protocol/protocol.ts'
-import { fromWireError, toWireError } from '../protocol/wire-error.ts'
+import { fromWireError } from '../protocol/wire-error.ts'
 import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
-import { spawnWorker } from './spawn-worker.ts'
+import { spawnWorker } from './spawn-child.ts'
 
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
@@ -27,7 +27,7 @@ export type BatchMessage = Extract<
 >
 
 /** Messages about anything else, except tasks. */
-export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
+export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'expiry' | 'log' }>
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
@@ -73,15 +73,10 @@ export class WorkerProcess {
 
   /**
    * @param memoryMax bytes of memory that the process may allocate
-   * @param objectStore the URL that it stores backups at
    * @throws the system's error if it can't start another process
    */
-  constructor(
-    memoryMax: number,
-    onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
-    objectStore?: string,
-  ) {
-    const child = spawnWorker(memoryMax, objectStore)
+  constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
+    const child = spawnWorker(memoryMax)
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
     // If a write fails, the process has ended, and `ended` answers the requests.
@@ -148,14 +143,9 @@ export class WorkerProcess {
     return this.#tasks.size > 0
   }
 
-  /** Answers `restored`. */
-  recorded(id: number, record: CellRecord | undefined, error?: unknown): void {
-    this.#send({
-      type: 'recorded',
-      id,
-      record,
-      error: error === undefined ? undefined : toWireError(error),
-    })
+  /** The cells whose `incoming.db` is being built. */
+  setBuilding(cellIds: string[]): void {
+    this.#send({ type: 'building', cellIds })
   }
 
   /** The cell's record has changed: the next message about the cell carries it. */
@@ -223,7 +213,6 @@ export class WorkerProcess {
       case 'progress':
         this.#tasks.get(message.id)?.onProgress?.(message.event)
         break
-      case 'restored':
       case 'changed':
       case 'expiry':
       case 'log':

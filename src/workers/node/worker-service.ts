@@ -1,8 +1,5 @@
 import fs from 'node:fs/promises'
-import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import { BackupListing } from '../../backup/backup-listing.ts'
-import { objectStoreNotConfigured } from '../../backup/backup-manager.ts'
-import { restoreInProgress } from '../../backup/restore/restores-in-progress.ts'
+import { BackupManager, objectStoreNotConfigured } from '../../backup/backup-manager.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -11,7 +8,6 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
-import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
@@ -25,11 +21,16 @@ import type {
 } from '../../service/cell-service.ts'
 import type { CellOperation, OperationResults } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
+import { noBackup } from '../../store/local-cells.ts'
+import { jobQueueLimits } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
+import { ArchiverChild } from './archiver-child.ts'
+import { ArchiverProcess } from './archiver-process.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
+import { NodeCells } from './node-cells.ts'
 import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
@@ -59,9 +60,8 @@ export class WorkerService implements CellService {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
-  readonly #listing: BackupListing | undefined
-  /** Cells whose requested restore is under way; with the manifest once the restored database is installed. */
-  readonly #restoring = new Map<string, ManifestHead | undefined>()
+  /** Undefined without an object store. */
+  readonly #archiving: { archiver: ArchiverProcess; backups: BackupManager } | undefined
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -69,15 +69,11 @@ export class WorkerService implements CellService {
   constructor(core: StoreCore, options: WorkerServiceOptions) {
     const { clock, random: _, log, ...settings } = core.settings
     const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
-    const { paths, destination } = core
+    const { paths } = core
     this.#core = core
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
-    if (destination !== undefined) {
-      const ownership = new CellOwnership(destination.index, (id) => core.findCell(id))
-      this.#listing = new BackupListing(destination, ownership)
-    }
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -94,23 +90,26 @@ export class WorkerService implements CellService {
         settings,
         sqlPolicy,
         answerBytesMax,
+        building: [],
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker), objectStore),
+        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
       onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
       onStrike: (cellId) => this.#backoff.strike(cellId),
     })
+    this.#archiving = this.#newArchiver(objectStore)
   }
 
   /** Resolves once operations can run. @throws `internal` if no worker can be started */
   async start(): Promise<void> {
     prepareWorkers(this.#core.paths)
+    this.#archiving?.archiver.start()
     await this.#workers.start()
     this.#upkeep.start({
-      backup: (cellId, kind, options) => this.backup(cellId, kind, options),
-      collect: (cellId, signal) => this.#workers.runTask({ task: 'collect', cellId }, { signal }),
+      backup: (cellId, kind, options) => this.#backups.backup(cellId, kind, options, 'background'),
+      collect: (cellId, signal) => this.#collect(cellId, signal),
     })
   }
 
@@ -149,58 +148,26 @@ export class WorkerService implements CellService {
   }
 
   async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
-    this.#assertRunning()
-    const { catalogBackup } = this.#core
-    if (catalogBackup === undefined) throw objectStoreNotConfigured()
-    const { result, head } = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
-    if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(options.signal)
-    return result
+    return await this.#backups[kind](cellId, options)
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    this.#assertRunning()
-    const { clock, files, destination } = this.#core
-    const { version, accountId } = options
-    if (destination === undefined) throw objectStoreNotConfigured()
-    if (this.#restoring.has(cellId)) throw restoreInProgress()
-    const started = clock.monotonic()
-    this.#restoring.set(cellId, undefined)
-    // If the worker ended after the switch, a second restore would undo newer writes to the restored cell.
-    const installed = (): RestoreResult | undefined => {
-      const manifest = this.#restoring.get(cellId)
-      if (manifest === undefined || (version !== undefined && manifest.version !== version)) return undefined
-      return {
-        version: manifest.version,
-        kind: manifest.kind,
-        sizeBytes: files.sizeBytes(cellId),
-        durationMs: clock.monotonic() - started,
-      }
-    }
-    try {
-      return await this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed)
-    } finally {
-      this.#restoring.delete(cellId)
-    }
+    return await this.#backups.restore(cellId, options)
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
-    this.#assertRunning()
-    if (this.#listing === undefined) throw objectStoreNotConfigured()
-    return await this.#listing.list(cellId, { ...page, signal })
+    return await this.#backups.list(cellId, { ...page, signal })
   }
 
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
-    this.#assertRunning()
-    if (this.#listing === undefined) throw objectStoreNotConfigured()
-    return await this.#listing.latest(cellId, signal)
+    return await this.#backups.latest(cellId, signal)
   }
 
   /**
-   * Stops the upkeep, closes every cell and ends the workers. The core can be closed afterwards.
+   * Stops the upkeep and the archiver, closes every cell and ends the workers. The core can be closed afterwards.
    * A repeat is the same call.
    *
-   * @param deadlineMs workers that take longer are killed
+   * @param deadlineMs backups and restores that take longer are cancelled, and workers killed
    */
   close(deadlineMs: number): Promise<void> {
     this.#closing ??= this.#close(deadlineMs)
@@ -210,7 +177,15 @@ export class WorkerService implements CellService {
   async #close(deadlineMs: number): Promise<void> {
     await this.#upkeep.stop()
     this.#stopped = true
+    await this.#archiving?.archiver.stop(deadlineMs)
     await this.#workers.stop(deadlineMs)
+  }
+
+  /** @throws `object_store_not_configured`, `store_closed` */
+  get #backups(): BackupManager {
+    this.#assertRunning()
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    return this.#archiving.backups
   }
 
   /** @throws `store_closed` */
@@ -218,9 +193,54 @@ export class WorkerService implements CellService {
     if (this.#stopped) throw new CellError('store_closed', 'The store is closed.')
   }
 
-  #untilLocal(cellId: string): Promise<void> {
-    const restored = this.#workers.runTask({ task: 'ensure-local', cellId })
-    return waitForRestore(restored, this.#core.clock, this.#options.waitMs)
+  /** A cell whose data is lost is restored in the background: then its expired entries are collected. */
+  async #collect(cellId: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#workers.runTask({ task: 'collect', cellId }, { signal })
+    } catch (error) {
+      if (!isCellError(error, 'cell_restoring')) throw error
+      await this.#backups.ensureLocal(cellId, 'background')
+    }
+  }
+
+  #newArchiver(objectStore: string | undefined) {
+    const core = this.#core
+    const { paths, clock, settings, destination, catalogBackup } = core
+    if (objectStore === undefined || destination === undefined || catalogBackup === undefined)
+      return undefined
+    const { log, limits } = settings
+    const archiver = new ArchiverProcess({
+      settings: {
+        nodePid: process.pid,
+        dataDir: paths.root,
+        objectStore,
+        storeId: core.id,
+        limits,
+        queue: jobQueueLimits(settings),
+      },
+      cells: new NodeCells(core, this.#workers, this.#upkeep),
+      clock,
+      log,
+      spawn: (take) => new ArchiverChild(objectStore, take),
+      publish: (identity) => core.publishArchiver(identity),
+      onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
+    })
+    const backups = new BackupManager({
+      destination,
+      catalogBackup,
+      archiver,
+      record: (id) => core.findCell(id),
+      isLocal: (id) => core.files.exists(id),
+      assertRunning: () => archiver.assertRunning(),
+    })
+    return { archiver, backups }
+  }
+
+  async #untilLocal(cellId: string): Promise<void> {
+    const { registry, clock } = this.#core
+    registry.require(cellId)
+    if (this.#archiving === undefined) throw noBackup()
+    await waitForRestore(this.#archiving.backups.ensureLocal(cellId), clock, this.#options.waitMs)
   }
 
   #run<O extends CellOperation>(
@@ -264,29 +284,11 @@ export class WorkerService implements CellService {
       case 'expiry':
         this.#upkeep.expiryChanged()
         break
-      case 'restored':
-        this.#recordRestored(message, worker)
-        break
       case 'log': {
         const { level, fields, err, message: text } = message
         const cause = err === undefined ? {} : { err: fromWireError(err) }
         this.#core.settings.log[level]({ ...fields, ...cause, worker: worker.identity.pid }, text)
       }
-    }
-  }
-
-  #recordRestored(message: Extract<WorkerMessage, { type: 'restored' }>, worker: WorkerHandle): void {
-    const { id, cellId, manifest } = message
-    try {
-      this.#core.recordRestored(cellId, manifest)
-      this.#upkeep.cellRestored(cellId)
-      // From here on the worker changes the local state; the node must read it again.
-      this.#core.hints.forget(cellId)
-      if (this.#restoring.has(cellId)) this.#restoring.set(cellId, manifest)
-      this.#workers.forget(cellId)
-      worker.recorded(id, this.#core.findCell(cellId))
-    } catch (error) {
-      worker.recorded(id, undefined, error)
     }
   }
 }

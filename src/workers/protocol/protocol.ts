@@ -1,15 +1,12 @@
 import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import type {
-  BackupKind,
-  BackupProgressEvent,
-  BackupResult,
-  RestoreResult,
-} from '../../backup/versions/backup-types.ts'
+import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
+import type { BackupKind, BackupProgressEvent, BackupResult } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
+import type { LogMessage } from './log-message.ts'
 import type { WireError } from './wire-error.ts'
 
 /** A worker's descriptors: it reads messages from the first, and writes its own to the second. */
@@ -26,6 +23,8 @@ export interface WorkerSettings {
   /** Epoch milliseconds. */
   storeCreatedAt: number
   settings: Omit<StoreSettings, 'clock' | 'random' | 'log'>
+  /** The cells whose `incoming.db` is being built: for all others, that file is the left-over of a crash. */
+  building: string[]
   /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
   /** Bytes of values in one answer of several parts. */
@@ -43,8 +42,10 @@ export interface BatchCell {
 /** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =
   | { task: 'backup'; cellId: string; kind: BackupKind }
-  | { task: 'restore'; cellId: string; version: string | undefined; accountId: string | undefined }
-  | { task: 'ensure-local'; cellId: string }
+  /** A restore of the cell begins. Answered at once, as is `install`. */
+  | { task: 'begin-restore'; cellId: string }
+  /** Switches to the restored database. */
+  | { task: 'install'; cellId: string; options: InstallOptions }
   | { task: 'collect'; cellId: string }
   | { task: 'release'; cellId: string }
   /** Why the cell is kept closed. Answered at once, as is `last-transaction`. */
@@ -54,8 +55,9 @@ export type WorkerTask =
 
 export interface WorkerTaskResults {
   backup: { result: BackupResult; head: ManifestHead | undefined }
-  restore: RestoreResult
-  'ensure-local': undefined
+  /** Whether the cell's data is on this machine. */
+  'begin-restore': boolean
+  install: undefined
   collect: undefined
   release: undefined
   quarantine: QuarantineState | undefined
@@ -74,8 +76,8 @@ export type ToWorker =
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
-  /** The catalog has recorded a restored cell. */
-  | { type: 'recorded'; id: number; record: CellRecord | undefined; error: WireError | undefined }
+  /** The cells whose `incoming.db` is being built, as in the settings. */
+  | { type: 'building'; cellIds: string[] }
   /** Finish, close every cell, and exit. */
   | { type: 'stop' }
 
@@ -99,14 +101,6 @@ export type FromWorker =
   | { type: 'done' }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'progress'; id: number; event: BackupProgressEvent }
-  /** A cell was restored. The worker waits for the answer `recorded`. */
-  | { type: 'restored'; id: number; cellId: string; manifest: ManifestHead }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }
-  | {
-      type: 'log'
-      level: 'info' | 'warn' | 'error'
-      fields: object
-      err?: WireError | undefined
-      message: string
-    }
+  | LogMessage

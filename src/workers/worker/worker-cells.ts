@@ -1,15 +1,15 @@
-import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import { BackupDestination } from '../../backup/backup-destination.ts'
-import type { BackupManager } from '../../backup/backup-manager.ts'
+import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
+import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { systemClock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
-import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { CellsInProcess } from '../../store/cells-in-process.ts'
 import { LocalCells } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { WorkerSettings } from '../protocol/protocol.ts'
@@ -18,14 +18,13 @@ export interface WorkerCellsEvents {
   changed(cellId: string): void
   /** An entry expires earlier than the local state said. */
   expiry(): void
-  /** A cell was restored. Resolves with its record, once the catalog has it again. */
-  restored(cellId: string, manifest: ManifestHead): Promise<CellRecord | undefined>
 }
 
 /** The cells of one worker. A worker has no catalog: the cells' records come with the requests. */
 export class WorkerCells {
   readonly local: LocalCells
   readonly settings: StoreSettings
+  readonly #events: WorkerCellsEvents
   readonly #state: LocalState
   readonly #hints: ExpiryHints
   readonly #destination: BackupDestination | undefined
@@ -36,6 +35,7 @@ export class WorkerCells {
     const settings = { ...worker.settings, clock: systemClock, random: systemClock.random, log }
     const paths = new StorePaths(worker.dataDir)
     this.settings = settings
+    this.#events = events
     this.#state = LocalState.join(paths.localState)
     this.#hints = new ExpiryHints(this.#state)
     this.#destination = this.#openDestination(worker, paths)
@@ -45,16 +45,23 @@ export class WorkerCells {
       settings,
       hints: this.#hints,
       destination: this.#destination,
-      catalogBackup: undefined,
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
-      expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
-      restored: async (id, manifest) => {
-        this.setRecord(id, await events.restored(id, manifest))
-        this.#noteExpiry(id, settings.clock.now(), events)
-      },
+      expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt),
+      recover: undefined,
     })
+    this.setBuilding(worker.building)
+  }
+
+  setBuilding(cellIds: readonly string[]): void {
+    if (this.local.installer !== undefined) this.local.installer.building = cellIds
+  }
+
+  /** Switches a cell to its restored database: its content is another now, with other expiries. */
+  install(cellId: string, options: InstallOptions): void {
+    this.local.installer?.install(cellId, options)
+    this.#noteExpiry(cellId, this.settings.clock.now())
   }
 
   /** Keeps a cell's record. */
@@ -70,15 +77,12 @@ export class WorkerCells {
     }
   }
 
-  /** @throws `cell_not_found` without an object store; the node refuses such calls before they get here */
-  get backups(): BackupManager {
-    if (this.local.backups === undefined) throw cellNotFound()
-    return this.local.backups
-  }
-
   /** @returns also what the node's index needs to describe the version without reading it */
   async backup(cellId: string, kind: BackupKind, options: BackupOptions) {
-    const result = await this.backups[kind](cellId, options)
+    const destination = this.#destination as BackupDestination
+    const { local } = this
+    const cells = new CellsInProcess({ local, destination, record: () => undefined, restored: () => {} })
+    const result = await cells.backup(cellId, kind, options)
     return { result, head: this.#destination?.index.known(result.version)?.head }
   }
 
@@ -86,10 +90,10 @@ export class WorkerCells {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
   }
 
-  /** Aborts running collections, waits for backups and restores, and closes every cell. */
+  /** Aborts running collections, and closes every cell. */
   async close(): Promise<void> {
     this.#abort.abort()
-    await this.local.close(this.#abort.signal)
+    this.local.close()
     await this.#destination?.close()
     this.#state.close()
   }
@@ -120,9 +124,9 @@ export class WorkerCells {
   }
 
   /** Never throws: the entry is stored already, and the hint must not fail it. */
-  #noteExpiry(cellId: string, expiresAt: number, events: WorkerCellsEvents): void {
+  #noteExpiry(cellId: string, expiresAt: number): void {
     try {
-      if (this.#hints.note(cellId, expiresAt)) events.expiry()
+      if (this.#hints.note(cellId, expiresAt)) this.#events.expiry()
     } catch (err) {
       this.settings.log.warn({ cellId, err }, 'could not note when an entry expires; it is collected later')
     }

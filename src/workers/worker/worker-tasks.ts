@@ -62,12 +62,11 @@ export class WorkerTasks {
     switch (task.task) {
       case 'backup':
         return this.#cells.backup(cellId, task.kind, { signal, onProgress })
-      case 'restore': {
-        const { version, accountId } = task
-        return this.#cells.backups.restore(cellId, { version, accountId, signal, onProgress })
-      }
-      case 'ensure-local':
-        return local.ensureLocal(cellId)
+      case 'begin-restore':
+        local.installer?.begin(cellId)
+        return local.isLocal(cellId)
+      case 'install':
+        return this.#cells.install(cellId, task.options)
       case 'collect':
         return this.#cells.collect(cellId, signal)
       case 'release':

@@ -36,10 +36,9 @@ export class BatchWorker {
       settings,
       hints: new ExpiryHints(this.#state),
       destination: undefined,
-      catalogBackup: undefined,
       record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
       expiryNoted: () => {},
-      restored: () => {},
+      recover: undefined,
     })
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
     const out = new Outbox(settings.clock, (bytes) => {

@@ -100,6 +100,8 @@ export class ScriptedWorker implements WorkerHandle {
 
   recorded(): void {}
 
+  setBuilding(): void {}
+
   forget(): void {}
 
   residentBytes(): number {

@@ -132,7 +132,7 @@ describe('tasks', () => {
 
   test('are not run again where it is known what they have come to', async () => {
     const node = await ScriptedWorkers.started()
-    const restore = { task: 'restore', cellId: A, version: undefined, accountId: undefined } as const
+    const restore = { task: 'backup', cellId: A, kind: 'snapshot' } as const
     const task = node.workers.runTask(restore, {}, () => ({ version: 'v' }) as never)
     await node.settle()
     await node.end(node.busy)

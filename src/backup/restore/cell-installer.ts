@@ -1,0 +1,88 @@
+import type { Clock } from '../../base/clock.ts'
+import { exists } from '../../base/durable-files.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import type { ChangeTrackers } from '../changes/change-trackers.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import { finishRestore, installRestored } from './restore-install.ts'
+
+export interface CellInstallerParts {
+  trackers: ChangeTrackers
+  progress: BackupProgressTable
+  clock: Clock
+  paths(cellId: string): CellPaths
+  isOpen(cellId: string): boolean
+  /**
+   * Closes the cell, calls `install`, and allows the cell to open again; nothing else runs in between. A damaged file
+   * that can't be closed properly is replaced too.
+   */
+  replace(cellId: string, install: () => void): void
+}
+
+export interface InstallOptions {
+  /** The cell's newest version in the object store. */
+  newest: string
+  /** The restored version. */
+  version: string
+  /** The process that had the cell ended during an earlier try, which may have done the switch. */
+  isRepeat?: boolean | undefined
+}
+
+/** Switches cells of this process to restored databases. What builds them may be another process. */
+export class CellInstaller {
+  readonly #parts: CellInstallerParts
+  #building: ReadonlySet<string> = new Set()
+
+  constructor(parts: CellInstallerParts) {
+    this.#parts = parts
+  }
+
+  /** The cells whose `incoming.db` is being built: for all others, such a file is the left-over of a crash. */
+  set building(cellIds: Iterable<string>) {
+    this.#building = new Set(cellIds)
+  }
+
+  /** Call it before a cell is opened. */
+  beforeOpen(cellId: string): void {
+    finishRestore(this.#parts.paths(cellId), { building: this.#building.has(cellId) })
+  }
+
+  /** A build begins: completes a switch that a crash has interrupted. */
+  begin(cellId: string): void {
+    this.building = [...this.#building, cellId]
+    if (!this.#parts.isOpen(cellId)) this.beforeOpen(cellId)
+  }
+
+  end(cellId: string): void {
+    this.building = [...this.#building].filter((each) => each !== cellId)
+  }
+
+  install(cellId: string, { newest, version, isRepeat = false }: InstallOptions): void {
+    const { paths, replace, trackers } = this.#parts
+    const files = paths(cellId)
+    // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
+    if (isRepeat && !exists(files.restoreIntent) && !exists(files.restoreTarget)) return
+    // Before the switch, so that the next backup is a base even if the process ends right after the switch.
+    this.#resetProgress(cellId, newest, true)
+    const isDecided = exists(files.restoreIntent)
+    replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
+    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
+    this.#resetProgress(cellId, newest, version !== newest)
+    if (version !== newest) trackers.changed.emit(cellId)
+  }
+
+  /** After a restore the next backup is a base. */
+  #resetProgress(cellId: string, newest: string, changed: boolean): void {
+    const { clock, trackers, progress } = this.#parts
+    const now = clock.now()
+    trackers.detach(cellId)
+    progress.save({
+      cellId,
+      chain: null,
+      lastVersion: newest,
+      dirty: changed,
+      dirtySinceSnapshot: changed,
+      lastBackupAt: now,
+      lastSnapshotAt: now,
+    })
+  }
+}

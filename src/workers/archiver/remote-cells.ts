@@ -1,0 +1,45 @@
+import type { CellPort, CellState, RestoredCell } from '../../backup/archiver/cell-port.ts'
+import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
+import { fromWireError, type WireError } from '../protocol/wire-error.ts'
+
+/** The archiver's way to the cells of its node: a message for each call, and one for its answer. */
+export class RemoteCells implements CellPort {
+  readonly #send: (message: FromArchiver) => void
+  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  #calls = 0
+
+  constructor(send: (message: FromArchiver) => void) {
+    this.#send = send
+  }
+
+  backup(): never {
+    throw new Error('Not yet.')
+  }
+
+  beginRestore(cellId: string): Promise<CellState> {
+    return this.#call({ method: 'beginRestore', args: [cellId] })
+  }
+
+  install(cellId: string, restored: RestoredCell): Promise<void> {
+    return this.#call({ method: 'install', args: [cellId, restored] })
+  }
+
+  endRestore(cellId: string): Promise<void> {
+    return this.#call({ method: 'endRestore', args: [cellId] })
+  }
+
+  answer(id: number, value: unknown, error: WireError | undefined): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (error === undefined) waiting?.resolve(value)
+    else waiting?.reject(fromWireError(error))
+  }
+
+  #call<T>(call: CellCall): Promise<T> {
+    const id = ++this.#calls
+    const waiting = Promise.withResolvers<unknown>()
+    this.#waiting.set(id, waiting)
+    this.#send({ type: 'call', id, call })
+    return waiting.promise as Promise<T>
+  }
+}
