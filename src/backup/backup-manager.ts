@@ -119,16 +119,18 @@ export class BackupManager {
     options: BackupOptions,
     need: Need = 'requested',
   ): Promise<BackupResult> {
-    const { archiver, catalogBackup, assertRunning } = this.#parts
+    const { archiver, catalogBackup, destination, assertRunning } = this.#parts
     assertRunning()
     this.#assertExists(cellId)
     await unlessAborted(this.ensureLocal(cellId, need), options.signal).catch((error) => {
       throw toBackupError(error, options.signal)
     })
     const request = { cellId, account: this.#accountOf(cellId), need, kind }
-    const result = await archiver.backup(request, options).catch((error) => {
+    const { result, head } = await archiver.backup(request, options).catch((error) => {
       throw this.#exists(cellId) ? error : cellNotFound()
     })
+    // The archiver may have an index of its own.
+    if (head !== undefined) destination.index.stored(head, result.sizeBytes)
     await catalogBackup.ensureStored(options.signal)
     return result
   }

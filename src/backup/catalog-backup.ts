@@ -5,6 +5,10 @@ import type { LocalState } from '../catalog/local-state.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
+import { knownVersions } from './changes/cell-cutter.ts'
+import { OpenCellCuts } from './changes/open-cell-cuts.ts'
+import type { BackupSource } from './create/backup-runner.ts'
+import { OpenDatabaseReader } from './create/database-reader.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
@@ -137,12 +141,11 @@ export class CatalogBackup {
   }
 
   async #backupOnce(): Promise<void> {
-    const { database, storeId, createdAt, changes } = this.#catalog
+    const { storeId, changes } = this.#catalog
     const { runner, log } = this.#destination
     const { signal } = this.#abort
-    const pin = () => ({ database, unpin: () => {} })
     try {
-      await runner.run(identityOfCatalog(storeId, createdAt), 'incremental', VERSIONS_KEPT, pin, { signal })
+      await runner.run(storeId, this.#source(), { kind: 'incremental', keep: VERSIONS_KEPT, signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)
       log.warn({ err, retryMs: this.#retryMs }, 'backup of the catalog failed; trying again')
@@ -152,6 +155,18 @@ export class CatalogBackup {
     }
     this.#retryMs = RETRY_MS_MIN
     this.#setStored(changes)
+  }
+
+  #source(): BackupSource {
+    const { database, storeId, createdAt } = this.#catalog
+    const { trackers, clock } = this.#destination
+    const identity = identityOfCatalog(storeId, createdAt)
+    return {
+      begin: async () => ({ identity, sizeBytes: 0, ...knownVersions(trackers.get(storeId)) }),
+      dropChain: async () => trackers.get(storeId).dropChain(),
+      openReader: () => new OpenDatabaseReader(database),
+      cuts: new OpenCellCuts(database, trackers.get(storeId), clock),
+    }
   }
 
   #setStored(changes: number): void {

@@ -8,6 +8,7 @@ import { StopSignals } from './stop-signals.ts'
 
 const PHASES: Readonly<Record<BackupProgressEvent['phase'], string>> = {
   read: 'reading ',
+  compress: 'packing ',
   upload: 'storing ',
   download: 'fetching',
 }

@@ -129,7 +129,6 @@ export class CellDatabase {
       this.#transactions.depth > 0 ||
       this.#group.pending ||
       this.syncs.pending ||
-      this.checkpoints.held ||
       this.quarantined !== undefined
     )
   }

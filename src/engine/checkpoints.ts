@@ -12,16 +12,10 @@ export interface WalState {
   checkpointed: number
 }
 
-export interface CheckpointHold {
-  /** The file was written despite the hold: what was read of it is worthless. */
-  readonly broken: boolean
-  release(): void
-}
-
 export interface CheckpointBounds {
   /** Checkpoint once the log has this many bytes. */
   checkpointBytes: number
-  /** Break holds once it has this many. */
+  /** Refuse changes once it has this many, until the log can be moved. */
   walBytesMax: number
 }
 
@@ -49,7 +43,6 @@ export class Checkpoints {
   readonly #events: CheckpointEvents
   readonly #state: CellState
   #query: Statement | undefined
-  readonly #holds = new Set<{ broken: boolean }>()
   #weight = 0
   /** The length of the log at which the next checkpoint is tried. */
   #nextBytes: number
@@ -75,11 +68,6 @@ export class Checkpoints {
     this.#nextBytes = bounds.checkpointBytes
   }
 
-  /** True while a hold exists. */
-  get held(): boolean {
-    return this.#holds.size > 0
-  }
-
   state(): WalState {
     this.#query ??= this.#connection.prepare('PRAGMA main.wal_checkpoint(NOOP)').raw() as Statement
     const [, frames, checkpointed] = this.#query.get() as [number, number, number]
@@ -101,7 +89,7 @@ export class Checkpoints {
   }
 
   #run(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
-    if (this.#isForbidden() || this.#connection.inTransaction) return false
+    if (this.#connection.inTransaction) return false
     const wal = this.state()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || wal.frames === 0) return true
@@ -157,25 +145,6 @@ export class Checkpoints {
   }
 
   /**
-   * Forbids checkpoints, so that the database file stays as it is while it is read. Once the log outgrows `walBytesMax`,
-   * or the cell is closed, the hold is broken instead (invariant 7): see {@link CheckpointHold.broken}.
-   */
-  hold(): CheckpointHold {
-    const state = { broken: false }
-    this.#holds.add(state)
-    return {
-      get broken() {
-        return state.broken
-      },
-      release: () => {
-        if (!this.#holds.delete(state)) return
-        if (this.#closed) this.#closeDescriptor()
-        else this.measure()
-      },
-    }
-  }
-
-  /**
    * A descriptor for reading the database file beside SQLite. It stays open until SQLite has closed its own: closing any
    * descriptor of the file drops all of the process's POSIX locks on it (invariant 4).
    */
@@ -199,8 +168,6 @@ export class Checkpoints {
       const bytes = walBytes(frames, PAGE_BYTES)
       this.#isOvergrown = bytes > this.#bounds.walBytesMax
       if (frames === checkpointed || bytes < this.#nextBytes) return
-      if (bytes > this.#bounds.walBytesMax) this.#breakHolds()
-      else if (this.#isForbidden()) return
       // While another program reads the log, each try costs as much again: the next one waits until the log has grown.
       this.#nextBytes = bytes + this.#bounds.checkpointBytes
       this.#run('PASSIVE')
@@ -216,30 +183,12 @@ export class Checkpoints {
     } catch (error) {
       this.#events.failed(error)
     }
-    // SQLite makes a checkpoint of its own at the close, which respects no hold.
-    this.#breakHolds()
     this.#closed = true
   }
 
-  /**
-   * The connection is closed. While a hold exists, its reader needs the descriptor: if it were closed now, its number could
-   * belong to another file at the next read.
-   */
+  /** The connection is closed. */
   closed(): void {
-    this.#closeDescriptor()
-  }
-
-  #isForbidden(): boolean {
-    for (const { broken } of this.#holds) if (!broken) return true
-    return false
-  }
-
-  #breakHolds(): void {
-    for (const hold of this.#holds) hold.broken = true
-  }
-
-  #closeDescriptor(): void {
-    if (this.#readDescriptor === undefined || this.#holds.size > 0) return
+    if (this.#readDescriptor === undefined) return
     fs.closeSync(this.#readDescriptor)
     this.#readDescriptor = undefined
   }

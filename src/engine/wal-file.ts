@@ -3,8 +3,8 @@ import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { exists, FILE_MODE } from '../base/durable-files.ts'
 
 /** The format of SQLite's write-ahead log: sqlite.org/fileformat2, section 4. The file carries no locks (invariant 4). */
-const WAL_HEADER_BYTES = 32
-const FRAME_HEADER_BYTES = 24
+export const WAL_HEADER_BYTES = 32
+export const FRAME_HEADER_BYTES = 24
 
 const MAGIC_MASK = 0xfffffffe
 const MAGIC = 0x377f0682

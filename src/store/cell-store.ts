@@ -1,8 +1,7 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
+import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
-import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
-import type { CellPort } from '../backup/archiver/cell-port.ts'
 import { BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
@@ -10,7 +9,7 @@ import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
 import { CellsInProcess } from './cells-in-process.ts'
-import { LocalCells } from './local-cells.ts'
+import { type ArchivedCells, LocalCells } from './local-cells.ts'
 import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { CATALOG_TABLES, runAll, StoreCore } from './store-core.ts'
@@ -51,15 +50,19 @@ export class CellStore implements CellDirectory {
       paths,
       settings,
       hints,
-      destination,
+      changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
       recover: destination && ((id) => this.backups.ensureLocal(id)),
     })
-    if (destination === undefined || catalogBackup === undefined) return
+    const { archived } = this.#cells
+    if (destination === undefined || catalogBackup === undefined || archived === undefined) return
+    const cells = this.#cellsFor(archived)
     const archiver = new Archiver({
       destination,
-      cells: this.#port(destination),
+      cells,
+      openReader: (id) => cells.openReader(id),
+      keep: settings.backups.keep,
       paths: (id) => paths.cell(id),
       limits: settings.limits,
       queue: jobQueueLimits(settings),
@@ -208,16 +211,16 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
-  #port(destination: BackupDestination): CellPort {
-    return new CellsInProcess({
+  #cellsFor(archived: ArchivedCells): CellsInProcess {
+    const parts = {
       local: this.#cells,
-      destination,
-      record: (id) => this.core.findCell(id),
-      restored: (id, manifest) => {
+      record: (id: string) => this.core.findCell(id),
+      restored: (id: string, manifest: ManifestHead) => {
         this.core.recordRestored(id, manifest)
         this.#upkeep.cellRestored(id)
       },
-    })
+    }
+    return new CellsInProcess(parts, archived)
   }
 
   async #close(deadlineMs: number): Promise<void> {

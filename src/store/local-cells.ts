@@ -1,5 +1,6 @@
-import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
-import type { PinnedCell } from '../backup/create/backup-runner.ts'
+import { CellCutter, type PinnedCell } from '../backup/changes/cell-cutter.ts'
+import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
+import type { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import { CellInstaller } from '../backup/restore/cell-installer.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import type { StorePaths } from '../base/store-paths.ts'
@@ -21,7 +22,7 @@ export interface LocalCellsParts {
   settings: StoreSettings
   hints: ExpiryHints
   /** Undefined without an object store. */
-  destination: BackupDestination | undefined
+  changes: { trackers: ChangeTrackers; progress: BackupProgressTable } | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
   /** A cell's record in the catalog; undefined for an unknown id. */
@@ -35,24 +36,30 @@ export interface LocalCellsParts {
   recover: ((id: string) => Promise<void>) | undefined
 }
 
+/** What the archiver does to cells of this process. */
+export interface ArchivedCells {
+  cutter: CellCutter
+  installer: CellInstaller
+}
+
 /** The cells whose files this process opens: the pool of open cells, what backups do to them, and their expired entries. */
 export class LocalCells implements CellProvider {
   readonly settings: StoreSettings
   readonly pool: CellPool
   readonly files: CellFiles
   /** Undefined without an object store. */
-  readonly installer: CellInstaller | undefined
+  readonly archived: ArchivedCells | undefined
   readonly #parts: LocalCellsParts
 
   constructor(parts: LocalCellsParts) {
-    const { paths, settings, destination } = parts
+    const { paths, settings, changes } = parts
     this.#parts = parts
     this.settings = settings
     this.files = new CellFiles(paths)
     this.pool = this.#newPool()
-    if (destination === undefined) return
-    const { trackers, progress } = destination
-    this.installer = new CellInstaller({
+    if (changes === undefined) return
+    const { trackers, progress } = changes
+    const installer = new CellInstaller({
       trackers,
       progress,
       clock: settings.clock,
@@ -60,6 +67,8 @@ export class LocalCells implements CellProvider {
       isOpen: (id) => this.#isOpen(id),
       replace: (id, install) => this.pool.replace(id, install),
     })
+    const cutter = new CellCutter(trackers, settings.clock, (id) => this.pin(id))
+    this.archived = { cutter, installer }
   }
 
   /** @throws `cell_not_found` for a cell that is unknown or deleted */
@@ -151,7 +160,7 @@ export class LocalCells implements CellProvider {
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, destination, temporary } = this.#parts
+    const { paths, settings, hints, changes, temporary } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
@@ -159,12 +168,12 @@ export class LocalCells implements CellProvider {
       hooks: (id: string) =>
         cellHooks(id, {
           clock,
-          trackers: destination?.trackers,
+          trackers: changes?.trackers,
           failed: (err) => this.#failed(id, err),
           closed: () => hints.forget(id),
         }),
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
-        this.installer === undefined ? finishRestore(cellPaths) : this.installer.beforeOpen(id),
+        this.archived === undefined ? finishRestore(cellPaths) : this.archived.installer.beforeOpen(id),
       missing: (id: string) => this.#missing(id),
     }
     return new CellPool(openCellsMax, opener, settings)
@@ -186,7 +195,7 @@ export class LocalCells implements CellProvider {
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
-    return this.#parts.destination === undefined ? noBackup() : restoring()
+    return this.#parts.changes === undefined ? noBackup() : restoring()
   }
 
   #recover(id: string): void {

@@ -95,6 +95,7 @@ export class StoreCore implements CellDirectory {
       paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
       progress: new BackupProgressTable(this.state),
       spoolDirectory: paths.spool,
+      threadsKept: settings.backups.restoreConcurrency,
       clock,
       log,
     })

@@ -1,9 +1,9 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
+import { ChangeTracker } from '../../src/backup/changes/change-tracker.ts'
 import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
 import type { BackupProgress } from '../../src/backup/changes/progress-table.ts'
-import { CellBackup } from '../../src/backup/create/cell-backup.ts'
 import { BackupSchedule, type ScheduleSettings } from '../../src/backup/schedule.ts'
 import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../src/errors.ts'
@@ -44,6 +44,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
     this.cells.set(cellId, {
       cellId,
       chain: null,
+      base: null,
       lastVersion: null,
       lastBackupAt: now,
       lastSnapshotAt: now,
@@ -358,10 +359,14 @@ describe('Scheduled backups of a real store', () => {
   /** What the cell held at the cut of each version. */
   function recordStates(cell: Cell): Map<string, string[]> {
     const states = new Map<string, string[]>()
-    const { run } = CellBackup.prototype
-    vi.spyOn(CellBackup.prototype, 'run').mockImplementation(function (this: CellBackup, order, ...rest) {
-      if (order.version.includes(cell.id)) states.set(order.version, notes(cell))
-      return run.call(this, order, ...rest)
+    const { cut } = ChangeTracker.prototype
+    vi.spyOn(ChangeTracker.prototype, 'cut').mockImplementation(function (
+      this: ChangeTracker,
+      database,
+      version,
+    ) {
+      if (version.includes(cell.id)) states.set(version, notes(cell))
+      cut.call(this, database, version)
     })
     return states
   }

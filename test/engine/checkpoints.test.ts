@@ -140,66 +140,14 @@ describe('the hooks', () => {
   })
 })
 
-describe('a hold, while the file is read', () => {
-  test('keeps the file as it is; the release makes up for it', () => {
-    const database = openTestDatabase({ checkpointBytes: CHECKPOINT_BYTES, durability: 'relaxed' })
-    database.sql('CREATE TABLE t (a)')
-    database.checkpoints.run('TRUNCATE')
-    const hold = database.checkpoints.hold()
-    const before = fs.statSync(database.path, { bigint: true })
-    for (let i = 0; i < 300; i++) database.sql('INSERT INTO t VALUES (randomblob(3000))')
-    expect(database.checkpoints.run('TRUNCATE')).toBe(false)
-    const during = fs.statSync(database.path, { bigint: true })
-    expect([during.size, during.mtimeNs]).toEqual([before.size, before.mtimeNs])
-    expect(walBytes(database)).toBeGreaterThan(CHECKPOINT_BYTES)
-    expect(database.busy).toBe(true)
-    hold.release()
-    expect(hold.broken).toBe(false)
-    expect(database.busy).toBe(false)
-    expect(database.checkpoints.state()).toMatchObject({ checkpointed: database.checkpoints.state().frames })
-  })
-
-  test('a second one outlasts the first', () => {
-    const database = openTestDatabase()
-    database.sql('CREATE TABLE t (a)')
-    const [first, second] = [database.checkpoints.hold(), database.checkpoints.hold()]
-    first.release()
-    first.release()
-    expect(database.checkpoints.run()).toBe(false)
-    second.release()
-    expect(database.checkpoints.run()).toBe(true)
-  })
-
-  test('is broken once the log outgrows its bound', () => {
-    const database = openTestDatabase({
-      checkpointBytes: CHECKPOINT_BYTES,
-      limits: { walBytesMax: 3 * CHECKPOINT_BYTES },
-      durability: 'relaxed',
-    })
-    database.sql('CREATE TABLE t (a)')
-    const hold = database.checkpoints.hold()
-    let largest = 0
-    for (let i = 0; i < 1_000; i++) {
-      database.sql('INSERT INTO t VALUES (randomblob(3000))')
-      largest = Math.max(largest, walBytes(database))
-    }
-    expect(hold.broken).toBe(true)
-    expect(largest).toBeLessThan(4 * CHECKPOINT_BYTES)
-    expect(() => hold.release()).not.toThrow()
-  })
-
-  test('is broken when the cell is closed under it, and its descriptor still reads the same file', () => {
-    const database = openTestDatabase()
-    database.sql('CREATE TABLE t (a)')
-    const hold = database.checkpoints.hold()
-    const descriptor = database.checkpoints.readDescriptor()
-    const { ino } = fs.fstatSync(descriptor)
-    database.close()
-    expect(hold.broken).toBe(true)
-    expect(fs.fstatSync(descriptor).ino).toBe(ino)
-    hold.release()
-    expect(() => fs.fstatSync(descriptor)).toThrow('EBADF')
-  })
+test('the descriptor for reading the file beside SQLite is closed after SQLite’s own', () => {
+  const database = openTestDatabase()
+  database.sql('CREATE TABLE t (a)')
+  const descriptor = database.checkpoints.readDescriptor()
+  expect(database.checkpoints.readDescriptor()).toBe(descriptor)
+  expect(fs.fstatSync(descriptor).ino).toBe(fs.statSync(database.path).ino)
+  database.close()
+  expect(() => fs.fstatSync(descriptor)).toThrow('EBADF')
 })
 
 describe('with a foreign reader in the way', () => {

@@ -1,8 +1,11 @@
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
+import type { BaseStart } from '../changes/cell-cuts.ts'
+import type { BackupSource } from '../create/backup-runner.ts'
+import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellRestorer } from '../restore/cell-restorer.ts'
-import { RestoreThreads } from '../restore/restore-threads.ts'
 import type { BackupKind, BackupOptions, BackupResult, RestoreResult } from '../versions/backup-types.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
@@ -35,9 +38,15 @@ export interface JobOptions extends BackupOptions {
   onBegin?: (() => void) | undefined
 }
 
+export interface MadeBackup {
+  result: BackupResult
+  /** What a version index needs to describe the version without reading it. */
+  head: ManifestHead | undefined
+}
+
 /** The archiver as others see it: it may be in this process or in another. */
 export interface ArchiverClient {
-  backup(request: BackupRequest, options: BackupOptions): Promise<BackupResult>
+  backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup>
   /** @returns undefined if it did nothing */
   restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined>
   /** Somebody needs the waiting jobs of a cell more than before. */
@@ -48,8 +57,12 @@ export interface ArchiverParts {
   destination: BackupDestination
   cells: CellPort
   paths(cellId: string): CellPaths
+  /** Reads the database file of a cell under backup. */
+  openReader(cellId: string, start: BaseStart): Promise<DatabaseReader>
   /** How large a restored cell may be. */
   limits: Limits
+  /** Restorable versions of a cell to keep; undefined keeps all. */
+  keep: number | undefined
   queue: JobQueueLimits
 }
 
@@ -59,16 +72,17 @@ export interface ArchiverParts {
  * has all queues and bounds.
  */
 export class Archiver implements ArchiverClient {
+  readonly #parts: ArchiverParts
   readonly #cells: CellPort
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
-  readonly #threads: RestoreThreads
 
-  constructor({ destination, cells, paths, limits, queue }: ArchiverParts) {
-    const { objectStore, storeId, index, clock } = destination
+  constructor(parts: ArchiverParts) {
+    const { destination, cells, paths, limits, queue } = parts
+    const { objectStore, storeId, index, clock, threads } = destination
+    this.#parts = parts
     this.#cells = cells
     this.#queue = new JobQueue(queue, clock)
-    this.#threads = new RestoreThreads(clock, queue.atOnce.restore)
     this.#restorer = new CellRestorer({
       objectStore,
       storeId,
@@ -76,17 +90,25 @@ export class Archiver implements ArchiverClient {
       clock,
       paths,
       limits,
-      threads: this.#threads,
+      threads,
     })
   }
 
   backup(
     { cellId, account, need, kind }: BackupRequest,
-    { signal: caller, onProgress }: BackupOptions,
-  ): Promise<BackupResult> {
-    return this.#queue.run({ lane: 'backup', cellId, account, need }, caller, ({ signal }) =>
-      this.#cells.backup(cellId, kind, { signal, onProgress }),
-    )
+    { signal: caller, onProgress, onBegin }: JobOptions,
+  ): Promise<MadeBackup> {
+    return this.#queue.run({ lane: 'backup', cellId, account, need }, caller, async (turn) => {
+      onBegin?.()
+      const { keep } = this.#parts
+      const { runner, index } = this.#parts.destination
+      try {
+        const result = await runner.run(cellId, this.#source(cellId), { kind, keep, onProgress, ...turn })
+        return { result, head: index.known(result.version)?.head }
+      } finally {
+        await this.#cells.endBackup(cellId)
+      }
+    })
   }
 
   restore(
@@ -108,6 +130,25 @@ export class Archiver implements ArchiverClient {
     })
   }
 
+  #source(cellId: string): BackupSource {
+    const { cells, destination, openReader } = this.#parts
+    return {
+      begin: async () => {
+        const { record, ...state } = await cells.beginBackup(cellId)
+        return { ...state, identity: identityOfCell(destination.storeId, record) }
+      },
+      dropChain: () => cells.dropChain(cellId),
+      openReader: (start) => openReader(cellId, start),
+      cuts: {
+        beginBase: () => cells.beginBase(cellId),
+        endBase: (id, version) => cells.endBase(cellId, id, version),
+        cutIncremental: (version, versionsMax) => cells.cutIncremental(cellId, version, versionsMax),
+        stored: (backup) => cells.stored(cellId, backup),
+        failed: () => cells.failed(cellId),
+      },
+    }
+  }
+
   /** @throws `store_closed` once {@link stop} was called */
   assertRunning(): void {
     this.#queue.assertRunning()
@@ -120,6 +161,5 @@ export class Archiver implements ArchiverClient {
   /** Takes no more requests. Its jobs may end until the deadline; then they are cancelled, and leave nothing behind. */
   async stop(deadline: AbortSignal): Promise<void> {
     await this.#queue.stop(deadline)
-    await this.#threads.close()
   }
 }

@@ -6,6 +6,8 @@ import { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
+import { proveCopy } from '../restore/prove-copy.ts'
+import { RestoreThreads } from '../restore/restore-threads.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { UploadSweep } from '../versions/upload-sweep.ts'
 import { VersionIndex } from '../versions/version-index.ts'
@@ -18,6 +20,8 @@ export interface BackupDestinationParts {
   progress: BackupProgressTable
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
+  /** Threads to keep for a while after their work: as many as restores run at the same time. */
+  threadsKept: number
   clock: Clock
   log: Log
 }
@@ -32,12 +36,15 @@ export class BackupDestination {
   readonly index: VersionIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
+  /** For large databases: restores and backups check them. */
+  readonly threads: RestoreThreads
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
   readonly moved = new Emitter()
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
-  constructor({ objectStore, storeId, paths, progress, spoolDirectory, clock, log }: BackupDestinationParts) {
+  constructor(parts: BackupDestinationParts) {
+    const { objectStore, storeId, paths, progress, spoolDirectory, threadsKept, clock, log } = parts
     this.objectStore = objectStore
     this.storeId = storeId
     this.clock = clock
@@ -49,16 +56,17 @@ export class BackupDestination {
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
     this.#sweep = new UploadSweep(objectStore, clock, log)
-    const { index, trackers } = this
+    this.threads = new RestoreThreads(clock, threadsKept)
+    const { index, threads } = this
     this.runner = new BackupRunner({
       objectStore,
       index,
-      trackers,
       claim,
       sweep: this.#sweep,
       spoolDirectory,
       clock,
       log,
+      proveDatabase: (file, size) => proveCopy(file, size, threads),
     })
   }
 
@@ -72,5 +80,6 @@ export class BackupDestination {
   async close(): Promise<void> {
     this.#abort.abort()
     await this.#sweep.stop()
+    await this.threads.close()
   }
 }

@@ -61,18 +61,3 @@ export function nextSegments(
   if (!isComplete || chain.through + segments.length !== chain.newest) return undefined
   return isOutgrown(segments, chain.walBytes, database.size) ? undefined : segments
 }
-
-/** A base from its cut until it is stored. Its segments are kept in addition to those of the chain that it replaces. */
-export class BaseInProgress {
-  /** Segments after this sequence number follow the base. */
-  readonly from: number
-  /** The database file at the cut, or after our own last checkpoint since then. */
-  database: FileFingerprint | undefined
-  /** A change since the cut is in no segment: the base can be stored, but no incremental can continue it. */
-  isBroken = false
-
-  constructor(from: number, database: FileFingerprint | undefined) {
-    this.from = from
-    this.database = database
-  }
-}

@@ -1,7 +1,11 @@
+import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase, CellHooks } from '../../engine/cell-database.ts'
-import { type BackupChain, BaseInProgress, isOutgrown, nextSegments } from './backup-chain.ts'
+import { CellError } from '../../errors.ts'
+import { isOutgrown, nextSegments } from './backup-chain.ts'
+import { type BaseInProgress, boundLogs, isNeededBy, noSuchBase, segmentsOfCopy } from './base-in-progress.ts'
+import type { BaseCut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { type Segment, Segments } from './segments.ts'
@@ -11,17 +15,18 @@ import { type Segment, Segments } from './segments.ts'
  * overwrites it. So an incremental costs as much as the changes, also after the cell was closed or the node restarted.
  *
  *     clean  ── change ──▶ dirty
- *     either ── cut() ───▶ backup under way ──┬── stored, no change since the cut ───▶ clean
+ *     either ── cut ─────▶ backup under way ──┬── stored, no change since the cut ───▶ clean
  *                          (saves as dirty)   └── stored, changed since; or failed ──▶ dirty
  *
- *     no chain ── baseStored() ──▶ chain ── incrementalStored() ──▶ chain, one version longer
- *        ▲  ▲                      │   └─── baseStored() ─────────▶ chain of the new base
- *        │  └── dropChain() ───────┘
- *        └───── baseStored() of a broken base
+ *     no chain ── base stored ──▶ chain ── incremental stored ──▶ chain, one version longer
+ *        ▲  ▲                     │   └─── base stored ─────────▶ chain of the new base
+ *        │  └── dropChain() ──────┘
+ *        └───── broken base stored
  *
  * That segments and WAL hold every change since the base is proven, not assumed (docs/decisions/0004). Only checkpoints
  * write the database file. The proof holds while the file, before each of our checkpoints, is as our last one left it,
- * and no other program commits during one. Otherwise dropChain() makes the next backup a base, and a base under way breaks.
+ * and no other program commits during one. Otherwise dropChain() makes the next backup a base, and a base in progress
+ * breaks (base-in-progress.ts).
  */
 export class ChangeTracker {
   readonly progress: BackupProgress
@@ -30,12 +35,11 @@ export class ChangeTracker {
   readonly #table: BackupProgressTable
   readonly #clock: Clock
   readonly #onChange: () => void
-  #base: BaseInProgress | undefined
   /** Sequence number of the newest segment. */
   #newest: number
   /** Segments up to this one are uploaded, or will be: none of them may grow. */
   #sealed: number
-  /** A backup was cut but is not stored: the cell is saved as changed until then. */
+  /** A backup was cut here but is not stored: the cell is saved as changed until then. */
   #underWay = false
   /** Set from the keeping of a log to the end of its checkpoint. Shows whether another program committed meanwhile. */
   #dataVersion: number | undefined
@@ -54,8 +58,10 @@ export class ChangeTracker {
     this.#onChange = onChange
     this.progress = table.find(cellId)
     this.segments = new Segments(paths.segments)
-    this.#newest = this.progress.chain?.newest ?? 0
-    this.#sealed = this.progress.chain?.through ?? 0
+    const { chain, base } = this.progress
+    this.#newest = Math.max(chain?.newest ?? 0, base?.newest ?? 0)
+    // An earlier process may have named any of them to an upload that still runs.
+    this.#sealed = this.#newest
   }
 
   readonly hooks: CellHooks = {
@@ -65,99 +71,91 @@ export class ChangeTracker {
     afterCheckpoint: (database) => this.#afterCheckpoint(database),
   }
 
-  /** What the next incremental holds; undefined if a new base is due. */
-  pending(versionsMax: number): { chain: BackupChain; segments: Segment[] } | undefined {
+  /** Begins a base: from here on every log is kept, so that the database file can be copied while it is written. */
+  beginBase(database: CellDatabase): BaseInProgress {
+    // So that few frames are both in the file and in a log. It may fail to finish.
+    database.checkpoints.run('TRUNCATE')
+    const file = fingerprintOf(this.#paths.database)
+    if (file === undefined) throw noSuchBase()
+    const newest = this.#newest
+    // The first log of the copy must be whole.
+    this.#sealed = newest
+    const base = { id: randomUUID(), from: newest, newest, through: null, database: file, broken: null }
+    this.progress.base = base
+    this.#removeUnneeded()
+    this.#save()
+    return base
+  }
+
+  /** Cuts the base at the end of its copy. @throws `busy` if the copy and the logs do not hold everything */
+  endBase(database: CellDatabase, id: string, version: string): Segment[] {
+    const { base } = this.progress
+    if (base?.id !== id) throw noSuchBase()
+    this.#keepLog(database)
+    const segments = segmentsOfCopy(base, this.segments.list(), fingerprintOf(this.#paths.database))
+    base.through = base.newest
+    this.cut(database, version)
+    return segments
+  }
+
+  /** Cuts an incremental. @returns undefined if a new base is due */
+  cutIncremental(
+    database: CellDatabase,
+    version: string,
+    versionsMax: number,
+  ): Pick<IncrementalCut, 'chain' | 'segments'> | undefined {
+    this.#keepLog(database)
     const { chain } = this.progress
     if (chain === null || chain.versions.length >= versionsMax) return undefined
     const segments = nextSegments(chain, this.segments.list(), fingerprintOf(this.#paths.database))
-    return segments && { chain, segments }
+    if (segments === undefined) return undefined
+    this.cut(database, version)
+    return { chain: [...chain.versions], segments }
   }
 
-  /** The cut of a backup: later changes belong to the next one. {@link backupFailed} undoes it. */
-  cut(database: CellDatabase): void {
+  /** The cut of a backup: it holds all changes up to here, and no later ones. {@link failed} undoes it. */
+  cut(database: CellDatabase, version: string): void {
+    this.#sealed = this.#newest
     this.#underWay = true
     database.dirty = false
     this.progress.dirty = false
-  }
-
-  /** The cut of a base: the database file holds every change so far. */
-  beginBase(): void {
-    // Without a chain, all segments are left over from a crash.
-    if (this.progress.chain === null) this.#clearSegments()
-    this.#base = new BaseInProgress(this.#newest, fingerprintOf(this.#paths.database))
-  }
-
-  /** Whether the database file is unchanged since the cut of the base. */
-  get baseUntouched(): boolean {
-    const now = fingerprintOf(this.#paths.database)
-    return (
-      now !== undefined && this.#base?.database !== undefined && sameFingerprint(now, this.#base.database)
-    )
-  }
-
-  /** A base is stored: a new chain starts with it. @param cutAt epoch milliseconds */
-  baseStored(version: string, kind: 'snapshot' | 'incremental', cutAt: number): void {
-    const base = this.#base
-    this.#base = undefined
-    if (base === undefined || base.isBroken || base.database === undefined) this.dropChain()
-    else {
-      const { from: through, database } = base
-      this.progress.chain = { versions: [version], walBytes: 0, through, newest: this.#newest, database }
-      this.#sealed = through
-      this.#tryTo(() => this.segments.removeThrough(through))
-    }
-    if (kind === 'snapshot') {
-      this.progress.lastSnapshotAt = cutAt
-      this.progress.dirtySinceSnapshot = this.progress.dirty
-    }
-    this.#stored(version, cutAt)
-  }
-
-  /** An incremental reads these segments from here on: they must not grow. */
-  seal(segments: readonly Segment[]): void {
-    this.#sealed = Math.max(this.#sealed, segments.at(-1)?.sequence ?? 0)
-  }
-
-  /** An incremental is stored: the chain now ends with its last segment. */
-  incrementalStored(chain: BackupChain, version: string, segments: readonly Segment[], cutAt: number): void {
-    // If the chain was dropped during the upload, no incremental continues this version.
-    if (this.progress.chain === chain) {
-      const through = segments.at(-1)?.sequence ?? chain.through
-      chain.versions.push(version)
-      chain.through = through
-      chain.walBytes += segments.reduce((sum, { size }) => sum + size, 0)
-      this.#tryTo(() => this.segments.removeThrough(through))
-    }
-    this.#stored(version, cutAt)
-  }
-
-  backupFailed(): void {
-    this.#underWay = false
-    this.progress.dirty = true
-    this.#base = undefined
-    if (this.progress.chain === null) this.#clearSegments()
+    // Before it is stored: its time is used up, even if the upload fails.
+    this.progress.lastVersion = version
     this.#save()
   }
 
-  /** Call before a version is stored: its time is used up then, even if the upload fails. */
-  claimVersion(version: string): void {
-    this.progress.lastVersion = version
+  stored({ version, kind, cut }: StoredBackup): void {
+    if (cut.kind === 'base') this.#baseStored(version, cut)
+    else this.#incrementalStored(version, cut)
+    if (kind === 'snapshot') {
+      this.progress.lastSnapshotAt = cut.cutAt
+      this.progress.dirtySinceSnapshot = this.progress.dirty
+    }
+    this.progress.lastBackupAt = cut.cutAt
+    this.#underWay = false
+    this.#removeUnneeded()
+    this.#save()
+  }
+
+  failed(): void {
+    this.#underWay = false
+    this.progress.dirty = true
+    this.progress.base = null
+    this.#removeUnneeded()
     this.#save()
   }
 
   /** Ends the chain: the next backup is a base. */
   dropChain(): void {
     this.progress.chain = null
-    const base = this.#base
-    if (base === undefined || base.isBroken) this.#clearSegments()
-    else this.#tryTo(() => this.segments.removeThrough(base.from))
+    this.#removeUnneeded()
     this.#save()
   }
 
   /** Backups go to another place, where nothing is stored yet. The table has new rows already. */
   markNothingStored(): void {
     Object.assign(this.progress, this.#table.find(this.progress.cellId))
-    this.#breakAll()
+    this.dropChain()
   }
 
   /** The cell was deleted or restored: this tracker no longer writes. */
@@ -200,11 +198,28 @@ export class ChangeTracker {
     this.#onChange()
   }
 
-  #stored(version: string, cutAt: number): void {
-    this.#underWay = false
-    this.progress.lastVersion = version
-    this.progress.lastBackupAt = cutAt
-    this.#save()
+  #baseStored(version: string, { id }: BaseCut): void {
+    const { base } = this.progress
+    this.progress.base = null
+    this.progress.chain = null
+    if (base?.id !== id || base.broken !== null || base.through === null) return
+    const { through, newest, database } = base
+    this.progress.chain = { versions: [version], walBytes: 0, through, newest, database }
+  }
+
+  /** If the chain has ended since the cut, no incremental continues this version. */
+  #incrementalStored(version: string, { chain: versions, segments }: IncrementalCut): void {
+    const { chain } = this.progress
+    if (chain === null || chain.versions.at(-1) !== versions.at(-1)) return
+    chain.versions.push(version)
+    chain.through = segments.at(-1)?.sequence ?? chain.through
+    chain.walBytes += segments.reduce((sum, { size }) => sum + size, 0)
+  }
+
+  /** Has every commit so far in a segment, or in the database file as our own checkpoints left it. */
+  #keepLog(database: CellDatabase): void {
+    if (database.inTransaction) throw new CellError('busy', 'A transaction is open in the cell. Try again.')
+    database.checkpoints.run('TRUNCATE')
   }
 
   /** Keeps the WAL as a segment. If that fails, on a full disk for example, the checkpoint runs and the chain ends. */
@@ -217,14 +232,14 @@ export class ChangeTracker {
       // The frames are counted after the version was read: a commit in between shows in both.
       this.#dataVersion = database.dataVersion()
       const { frames } = database.checkpoints.state()
-      // Changes before a base's cut are in the base. The first segment after it must not start before the cut.
-      const sealed = Math.max(this.#sealed, this.#base?.from ?? 0)
-      this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, sealed)
-      if (this.progress.chain !== null) this.progress.chain.newest = this.#newest
+      this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, this.#sealed)
+      const { chain, base } = this.progress
+      if (chain !== null) chain.newest = this.#newest
+      if (base !== null) base.newest = this.#newest
       this.#dropOutgrown(now.size)
       this.#save()
     } catch {
-      this.#breakAll()
+      this.#breakAll('log not kept')
     }
   }
 
@@ -235,48 +250,53 @@ export class ChangeTracker {
     if (dataVersion === undefined) return
     if (dataVersion !== database.dataVersion()) {
       // Another program committed after the log was kept. The checkpoint may have moved its change into the file.
-      this.#breakAll()
+      this.#breakAll('foreign write')
       return
     }
     const now = fingerprintOf(this.#paths.database)
     if (now === undefined) return
-    if (this.#base !== undefined) this.#base.database = now
-    if (this.progress.chain === null) return
-    this.progress.chain.database = now
+    const { chain, base } = this.progress
+    if (base !== null) base.database = now
+    if (chain !== null) chain.database = now
     this.#save()
   }
 
   get #needsSegments(): boolean {
-    return this.progress.chain !== null || (this.#base !== undefined && !this.#base.isBroken)
+    const { chain, base } = this.progress
+    return chain !== null || (base !== null && base.broken === null)
   }
 
   /** If another program wrote the file, it may hold changes that are in no segment. */
   #isUntouched(now: FileFingerprint): boolean {
-    if (this.#base?.database !== undefined && !sameFingerprint(now, this.#base.database))
-      this.#base.isBroken = true
-    if (this.progress.chain !== null && !sameFingerprint(now, this.progress.chain.database)) this.dropChain()
+    const { chain, base } = this.progress
+    if (base !== null && !sameFingerprint(now, base.database)) base.broken ??= 'foreign write'
+    if (chain !== null && !sameFingerprint(now, chain.database)) this.dropChain()
     return this.#needsSegments
   }
 
   /** Segments that are larger than the whole database are not worth their disk space. */
   #dropOutgrown(databaseBytes: number): void {
     const segments = this.segments.list()
-    const after = (through: number) => segments.filter(({ sequence }) => sequence > through)
-    const base = this.#base
-    if (base !== undefined && isOutgrown(after(base.from), 0, databaseBytes)) base.isBroken = true
-    const { chain } = this.progress
-    if (chain !== null && isOutgrown(after(chain.through), chain.walBytes, databaseBytes)) this.dropChain()
+    const { chain, base } = this.progress
+    if (base !== null) boundLogs(base, segments, databaseBytes)
+    if (chain === null) return
+    const after = segments.filter(({ sequence }) => sequence > chain.through)
+    if (isOutgrown(after, chain.walBytes, databaseBytes)) this.dropChain()
   }
 
-  #breakAll(): void {
-    if (this.#base !== undefined) this.#base.isBroken = true
+  #breakAll(reason: NonNullable<BaseInProgress['broken']>): void {
+    if (this.progress.base !== null) this.progress.base.broken ??= reason
     this.dropChain()
   }
 
-  #clearSegments(): void {
-    this.#tryTo(() => this.segments.clear())
-    this.#newest = 0
-    this.#sealed = 0
+  #removeUnneeded(): void {
+    const { chain, base } = this.progress
+    const isNeeded = (segment: Segment) =>
+      (chain !== null && segment.sequence > chain.through) ||
+      (base !== null && isNeededBy(base, segment)) ||
+      // An upload reads them.
+      (this.#underWay && segment.sequence <= this.#sealed)
+    this.#tryTo(() => this.segments.keepOnly(isNeeded))
   }
 
   /**

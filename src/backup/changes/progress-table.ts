@@ -1,6 +1,7 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 import type { BackupChain } from './backup-chain.ts'
+import { type BaseInProgress, isBaseInProgress } from './base-in-progress.ts'
 
 /** Key of the place that this machine's backups last went to. */
 const TARGET_KEY = 'backup_target'
@@ -10,6 +11,8 @@ export interface BackupProgress {
   cellId: string
   /** What the next incremental continues; null if a new base is due. */
   chain: BackupChain | null
+  /** A base that has begun and is not stored yet. */
+  base: BaseInProgress | null
   /** The newest version that this machine made, tried to make or has seen. The next one gets a later time. */
   lastVersion: string | null
   /** Changed since the newest backup. */
@@ -25,6 +28,7 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS backup_progress (
     cell_id TEXT PRIMARY KEY,
     chain TEXT,
+    base TEXT,
     last_version TEXT,
     dirty INTEGER NOT NULL,
     dirty_since_snapshot INTEGER NOT NULL,
@@ -34,18 +38,21 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
+const BASE_COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = 'base'"
+
 const SELECT = `
-  SELECT cell_id AS cellId, chain, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
+  SELECT cell_id AS cellId, chain, base, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
     last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
-    (cell_id, chain, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
-  VALUES (@cellId, @chain, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt)`
+    (cell_id, chain, base, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
+  VALUES (@cellId, @chain, @base, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt)`
 
-type Row = Omit<BackupProgress, 'chain' | 'dirty' | 'dirtySinceSnapshot'> & {
+type Row = Omit<BackupProgress, 'chain' | 'base' | 'dirty' | 'dirtySinceSnapshot'> & {
   chain: string | null
+  base: string | null
   dirty: number
   dirtySinceSnapshot: number
 }
@@ -61,6 +68,9 @@ export class BackupProgressTable {
   constructor(state: LocalState) {
     this.#state = state
     state.define(SCHEMA)
+    // A table that was made before bases were kept here.
+    if (state.prepare(BASE_COLUMN).get() === undefined)
+      state.define('ALTER TABLE backup_progress ADD COLUMN base TEXT')
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
@@ -73,10 +83,11 @@ export class BackupProgressTable {
   }
 
   save(progress: BackupProgress): void {
-    const { chain, dirty, dirtySinceSnapshot } = progress
+    const { chain, base, dirty, dirtySinceSnapshot } = progress
     const row: Row = {
       ...progress,
       chain: chain && JSON.stringify(chain),
+      base: base && JSON.stringify(base),
       dirty: Number(dirty),
       dirtySinceSnapshot: Number(dirtySinceSnapshot),
     }
@@ -95,7 +106,7 @@ export class BackupProgressTable {
   setTarget(target: string): boolean {
     if (this.#state.get(TARGET_KEY) === target) return false
     this.#state.define(
-      'UPDATE backup_progress SET chain = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',
+      'UPDATE backup_progress SET chain = NULL, base = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',
     )
     this.#state.set(TARGET_KEY, target)
     return true
@@ -111,6 +122,7 @@ function untouched(cellId: string): BackupProgress {
   return {
     cellId,
     chain: null,
+    base: null,
     lastVersion: null,
     dirty: false,
     dirtySinceSnapshot: false,
@@ -122,17 +134,19 @@ function untouched(cellId: string): BackupProgress {
 function fromRow(row: Row): BackupProgress {
   return {
     ...row,
-    chain: row.chain === null ? null : parseChain(row.chain),
+    chain: parse(row.chain, isChain),
+    base: parse(row.base, isBaseInProgress),
     dirty: row.dirty !== 0,
     dirtySinceSnapshot: row.dirtySinceSnapshot !== 0,
   }
 }
 
-/** A chain that this version cannot read has ended: the next backup is a base. */
-function parseChain(json: string): BackupChain | null {
+/** What this version cannot read does not exist: the next backup is a base. */
+function parse<T>(json: string | null, isValid: (value: T) => boolean): T | null {
+  if (json === null) return null
   try {
-    const chain = JSON.parse(json) as BackupChain
-    return isChain(chain) ? chain : null
+    const value = JSON.parse(json) as T
+    return isValid(value) ? value : null
   } catch {
     return null
   }

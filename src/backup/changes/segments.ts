@@ -64,15 +64,13 @@ export class Segments {
     return sequence
   }
 
-  /** Removes the segments up to a sequence. */
-  removeThrough(sequence: number): void {
-    for (const segment of this.list()) {
-      if (segment.sequence <= sequence) fs.rmSync(segment.path, { force: true })
-    }
-  }
-
-  clear(): void {
-    fs.rmSync(this.#directory, { recursive: true, force: true })
+  /** Removes the others. */
+  keepOnly(isNeeded: (segment: Segment) => boolean): void {
+    const segments = this.list()
+    const superfluous = segments.filter((segment) => !isNeeded(segment))
+    // With the folder goes what an interrupted copy has left.
+    if (superfluous.length === segments.length) fs.rmSync(this.#directory, { recursive: true, force: true })
+    else for (const { path: file } of superfluous) fs.rmSync(file, { force: true })
   }
 
   #pathOf(sequence: number, frames: number, { header: { salts, pageSize } }: WalReader): string {

@@ -1,31 +1,44 @@
 import type { Log } from '../../base/log.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { chainVersionsMax } from '../changes/backup-chain.ts'
-import type { ChangeTracker } from '../changes/change-tracker.ts'
-import type { ChangeTrackers } from '../changes/change-trackers.ts'
+import type { KnownVersions } from '../changes/cell-cutter.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { pruneVersions } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import { type BackupOrder, type BackupTarget, CellBackup } from './cell-backup.ts'
+import { type BackupTarget, CellBackup, type CellUnderBackup, type VersionName } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
 export interface BackupRunnerParts extends BackupTarget {
-  trackers: ChangeTrackers
   claim: ObjectStoreClaim
   sweep: UploadSweep
   log: Log
 }
 
-/** A cell that stays open until `unpin` is called. */
-export interface PinnedCell {
-  database: CellDatabase
-  unpin(): void
+/** A cell to back up, wherever it is open. */
+export interface BackupSource extends CellUnderBackup {
+  /** Called before each try. */
+  begin(): Promise<BackupState>
+  /** A version of the chain is missing in the object store: the next backup is a base. */
+  dropChain(): Promise<void>
+}
+
+export interface BackupState extends KnownVersions {
+  identity: CellIdentity
+  /** Bytes that a base reads. */
+  sizeBytes: number
+}
+
+export interface BackupRun extends BackupOptions {
+  kind: BackupKind
+  /** Restorable versions to keep; undefined keeps all. */
+  keep: number | undefined
+  /** Waits until so many bytes may be read. */
+  willMove?: (bytes: number) => Promise<void>
 }
 
 /** Runs backups of any cell: names each version, checks that its chain is still stored, and prunes old versions. */
@@ -36,41 +49,25 @@ export class BackupRunner {
     this.#parts = parts
   }
 
-  /**
-   * @param keep restorable versions to keep; undefined keeps all
-   * @param pin opens the cell for one attempt
-   */
-  async run(
-    identity: CellIdentity,
-    kind: BackupKind,
-    keep: number | undefined,
-    pin: () => PinnedCell,
-    options: BackupOptions,
-  ): Promise<BackupResult> {
-    const { claim, sweep, trackers } = this.#parts
-    const { cell_id: cellId } = identity
-    options.signal?.throwIfAborted()
-    await claim.ensure(options.signal)
+  async run(cellId: string, source: BackupSource, run: BackupRun): Promise<BackupResult> {
+    const { claim, sweep } = this.#parts
+    const { kind, keep, signal, onProgress, willMove } = run
+    signal?.throwIfAborted()
+    await claim.ensure(signal)
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
-      const versions = await this.#versions(cellId, keep, options.signal)
-      const tracker = trackers.get(cellId)
-      const next = this.#nextVersion(cellId, tracker, versions)
-      const order = { kind, ...next, versionsMax: chainVersionsMax(keep) }
-      const { database, unpin } = pin()
+      const { identity, sizeBytes, ...known } = await source.begin()
+      const versions = await this.#versions(cellId, source, known, run)
+      if (kind === 'snapshot' || known.chain === null) await willMove?.(sizeBytes)
+      const nextVersion = () => this.#nextVersion(cellId, known, versions)
       try {
-        const result = await new CellBackup(this.#parts, identity, tracker, options).run(
-          order,
-          database,
-          unpin,
-        )
-        await this.#prune(cellId, result, versions, keep, options)
+        const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress })
+        const result = await backup.run({ kind, nextVersion, versionsMax: chainVersionsMax(keep) })
+        await this.#prune(cellId, result, versions, run)
         return result
       } catch (error) {
         // Another version took this name since the listing, unknown to this machine: try a later time.
         if (!isCellError(error, 'object_exists') || attempt === VERSION_ATTEMPTS) throw error
-      } finally {
-        unpin()
       }
     }
   }
@@ -81,12 +78,12 @@ export class BackupRunner {
    */
   async #versions(
     cellId: string,
-    keep: number | undefined,
-    signal: AbortSignal | undefined,
+    source: BackupSource,
+    { chain, last }: KnownVersions,
+    { keep, signal }: BackupRun,
   ): Promise<StoredVersion[]> {
-    const { index, trackers, claim } = this.#parts
-    const { progress } = trackers.get(cellId)
-    const known = [...(progress.chain?.versions ?? []), progress.lastVersion].filter((each) => each !== null)
+    const { index, claim } = this.#parts
+    const known = [...(chain ?? []), last].filter((each) => each !== null)
     // What local.db remembers may be no version: an earlier node could store one that no listing shows.
     const oldest = known
       .filter((each) => parseVersion(each)?.cellId === cellId)
@@ -98,18 +95,13 @@ export class BackupRunner {
     if (known.every((version) => present.has(version))) return versions
     claim.invalidate()
     await claim.ensure(signal)
-    const tracker = trackers.get(cellId)
-    if (!tracker.progress.chain?.versions.every((version) => present.has(version))) tracker.dropChain()
+    if (chain?.every((version) => present.has(version)) !== true) await source.dropChain()
     return versions
   }
 
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(
-    cellId: string,
-    { progress }: ChangeTracker,
-    versions: readonly StoredVersion[],
-  ): Pick<BackupOrder, 'version' | 'time'> {
-    const taken = [versions[0]?.version, progress.lastVersion].map((version) => {
+  #nextVersion(cellId: string, { last }: KnownVersions, versions: readonly StoredVersion[]): VersionName {
+    const taken = [versions[0]?.version, last].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
     const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
@@ -121,8 +113,7 @@ export class BackupRunner {
     cellId: string,
     { version, sizeBytes }: BackupResult,
     before: readonly StoredVersion[],
-    keep: number | undefined,
-    { signal }: BackupOptions,
+    { keep, signal }: BackupRun,
   ): Promise<void> {
     if (keep === undefined) return
     const versions = [{ version, sizeBytes }, ...before]

@@ -1,18 +1,17 @@
 import { open } from 'node:fs/promises'
 import type { Clock } from '../../base/clock.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
-import { CellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import type { MemberSource } from '../archive/archive-writer.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
-import { FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
+import { DATABASE_MEMBER, FORMAT, type Manifest, walMember } from '../archive/manifest.ts'
 import { readAll, Spool } from '../archive/spool.ts'
-import type { BackupChain } from '../changes/backup-chain.ts'
-import type { ChangeTracker } from '../changes/change-tracker.ts'
+import type { BaseCut, BaseStart, CellCuts, IncrementalCut } from '../changes/cell-cuts.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
-import { DatabaseSource } from './database-source.ts'
+import { BaseCopy } from './base-copy.ts'
+import type { DatabaseReader } from './database-reader.ts'
 
 export interface BackupTarget {
   objectStore: ObjectStore
@@ -20,105 +19,129 @@ export interface BackupTarget {
   index: VersionIndex
   spoolDirectory: string
   clock: Clock
+  /** Runs SQLite's check of every page. @throws `backup_corrupt` */
+  proveDatabase(file: string, size: number): Promise<void>
 }
 
-/** The name of a backup, and what it may continue. */
+/** What to make, and under which name. */
 export interface BackupOrder {
   kind: BackupKind
+  /** The most versions of a chain. */
+  versionsMax: number
+  /** Called right before the cut: the time of a version is that of its state. */
+  nextVersion(): VersionName
+}
+
+export interface VersionName {
   version: string
   /** Epoch milliseconds of the version. */
   time: number
-  /** The most versions of a chain. */
-  versionsMax: number
 }
 
-/** One backup of one open cell. The caller runs no other backup or restore of the cell meanwhile. */
+/** The process that has the cell open, and how to read the cell's files from here. */
+export interface CellUnderBackup {
+  cuts: CellCuts
+  openReader(start: BaseStart): DatabaseReader | Promise<DatabaseReader>
+}
+
+/** One backup of one cell. The caller runs no other backup or restore of the cell meanwhile. */
 export class CellBackup {
   readonly #target: BackupTarget
   readonly #identity: CellIdentity
-  readonly #tracker: ChangeTracker
+  readonly #cell: CellUnderBackup
   readonly #options: BackupOptions
+  readonly #started: number
 
-  constructor(target: BackupTarget, identity: CellIdentity, tracker: ChangeTracker, options: BackupOptions) {
+  constructor(target: BackupTarget, identity: CellIdentity, cell: CellUnderBackup, options: BackupOptions) {
     this.#target = target
     this.#identity = identity
-    this.#tracker = tracker
+    this.#cell = cell
     this.#options = options
+    this.#started = target.clock.monotonic()
   }
 
   /**
-   * Backs up the cell as it is now: the whole database, or the changes since the chain's last version.
+   * Backs up the cell: the whole database, or the changes since the chain's last version.
    *
-   * @param unpin called once the cell's own files are no longer needed, so that a slow upload does not keep it open
-   * @throws `busy` if another program blocks the checkpoint, or if the WAL exceeds its limit meanwhile
+   * @throws `busy` if another program wrote the cell meanwhile, or if more was written than the cell is large;
+   * `backup_corrupt` if the database is damaged
    */
-  async run(order: BackupOrder, database: CellDatabase, unpin: () => void): Promise<BackupResult> {
-    const tracker = this.#tracker
-    const cutAt = this.#target.clock.now()
-    tracker.cut(database)
+  async run(order: BackupOrder): Promise<BackupResult> {
+    const { cuts } = this.#cell
     try {
-      // Keeps the WAL as a segment, moves it into the database, and truncates it if possible.
-      database.checkpoints.run('TRUNCATE')
-      const pending = order.kind === 'incremental' ? tracker.pending(order.versionsMax) : undefined
-      if (pending === undefined) {
-        const result = await this.#base(order, database, unpin)
-        tracker.baseStored(order.version, order.kind, cutAt)
-        return result
-      }
-      const { chain, segments } = pending
-      const manifest = this.#manifest(order, database, contentOf(chain, segments))
-      tracker.seal(segments)
-      unpin()
-      const result = await this.#store(manifest, segments.map(segmentSource))
-      tracker.incrementalStored(chain, order.version, segments, cutAt)
-      return result
+      return (order.kind === 'incremental' && (await this.#incremental(order))) || (await this.#base(order))
     } catch (error) {
-      tracker.backupFailed()
+      await cuts.failed()
       throw error
     }
   }
 
-  /** Reads the database file while writers continue in the WAL: the hold forbids checkpoints meanwhile. */
-  async #base(order: BackupOrder, database: CellDatabase, unpin: () => void): Promise<BackupResult> {
-    const { frames, checkpointed } = database.checkpoints.state()
-    if (frames !== checkpointed) throw checkpointBlocked()
-    this.#tracker.beginBase()
-    const hold = database.checkpoints.hold()
+  async #incremental(order: BackupOrder): Promise<BackupResult | undefined> {
+    const { cuts } = this.#cell
+    const name = order.nextVersion()
+    const cut = await cuts.cutIncremental(name.version, order.versionsMax)
+    if (cut === undefined) return undefined
+    const { chain, segments } = cut
+    const manifest = this.#manifest(order, name, cut, { database: null, chain, wals: segments.map(walEntry) })
+    const result = await this.#store(manifest, segments.map(segmentSource))
+    await cuts.stored({ version: name.version, kind: order.kind, cut })
+    return result
+  }
+
+  /** Copies the database while writers and checkpoints continue, and proves the copy before it counts. */
+  async #base(order: BackupOrder): Promise<BackupResult> {
+    const { cuts } = this.#cell
+    const copy = new BaseCopy(this.#target.spoolDirectory)
     try {
-      const source = new DatabaseSource(database, hold)
-      const { name, size } = source
-      const manifest = this.#manifest(order, database, { database: { name, size }, chain: [], wals: [] })
-      return await this.#store(manifest, [source], () => {
-        source.check()
-        const { checkpointed: now } = database.checkpoints.state()
-        if (!this.#tracker.baseUntouched || (now !== 0 && now !== checkpointed)) throw writtenMeanwhile()
-        hold.release()
-        unpin()
-      })
+      const start = await cuts.beginBase()
+      await this.#read(copy, start)
+      const name = order.nextVersion()
+      const cut = await cuts.endBase(start.id, name.version)
+      await copy.redo(cut.segments, this.#options.signal)
+      const source = copy.source()
+      const database = { name: DATABASE_MEMBER, size: source.size } as const
+      const manifest = this.#manifest(order, name, cut, { database, chain: [], wals: [] })
+      const result = await this.#store(manifest, [source], copy)
+      await cuts.stored({ version: name.version, kind: order.kind, cut })
+      return result
     } finally {
-      hold.release()
+      await copy.dispose()
     }
   }
 
-  /** @param afterRead called after all members were read, before the upload; may throw */
-  async #store(
-    manifest: Manifest,
-    members: readonly MemberSource[],
-    afterRead: () => void = () => {},
-  ): Promise<BackupResult> {
-    const { objectStore, index, spoolDirectory, clock } = this.#target
+  async #read(copy: BaseCopy, start: BaseStart): Promise<void> {
     const { signal, onProgress } = this.#options
-    const started = clock.monotonic()
-    const { writeArchive } = await import('../archive/archive-writer.ts')
-    const spool = new Spool(spoolDirectory)
+    const reader = await this.#cell.openReader(start)
     try {
-      await writeArchive(spool, manifest, members, {
+      await copy.read(reader, start.size, {
         signal,
         onProgress: (bytes, total) => onProgress?.({ phase: 'read', bytes, total }),
       })
-      afterRead()
+    } finally {
+      await reader.close()
+    }
+  }
+
+  /** Damage that goes into a backup is found only when the last sound one may be gone. */
+  async #prove(copy: BaseCopy | undefined): Promise<void> {
+    if (copy === undefined) return
+    try {
+      await this.#target.proveDatabase(copy.path, copy.size)
+    } catch (error) {
+      throw isCellError(error, 'backup_corrupt') ? damagedCell(error) : error
+    }
+  }
+
+  /** @param copy of the database, proven while it is compressed: the upload waits for both */
+  async #store(manifest: Manifest, members: readonly MemberSource[], copy?: BaseCopy): Promise<BackupResult> {
+    const { objectStore, index, spoolDirectory, clock } = this.#target
+    const { signal, onProgress } = this.#options
+    const spool = new Spool(spoolDirectory)
+    try {
+      await this.#compress(spool, manifest, members, copy)
+      // A slow upload needs no second copy on the disk.
+      await copy?.dispose()
       const { body, sha256 } = await spool.finish()
-      this.#tracker.claimVersion(manifest.version)
       await objectStore.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
@@ -131,14 +154,41 @@ export class CellBackup {
         sizeBytes: body.size,
         sha256,
         createdAt: Date.parse(manifest.created_at),
-        durationMs: clock.monotonic() - started,
+        durationMs: clock.monotonic() - this.#started,
       }
     } finally {
       await spool.dispose()
     }
   }
 
-  #manifest({ kind, version, time }: BackupOrder, database: CellDatabase, content: Content): Manifest {
+  async #compress(
+    spool: Spool,
+    manifest: Manifest,
+    members: readonly MemberSource[],
+    copy: BaseCopy | undefined,
+  ): Promise<void> {
+    const { writeArchive } = await import('../archive/archive-writer.ts')
+    const { signal, onProgress } = this.#options
+    const failed = new AbortController()
+    const proof = this.#prove(copy).catch((error) => {
+      failed.abort()
+      throw error
+    })
+    const writing = writeArchive(spool, manifest, members, {
+      signal: signal === undefined ? failed.signal : AbortSignal.any([signal, failed.signal]),
+      onProgress: (bytes, total) => onProgress?.({ phase: 'compress', bytes, total }),
+    })
+    // Both have ended after this: neither uses a file that is removed next.
+    for (const outcome of await Promise.allSettled([proof, writing]))
+      if (outcome.status === 'rejected') throw outcome.reason
+  }
+
+  #manifest(
+    { kind }: BackupOrder,
+    { version, time }: VersionName,
+    { sqliteVersion }: BaseCut | IncrementalCut,
+    content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
+  ): Manifest {
     return {
       format: FORMAT,
       ...this.#identity,
@@ -146,23 +196,14 @@ export class CellBackup {
       kind,
       base_version: content.chain[0] ?? null,
       created_at: new Date(time).toISOString(),
-      sqlite_version: database.prepare('SELECT sqlite_version()').pluck().get() as string,
+      sqlite_version: sqliteVersion,
       ...content,
     }
   }
 }
 
-type Content = Pick<Manifest, 'database' | 'chain' | 'wals'>
-
-function contentOf(chain: BackupChain, segments: readonly Segment[]): Content {
-  const wals = segments.map(({ size, frames, pageSize, salts }, i) => ({
-    name: walMember(i),
-    size,
-    frames,
-    page_size: pageSize,
-    salts,
-  }))
-  return { database: null, chain: [...chain.versions], wals }
+function walEntry({ size, frames, pageSize, salts }: Segment, index: number): Manifest['wals'][number] {
+  return { name: walMember(index), size, frames, page_size: pageSize, salts }
 }
 
 function segmentSource({ path, size }: Segment, index: number): MemberSource {
@@ -177,10 +218,10 @@ function segmentSource({ path, size }: Segment, index: number): MemberSource {
   }
 }
 
-function checkpointBlocked(): CellError {
-  return new CellError('busy', 'Another program reads the cell and blocks its checkpoint. Try again.')
-}
-
-function writtenMeanwhile(): CellError {
-  return new CellError('busy', 'Another program wrote to the cell during its backup. Try again.')
+function damagedCell(cause: CellError): CellError {
+  return new CellError(
+    'backup_corrupt',
+    `Nothing was stored, because the copy of the cell's database is damaged: ${cause.message} The earlier backups stay. Restore the cell from one of them.`,
+    { ...cause.details, cause },
+  )
 }

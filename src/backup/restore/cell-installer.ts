@@ -78,6 +78,7 @@ export class CellInstaller {
     progress.save({
       cellId,
       chain: null,
+      base: null,
       lastVersion: newest,
       dirty: changed,
       dirtySinceSnapshot: changed,

@@ -16,7 +16,7 @@ import type { RestoreThread } from './restore-thread.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 
 /** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
-const OWN_THREAD_BYTES = 4 * 1_048_576
+export const OWN_THREAD_BYTES = 4 * 1_048_576
 
 /** Whose backup it has to be, and how large it may be. */
 export interface Acceptable extends Expected {

@@ -21,7 +21,7 @@ export interface BackupResult {
 
 /** How far a backup or restore has come. */
 export interface BackupProgressEvent {
-  phase: 'read' | 'upload' | 'download'
+  phase: 'read' | 'compress' | 'upload' | 'download'
   /** Bytes of the phase that are done. */
   bytes: number
   /** Bytes of the whole phase. */

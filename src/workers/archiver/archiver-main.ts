@@ -1,8 +1,8 @@
-import { Archiver } from '../../backup/archiver/archiver.ts'
+import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
+import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
-import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import { systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { LocalState } from '../../catalog/local-state.ts'
@@ -54,7 +54,8 @@ class ArchiverMain {
     }
   }
 
-  #start({ nodePid, dataDir, objectStore, storeId, limits, queue }: ArchiverSettings): void {
+  #start(settings: ArchiverSettings): void {
+    const { nodePid, dataDir, objectStore, storeId, limits, keep, queue } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
     // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
@@ -67,11 +68,20 @@ class ArchiverMain {
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),
       spoolDirectory: paths.spoolOf(process.pid),
+      threadsKept: queue.atOnce.restore,
       clock,
       log,
     })
-    const cells = this.#cells
-    const archiver = new Archiver({ destination, cells, paths: (id) => paths.cell(id), limits, queue })
+    destination.moved.listen(() => send({ type: 'moved' }))
+    const archiver = new Archiver({
+      destination,
+      cells: this.#cells,
+      paths: (id) => paths.cell(id),
+      openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
+      limits,
+      keep,
+      queue,
+    })
     this.#parts = { archiver, destination, state }
   }
 
@@ -80,15 +90,20 @@ class ArchiverMain {
     return this.#parts
   }
 
-  async #run(id: number, { request }: ArchiverJob): Promise<void> {
+  async #run(id: number, job: ArchiverJob): Promise<void> {
+    const { archiver } = this.#started
     const abort = new AbortController()
     this.#aborts.set(id, abort)
+    const options: JobOptions = {
+      signal: abort.signal,
+      onBegin: () => send({ type: 'begun', id }),
+      onProgress: (event) => send({ type: 'progress', id, event }),
+    }
     try {
-      const value = await this.#started.archiver.restore(request, {
-        signal: abort.signal,
-        onBegin: () => send({ type: 'begun', id }),
-        onProgress: (event: BackupProgressEvent) => send({ type: 'progress', id, event }),
-      })
+      const value =
+        job.job === 'backup'
+          ? await archiver.backup(job.request, options)
+          : await archiver.restore(job.request, options)
       send({ type: 'reply', id, value, error: undefined })
     } catch (error) {
       send({ type: 'reply', id, value: undefined, error: toWireError(error) })

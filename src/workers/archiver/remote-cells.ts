@@ -1,4 +1,5 @@
-import type { CellPort, CellState, RestoredCell } from '../../backup/archiver/cell-port.ts'
+import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 
@@ -12,11 +13,39 @@ export class RemoteCells implements CellPort {
     this.#send = send
   }
 
-  backup(): never {
-    throw new Error('Not yet.')
+  beginBackup(cellId: string): Promise<BackupStart> {
+    return this.#call({ method: 'beginBackup', args: [cellId] })
   }
 
-  beginRestore(cellId: string): Promise<CellState> {
+  dropChain(cellId: string): Promise<void> {
+    return this.#call({ method: 'dropChain', args: [cellId] })
+  }
+
+  beginBase(cellId: string): Promise<BaseStart> {
+    return this.#call({ method: 'beginBase', args: [cellId] })
+  }
+
+  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
+    return this.#call({ method: 'endBase', args: [cellId, id, version] })
+  }
+
+  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
+    return this.#call({ method: 'cutIncremental', args: [cellId, version, versionsMax] })
+  }
+
+  stored(cellId: string, backup: StoredBackup): Promise<void> {
+    return this.#call({ method: 'stored', args: [cellId, backup] })
+  }
+
+  failed(cellId: string): Promise<void> {
+    return this.#call({ method: 'failed', args: [cellId] })
+  }
+
+  endBackup(cellId: string): Promise<void> {
+    return this.#call({ method: 'endBackup', args: [cellId] })
+  }
+
+  beginRestore(cellId: string): Promise<RestoreStart> {
     return this.#call({ method: 'beginRestore', args: [cellId] })
   }
 

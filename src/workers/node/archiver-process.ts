@@ -3,11 +3,12 @@ import type {
   ArchiverClient,
   BackupRequest,
   JobOptions,
+  MadeBackup,
   RestoreRequest,
 } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
-import type { BackupOptions, BackupResult, RestoreResult } from '../../backup/versions/backup-types.ts'
+import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
@@ -38,6 +39,8 @@ export interface ArchiverProcessParts {
   spawn(take: (message: FromArchiver) => void): ArchiverHandle
   /** Records the process in the store's directory, so that its next owner can end it. */
   publish(archiver: ProcessIdentity | undefined): void
+  /** Called when the bucket is another one than before, where nothing is stored yet. */
+  onMoved(): void
   /** Called when a process has ended, to remove what it left. */
   onEnded(archiver: ProcessIdentity): void
 }
@@ -103,8 +106,8 @@ export class ArchiverProcess implements ArchiverClient {
     if (this.#stopping) throw storeClosed()
   }
 
-  backup({ cellId, kind }: BackupRequest, options: BackupOptions): Promise<BackupResult> {
-    return this.#parts.cells.backup(cellId, kind, options)
+  backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup> {
+    return this.#run({ job: 'backup', request }, options) as Promise<MadeBackup>
   }
 
   restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
@@ -186,6 +189,9 @@ export class ArchiverProcess implements ArchiverClient {
         if (message.error === undefined) this.#jobs.get(message.id)?.resolve(message.value)
         else this.#jobs.get(message.id)?.reject(fromWireError(message.error))
         break
+      case 'moved':
+        this.#parts.onMoved()
+        break
       case 'call':
         void this.#answer(message.id, message.call, child)
         break
@@ -227,8 +233,20 @@ export class ArchiverProcess implements ArchiverClient {
   }
 
   #giveUp({ job, reject }: PendingJob, error: CellError): void {
-    void this.#parts.cells.endRestore(job.request.cellId)
+    void this.#clearUp(job)
     reject(error)
+  }
+
+  /** What the archiver would have said at the end of the job. The workers may have ended too. */
+  async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
+    const { cells, log } = this.#parts
+    try {
+      if (job === 'restore') return await cells.endRestore(cellId)
+      await cells.failed(cellId)
+      await cells.endBackup(cellId)
+    } catch (err) {
+      log.warn({ cellId, err }, 'could not end a backup of an archiver that has ended')
+    }
   }
 
   #rejectAll(): void {

@@ -1,10 +1,18 @@
-import type { CellPort, CellState, RestoredCell } from '../../backup/archiver/cell-port.ts'
+import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
+import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
-import type { BackupKind, BackupOptions, BackupResult } from '../../backup/versions/backup-types.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
+import type { CutCall, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import type { WorkerPool } from './worker-pool.ts'
+
+/**
+ * How often a call is tried if its worker ends each time. Far more than workers end for statements while one call waits:
+ * a neighbour's statements must not cost a cell its backup.
+ */
+const TRIES = 100
 
 /**
  * The archiver's way to the cells of a node: tasks for the workers, and the catalog here. A worker may end at any time,
@@ -22,16 +30,46 @@ export class NodeCells implements CellPort {
     this.#upkeep = upkeep
   }
 
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions): Promise<BackupResult> {
-    const { result, head } = await this.#workers.runTask({ task: 'backup', cellId, kind }, options)
-    if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
-    return result
+  async beginBackup(cellId: string): Promise<BackupStart> {
+    const record = this.#core.registry.require(cellId)
+    const known: KnownVersions = await this.#cut(cellId, { method: 'begin', args: [] })
+    return { record, sizeBytes: this.#core.files.sizeBytes(cellId), ...known }
   }
 
-  async beginRestore(cellId: string): Promise<CellState> {
+  dropChain(cellId: string): Promise<void> {
+    return this.#cut(cellId, { method: 'dropChain', args: [] })
+  }
+
+  beginBase(cellId: string): Promise<BaseStart> {
+    return this.#cut(cellId, { method: 'beginBase', args: [] })
+  }
+
+  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
+    return this.#cut(cellId, { method: 'endBase', args: [id, version] })
+  }
+
+  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
+    return this.#cut(cellId, { method: 'cutIncremental', args: [version, versionsMax] })
+  }
+
+  stored(cellId: string, backup: StoredBackup): Promise<void> {
+    return this.#cut(cellId, { method: 'stored', args: [backup] })
+  }
+
+  /** A deleted cell has no state any more. */
+  async failed(cellId: string): Promise<void> {
+    if (this.#core.findCell(cellId)?.deletedAt === null)
+      await this.#cut(cellId, { method: 'failed', args: [] })
+  }
+
+  endBackup(cellId: string): Promise<void> {
+    return this.#cut(cellId, { method: 'end', args: [] })
+  }
+
+  async beginRestore(cellId: string): Promise<RestoreStart> {
     this.#building.add(cellId)
     this.#workers.setBuilding([...this.#building])
-    const isLocal = await this.#workers.runTask({ task: 'begin-restore', cellId })
+    const isLocal = await this.#run({ task: 'begin-restore', cellId })
     return { record: this.#core.findCell(cellId), isLocal }
   }
 
@@ -41,11 +79,9 @@ export class NodeCells implements CellPort {
     }
     assertExists()
     const options = { newest, version: manifest.version, isRepeat: false }
-    const ended = () => {
+    await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
-      return undefined
-    }
-    await this.#workers.runTask({ task: 'install', cellId, options }, {}, ended)
+    })
     assertExists()
     this.#core.recordRestored(cellId, manifest)
     this.#upkeep.cellRestored(cellId)
@@ -59,5 +95,17 @@ export class NodeCells implements CellPort {
     if (!this.#building.delete(cellId)) return
     discardRestored(this.#core.paths.cell(cellId))
     this.#workers.setBuilding([...this.#building])
+  }
+
+  async #cut<T>(cellId: string, call: CutCall): Promise<T> {
+    return (await this.#run({ task: 'cut', cellId, call })) as T
+  }
+
+  /** @param workerEnded called before the task is tried again */
+  #run<T extends WorkerTask>(
+    task: T,
+    workerEnded: () => void = () => {},
+  ): Promise<WorkerTaskResults[T['task']]> {
+    return this.#workers.runTask(task, { tries: TRIES }, workerEnded)
   }
 }

@@ -97,25 +97,29 @@ export class WorkerPool {
   }
 
   /**
-   * @param ended called when the worker has ended; returns the task's result if it is known anyway
+   * @param ended called when the worker has ended, before the task is tried again
    * @throws what the task throws; `busy` if its worker ends each time
    */
   async runTask<T extends WorkerTask>(
     task: T,
-    options: TaskOptions = {},
-    ended: () => WorkerTaskResults[T['task']] | undefined = () => undefined,
+    { tries: triesMax = TASK_TRIES, ...options }: TaskOptions & { tries?: number } = {},
+    ended: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       try {
         return await this.#slotOf(task.cellId).runTask(task, options)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
-        const result = ended()
-        if (result !== undefined) return result
         if (this.#stopped) throw stopping()
-        if (tries === TASK_TRIES) throw endedAgain()
+        if (tries >= triesMax) throw endedAgain(tries)
+        ended()
       }
     }
+  }
+
+  /** The bucket is another one than before: nothing is stored there yet. */
+  nothingStored(): void {
+    for (const worker of this.#spawner.alive) worker.nothingStored()
   }
 
   /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
@@ -266,10 +270,10 @@ function stopping(): CellError {
   return new CellError('shutting_down', 'The node is stopping.')
 }
 
-function endedAgain(): CellError {
+function endedAgain(tries: number): CellError {
   return new CellError(
     'busy',
-    `The worker process of this cell ended ${TASK_TRIES} times during the task. Try again.`,
+    `The worker process of this cell ended ${tries} times during the task. Try again.`,
     { retryAfterMs: 1_000 },
   )
 }

@@ -2,7 +2,6 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
@@ -31,13 +30,11 @@ export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'expiry' | '
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
-  onProgress?: ((event: BackupProgressEvent) => void) | undefined
 }
 
 interface Task {
   resolve(value: unknown): void
   reject(error: unknown): void
-  onProgress: ((event: BackupProgressEvent) => void) | undefined
 }
 
 /** The worker ended before the task did. The task can run in another one. */
@@ -123,13 +120,13 @@ export class WorkerProcess {
   runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
-    { signal, onProgress }: TaskOptions = {},
+    { signal }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
       if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new WorkerEnded())
-      this.#tasks.set(id, { resolve, reject, onProgress })
+      this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
       else signal?.addEventListener('abort', abort, { once: true })
@@ -141,6 +138,11 @@ export class WorkerProcess {
 
   get hasTasks(): boolean {
     return this.#tasks.size > 0
+  }
+
+  /** The bucket is another one than before. */
+  nothingStored(): void {
+    this.#send({ type: 'nothing-stored' })
   }
 
   /** The cells whose `incoming.db` is being built. */
@@ -210,9 +212,6 @@ export class WorkerProcess {
         else task?.reject(fromWireError(message.error))
         break
       }
-      case 'progress':
-        this.#tasks.get(message.id)?.onProgress?.(message.event)
-        break
       case 'changed':
       case 'expiry':
       case 'log':

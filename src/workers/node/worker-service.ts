@@ -36,7 +36,7 @@ import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
-  /** The URL of the object store, which each worker opens for itself. */
+  /** The URL of the object store, which the archiver opens for itself. */
   objectStore: string | undefined
   /** Worker processes that share all cells. */
   workers: number
@@ -84,7 +84,7 @@ export class WorkerService implements CellService {
       settings: {
         nodePid: process.pid,
         dataDir: paths.root,
-        objectStore,
+        hasObjectStore: objectStore !== undefined,
         storeId: core.id,
         storeCreatedAt: core.createdAt,
         settings,
@@ -216,15 +216,18 @@ export class WorkerService implements CellService {
         objectStore,
         storeId: core.id,
         limits,
+        keep: settings.backups.keep,
         queue: jobQueueLimits(settings),
       },
       cells: new NodeCells(core, this.#workers, this.#upkeep),
       clock,
       log,
       spawn: (take) => new ArchiverChild(objectStore, take),
+      onMoved: () => destination.moved.emit(),
       publish: (identity) => core.publishArchiver(identity),
       onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
     })
+    destination.moved.listen(() => this.#workers.nothingStored())
     const backups = new BackupManager({
       destination,
       catalogBackup,

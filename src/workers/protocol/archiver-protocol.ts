@@ -1,4 +1,4 @@
-import type { RestoreRequest } from '../../backup/archiver/archiver.ts'
+import type { BackupRequest, RestoreRequest } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
 import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
@@ -16,10 +16,14 @@ export interface ArchiverSettings {
   objectStore: string
   storeId: string
   limits: Limits
+  /** Restorable versions of a cell to keep; undefined keeps all. */
+  keep: number | undefined
   queue: JobQueueLimits
 }
 
-export type ArchiverJob = { job: 'restore'; request: RestoreRequest }
+export type ArchiverJob =
+  | { job: 'backup'; request: BackupRequest }
+  | { job: 'restore'; request: RestoreRequest }
 
 /** What the archiver asks of the cells. */
 export type CellCall = {
@@ -41,5 +45,7 @@ export type FromArchiver =
   | { type: 'begun'; id: number }
   | { type: 'progress'; id: number; event: BackupProgressEvent }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
+  /** The bucket is another one than before, where nothing is stored yet. */
+  | { type: 'moved' }
   | { type: 'call'; id: number; call: CellCall }
   | LogMessage

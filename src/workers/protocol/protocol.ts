@@ -1,6 +1,5 @@
-import type { ManifestHead } from '../../backup/archive/manifest.ts'
+import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
-import type { BackupKind, BackupProgressEvent, BackupResult } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
@@ -18,7 +17,8 @@ export interface WorkerSettings {
   /** The process that started the worker. */
   nodePid: number
   dataDir: string
-  objectStore: string | undefined
+  /** Whether the changes of cells are tracked, for their backups. */
+  hasObjectStore: boolean
   storeId: string
   /** Epoch milliseconds. */
   storeCreatedAt: number
@@ -39,9 +39,18 @@ export interface BatchCell {
   operations: CellOperation[]
 }
 
+/** A call of the cell's cutter, without the cell's id. */
+export type CutCall = {
+  [Method in keyof CellCutter]: {
+    method: Method
+    args: Parameters<CellCutter[Method]> extends [string, ...infer Args] ? Args : never
+  }
+}[keyof CellCutter]
+
 /** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =
-  | { task: 'backup'; cellId: string; kind: BackupKind }
+  /** A step of the cell's backup. */
+  | { task: 'cut'; cellId: string; call: CutCall }
   /** A restore of the cell begins. Answered at once, as is `install`. */
   | { task: 'begin-restore'; cellId: string }
   /** Switches to the restored database. */
@@ -54,7 +63,7 @@ export type WorkerTask =
   | { task: 'last-transaction'; cellId: string }
 
 export interface WorkerTaskResults {
-  backup: { result: BackupResult; head: ManifestHead | undefined }
+  cut: unknown
   /** Whether the cell's data is on this machine. */
   'begin-restore': boolean
   install: undefined
@@ -76,6 +85,8 @@ export type ToWorker =
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
+  /** The bucket is another one than before: nothing is stored there yet. */
+  | { type: 'nothing-stored' }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
   /** Finish, close every cell, and exit. */
@@ -100,7 +111,6 @@ export type FromWorker =
   | { type: 'committed'; transaction: string }
   | { type: 'done' }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
-  | { type: 'progress'; id: number; event: BackupProgressEvent }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }
   | LogMessage

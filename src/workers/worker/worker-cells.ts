@@ -1,18 +1,15 @@
-import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
+import { ChangeTrackers } from '../../backup/changes/change-trackers.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
-import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
-import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { systemClock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
-import { CellsInProcess } from '../../store/cells-in-process.ts'
-import { LocalCells } from '../../store/local-cells.ts'
+import { LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
-import type { WorkerSettings } from '../protocol/protocol.ts'
+import type { CutCall, WorkerSettings } from '../protocol/protocol.ts'
 
 export interface WorkerCellsEvents {
   changed(cellId: string): void
@@ -27,7 +24,7 @@ export class WorkerCells {
   readonly #events: WorkerCellsEvents
   readonly #state: LocalState
   readonly #hints: ExpiryHints
-  readonly #destination: BackupDestination | undefined
+  readonly #changes: LocalCellsParts['changes']
   readonly #records = new Map<string, CellRecord>()
   readonly #abort = new AbortController()
 
@@ -38,13 +35,17 @@ export class WorkerCells {
     this.#events = events
     this.#state = LocalState.join(paths.localState)
     this.#hints = new ExpiryHints(this.#state)
-    this.#destination = this.#openDestination(worker, paths)
-    this.#destination?.trackers.changed.listen((id) => events.changed(id))
+    if (worker.hasObjectStore) {
+      const progress = new BackupProgressTable(this.#state)
+      const trackers = new ChangeTrackers((id) => paths.cell(id), progress, settings.clock)
+      this.#changes = { trackers, progress }
+    }
+    this.#changes?.trackers.changed.listen((id) => events.changed(id))
     this.local = new LocalCells({
       paths,
       settings,
       hints: this.#hints,
-      destination: this.#destination,
+      changes: this.#changes,
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
@@ -55,12 +56,12 @@ export class WorkerCells {
   }
 
   setBuilding(cellIds: readonly string[]): void {
-    if (this.local.installer !== undefined) this.local.installer.building = cellIds
+    if (this.local.archived !== undefined) this.local.archived.installer.building = cellIds
   }
 
   /** Switches a cell to its restored database: its content is another now, with other expiries. */
   install(cellId: string, options: InstallOptions): void {
-    this.local.installer?.install(cellId, options)
+    this.local.archived?.installer.install(cellId, options)
     this.#noteExpiry(cellId, this.settings.clock.now())
   }
 
@@ -77,13 +78,15 @@ export class WorkerCells {
     }
   }
 
-  /** @returns also what the node's index needs to describe the version without reading it */
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions) {
-    const destination = this.#destination as BackupDestination
-    const { local } = this
-    const cells = new CellsInProcess({ local, destination, record: () => undefined, restored: () => {} })
-    const result = await cells.backup(cellId, kind, options)
-    return { result, head: this.#destination?.index.known(result.version)?.head }
+  /** A step of a cell's backup. */
+  cut(cellId: string, { method, args }: CutCall): unknown {
+    const cutter = this.local.archived?.cutter
+    const call = cutter?.[method] as ((cellId: string, ...args: unknown[]) => unknown) | undefined
+    return call?.call(cutter, cellId, ...args)
+  }
+
+  nothingStored(): void {
+    this.#changes?.trackers.markNothingStored()
   }
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {
@@ -94,7 +97,6 @@ export class WorkerCells {
   async close(): Promise<void> {
     this.#abort.abort()
     this.local.close()
-    await this.#destination?.close()
     this.#state.close()
   }
 
@@ -102,25 +104,12 @@ export class WorkerCells {
   release(cellId: string): void {
     this.local.release(cellId)
     try {
-      this.#destination?.forget(cellId)
+      this.#changes?.trackers.detach(cellId)
+      this.#changes?.progress.remove(cellId)
       this.#hints.remove(cellId)
     } catch (err) {
       this.settings.log.warn({ cellId, err }, 'could not remove the local state of a deleted cell')
     }
-  }
-
-  #openDestination(worker: WorkerSettings, paths: StorePaths): BackupDestination | undefined {
-    if (worker.objectStore === undefined) return undefined
-    const { clock, log } = this.settings
-    return new BackupDestination({
-      objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
-      storeId: worker.storeId,
-      paths: (id) => paths.cell(id),
-      progress: new BackupProgressTable(this.#state),
-      spoolDirectory: paths.spoolOf(process.pid),
-      clock,
-      log,
-    })
   }
 
   /** Never throws: the entry is stored already, and the hint must not fail it. */

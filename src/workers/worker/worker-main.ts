@@ -38,6 +38,9 @@ class WorkerMain {
       case 'abort':
         tasks.abort(message.id)
         break
+      case 'nothing-stored':
+        cells.nothingStored()
+        break
       case 'building':
         cells.setBuilding(message.cellIds)
         break

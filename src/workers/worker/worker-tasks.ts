@@ -1,4 +1,3 @@
-import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import { provenCommitMarker } from '../protocol/commit-marker.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
@@ -22,7 +21,7 @@ export class WorkerTasks {
   run(id: number, task: WorkerTask): void {
     const abort = new AbortController()
     try {
-      const value = this.#perform(id, task, abort.signal)
+      const value = this.#perform(task, abort.signal)
       if (!(value instanceof Promise)) {
         this.#reply(id, value)
         return
@@ -55,15 +54,14 @@ export class WorkerTasks {
     this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
   }
 
-  #perform(id: number, task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
+  #perform(task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
     const { local } = this.#cells
     const { cellId } = task
-    const onProgress = (event: BackupProgressEvent) => this.#send({ type: 'progress', id, event })
     switch (task.task) {
-      case 'backup':
-        return this.#cells.backup(cellId, task.kind, { signal, onProgress })
+      case 'cut':
+        return this.#cells.cut(cellId, task.call)
       case 'begin-restore':
-        local.installer?.begin(cellId)
+        local.archived?.installer.begin(cellId)
         return local.isLocal(cellId)
       case 'install':
         return this.#cells.install(cellId, task.options)

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { vi } from 'vitest'
+import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { Segments } from '../../../src/backup/changes/segments.ts'
-import { CellBackup } from '../../../src/backup/create/cell-backup.ts'
 import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -107,13 +107,17 @@ export class ChainModel {
   }
 
   #recordStates(): void {
-    const { run } = CellBackup.prototype
+    const { cut } = ChangeTracker.prototype
     const record = (version: string) => {
       if (version.includes(this.#cell.id)) this.#states.set(version, digestOf(this.#cell))
     }
-    vi.spyOn(CellBackup.prototype, 'run').mockImplementation(function (this: CellBackup, order, ...rest) {
-      record(order.version)
-      return run.call(this, order, ...rest)
+    vi.spyOn(ChangeTracker.prototype, 'cut').mockImplementation(function (
+      this: ChangeTracker,
+      database,
+      version,
+    ) {
+      record(version)
+      cut.call(this, database, version)
     })
   }
 

@@ -1,7 +1,6 @@
+import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
-import { CellBackup } from '../../../src/backup/create/cell-backup.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { parseVersion } from '../../../src/backup/versions/object-keys.ts'
 import { CellStore } from '../../../src/store/cell-store.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { digestOf } from './database-digest.ts'
@@ -16,13 +15,11 @@ function tell(answer: StoreAnswer): void {
   process.send?.(answer)
 }
 
-const { run } = CellBackup.prototype
-CellBackup.prototype.run = function (this: CellBackup, order, ...rest) {
-  const cellId = parseVersion(order.version)?.cellId as string
-  if (cellId !== store.id) {
-    tell({ attempt: { version: order.version, digest: digestOf(store.openCell(cellId)) } })
-  }
-  return run.call(this, order, ...rest)
+const { cut } = ChangeTracker.prototype
+ChangeTracker.prototype.cut = function (this: ChangeTracker, database, version) {
+  const { cellId } = this.progress
+  if (cellId !== store.id) tell({ attempt: { version, digest: digestOf(store.openCell(cellId)) } })
+  cut.call(this, database, version)
 }
 
 async function obey(order: StoreOrder): Promise<unknown> {

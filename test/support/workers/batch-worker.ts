@@ -35,7 +35,7 @@ export class BatchWorker {
       paths,
       settings,
       hints: new ExpiryHints(this.#state),
-      destination: undefined,
+      changes: undefined,
       record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
       expiryNoted: () => {},
       recover: undefined,

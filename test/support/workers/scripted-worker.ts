@@ -102,6 +102,8 @@ export class ScriptedWorker implements WorkerHandle {
 
   setBuilding(): void {}
 
+  nothingStored(): void {}
+
   forget(): void {}
 
   residentBytes(): number {

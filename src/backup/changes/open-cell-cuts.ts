@@ -1,0 +1,46 @@
+import type { Clock } from '../../base/clock.ts'
+import type { CellDatabase } from '../../engine/cell-database.ts'
+import type { BaseCut, BaseStart, CellCuts, Cut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
+import type { ChangeTracker } from './change-tracker.ts'
+import type { Segment } from './segments.ts'
+
+/** Cuts a cell that is open in this process. */
+export class OpenCellCuts implements CellCuts {
+  readonly #database: CellDatabase
+  readonly #tracker: ChangeTracker
+  readonly #clock: Clock
+
+  constructor(database: CellDatabase, tracker: ChangeTracker, clock: Clock) {
+    this.#database = database
+    this.#tracker = tracker
+    this.#clock = clock
+  }
+
+  async beginBase(): Promise<BaseStart> {
+    const { id, database } = this.#tracker.beginBase(this.#database)
+    return { id, databasePath: this.#database.path, size: database.size }
+  }
+
+  async endBase(id: string, version: string): Promise<BaseCut> {
+    const segments = this.#tracker.endBase(this.#database, id, version)
+    return { kind: 'base', id, ...this.#cut(segments) }
+  }
+
+  async cutIncremental(version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
+    const pending = this.#tracker.cutIncremental(this.#database, version, versionsMax)
+    return pending && { kind: 'incremental', chain: pending.chain, ...this.#cut(pending.segments) }
+  }
+
+  async stored(backup: StoredBackup): Promise<void> {
+    this.#tracker.stored(backup)
+  }
+
+  async failed(): Promise<void> {
+    this.#tracker.failed()
+  }
+
+  #cut(segments: Segment[]): Cut {
+    const sqliteVersion = this.#database.prepare('SELECT sqlite_version()').pluck().get() as string
+    return { cutAt: this.#clock.now(), sqliteVersion, segments }
+  }
+}
