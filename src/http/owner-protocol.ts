@@ -35,7 +35,7 @@ export function formatProgress({ phase, bytes, total }: BackupProgressEvent): st
 }
 
 export function parseProgress(header: unknown): BackupProgressEvent | undefined {
-  const match = /^(read|upload|download) (\d+)\/(\d+)$/.exec(String(header))
+  const match = /^(read|compress|upload|download) (\d+)\/(\d+)$/.exec(String(header))
   if (match === null) return undefined
   const [, phase, bytes, total] = match
   return { phase: phase as BackupProgressEvent['phase'], bytes: Number(bytes), total: Number(total) }

@@ -7,6 +7,7 @@ export const COUNTS = {
   CELLSTORE_ROUNDS: { test: 3, soak: 10, of: 'cells that are filled and emptied' },
   CELLSTORE_FUZZ_COUNT: { test: 20_000, soak: 200_000, of: 'generated SQL statements in each test' },
   CELLSTORE_MUTANTS: { test: 300, soak: 3_000, of: 'damaged copies of a backup' },
+  CELLSTORE_BASE_COPIES: { test: 12, soak: 300, of: 'copies of a database that is written' },
   CELLSTORE_MODEL_RUNS: { test: 6, soak: 40, of: 'sequences of writes, backups and restores' },
   CELLSTORE_TEST_HTTP_FUZZ: { test: 2_000, soak: 20_000, of: 'mutated HTTP requests' },
   CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },

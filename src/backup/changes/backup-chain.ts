@@ -1,3 +1,4 @@
+import type { IncrementalCut } from './cell-cuts.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
 import type { Segment } from './segments.ts'
 
@@ -60,4 +61,12 @@ export function nextSegments(
   const isComplete = segments.every(({ sequence }, i) => sequence === chain.through + 1 + i)
   if (!isComplete || chain.through + segments.length !== chain.newest) return undefined
   return isOutgrown(segments, chain.walBytes, database.size) ? undefined : segments
+}
+
+/** An incremental is stored. If the chain has ended since its cut, nothing continues this version. */
+export function extendChain(chain: BackupChain, version: string, cut: IncrementalCut): void {
+  if (chain.versions.at(-1) !== cut.chain.at(-1)) return
+  chain.versions.push(version)
+  chain.through = cut.segments.at(-1)?.sequence ?? chain.through
+  chain.walBytes += cut.segments.reduce((sum, { size }) => sum + size, 0)
 }

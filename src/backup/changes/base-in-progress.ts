@@ -1,5 +1,5 @@
 import { CellError } from '../../errors.ts'
-import { isOutgrown } from './backup-chain.ts'
+import { type BackupChain, isOutgrown } from './backup-chain.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
 import type { Segment } from './segments.ts'
 
@@ -68,6 +68,15 @@ export function segmentsOfCopy(
   if (!isComplete || base.from + segments.length !== base.newest) base.broken ??= 'log not kept'
   if (base.broken !== null) throw new CellError('busy', MESSAGES[base.broken])
   return segments
+}
+
+/** The chain that begins with the stored base; null if nothing can continue it. */
+export function chainOf(
+  { broken, through, newest, database }: BaseInProgress,
+  version: string,
+): BackupChain | null {
+  if (broken !== null || through === null) return null
+  return { versions: [version], walBytes: 0, through, newest, database }
 }
 
 /** The base was given up, or another has begun since. @throws `busy` */

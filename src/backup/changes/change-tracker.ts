@@ -3,8 +3,15 @@ import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase, CellHooks } from '../../engine/cell-database.ts'
 import { CellError } from '../../errors.ts'
-import { isOutgrown, nextSegments } from './backup-chain.ts'
-import { type BaseInProgress, boundLogs, isNeededBy, noSuchBase, segmentsOfCopy } from './base-in-progress.ts'
+import { extendChain, isOutgrown, nextSegments } from './backup-chain.ts'
+import {
+  type BaseInProgress,
+  boundLogs,
+  chainOf,
+  isNeededBy,
+  noSuchBase,
+  segmentsOfCopy,
+} from './base-in-progress.ts'
 import type { BaseCut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
@@ -126,7 +133,7 @@ export class ChangeTracker {
 
   stored({ version, kind, cut }: StoredBackup): void {
     if (cut.kind === 'base') this.#baseStored(version, cut)
-    else this.#incrementalStored(version, cut)
+    else if (this.progress.chain !== null) extendChain(this.progress.chain, version, cut)
     if (kind === 'snapshot') {
       this.progress.lastSnapshotAt = cut.cutAt
       this.progress.dirtySinceSnapshot = this.progress.dirty
@@ -201,19 +208,7 @@ export class ChangeTracker {
   #baseStored(version: string, { id }: BaseCut): void {
     const { base } = this.progress
     this.progress.base = null
-    this.progress.chain = null
-    if (base?.id !== id || base.broken !== null || base.through === null) return
-    const { through, newest, database } = base
-    this.progress.chain = { versions: [version], walBytes: 0, through, newest, database }
-  }
-
-  /** If the chain has ended since the cut, no incremental continues this version. */
-  #incrementalStored(version: string, { chain: versions, segments }: IncrementalCut): void {
-    const { chain } = this.progress
-    if (chain === null || chain.versions.at(-1) !== versions.at(-1)) return
-    chain.versions.push(version)
-    chain.through = segments.at(-1)?.sequence ?? chain.through
-    chain.walBytes += segments.reduce((sum, { size }) => sum + size, 0)
+    this.progress.chain = base?.id === id ? chainOf(base, version) : null
   }
 
   /** Has every commit so far in a segment, or in the database file as our own checkpoints left it. */

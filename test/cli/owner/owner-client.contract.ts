@@ -200,7 +200,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
 
     describe('backups', () => {
       const event = {
-        phase: expect.stringMatching(/^(read|upload|download)$/),
+        phase: expect.stringMatching(/^(read|compress|upload|download)$/),
         bytes: expect.any(Number),
         total: expect.any(Number),
       }
@@ -221,7 +221,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           duration_ms: expect.any(Number),
         })
         expect(events).toEqual(expect.arrayContaining([event]))
-        expect(new Set(events.map(({ phase }) => phase))).toEqual(new Set(['read', 'upload']))
+        expect(new Set(events.map(({ phase }) => phase))).toEqual(new Set(['read', 'compress', 'upload']))
 
         await client.sql({ cell, sql: 'INSERT INTO t VALUES (1)' })
         const incremental = await client.backup({ cell, kind: 'incremental' })

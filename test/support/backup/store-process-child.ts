@@ -1,6 +1,10 @@
+import type { BackupDestination } from '../../../src/backup/backup-destination.ts'
+import type { CellCuts } from '../../../src/backup/changes/cell-cuts.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
+import { OpenCellCuts } from '../../../src/backup/changes/open-cell-cuts.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { CellDatabase } from '../../../src/engine/cell-database.ts'
 import { CellStore } from '../../../src/store/cell-store.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { digestOf } from './database-digest.ts'
@@ -20,6 +24,26 @@ ChangeTracker.prototype.cut = function (this: ChangeTracker, database, version) 
   const { cellId } = this.progress
   if (cellId !== store.id) tell({ attempt: { version, digest: digestOf(store.openCell(cellId)) } })
   cut.call(this, database, version)
+}
+
+/** The engine's view of a cell, which a store shows nobody. */
+function opened(cellId: string): CellDatabase {
+  let database: CellDatabase | undefined
+  const { sql } = CellDatabase.prototype
+  CellDatabase.prototype.sql = function (this: CellDatabase, ...rest) {
+    database = this
+    return sql.apply(this, rest)
+  } as typeof sql
+  store.openCell(cellId).sql('PRAGMA user_version')
+  CellDatabase.prototype.sql = sql
+  return database as unknown as CellDatabase
+}
+
+/** As an archiver in another process asks for it: the cell may be closed between two calls. */
+async function withCuts<T>(cellId: string, ask: (cuts: CellCuts) => Promise<T>): Promise<T> {
+  const { trackers } = store.core.destination as BackupDestination
+  const database = opened(cellId)
+  return await ask(new OpenCellCuts(database, trackers.get(cellId), store.clock))
 }
 
 async function obey(order: StoreOrder): Promise<unknown> {
@@ -42,6 +66,12 @@ async function obey(order: StoreOrder): Promise<unknown> {
       gated.gates = (call, key) => call === 'put' && key.includes(order.cellId)
       store.backups.incremental(order.cellId).catch(() => {})
       return await gated.arrival()
+    case 'begin base':
+      return await withCuts(order.cellId, (cuts) => cuts.beginBase())
+    case 'end base':
+      return await withCuts(order.cellId, (cuts) => cuts.endBase(order.id, order.version))
+    case 'base stored':
+      return await withCuts(order.cellId, (cuts) => cuts.stored(order.backup))
     case 'forget rows':
       BackupProgressTable.prototype.save = () => {}
       return undefined

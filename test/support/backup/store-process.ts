@@ -1,6 +1,7 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import type { StoredBackup } from '../../../src/backup/changes/cell-cuts.ts'
 import type { BackupResult } from '../../../src/backup/versions/backup-types.ts'
 import type { ScratchPlace } from './scratch-store.ts'
 
@@ -16,6 +17,10 @@ export type StoreOrder =
   | { do: 'snapshot' | 'incremental'; cellId: string }
   /** Begins an incremental whose put waits for ever; answered when it does. */
   | { do: 'backup until put'; cellId: string }
+  /** Begins a base, and answers with its start; ends one, and answers with its cut; or is told that it is stored. */
+  | { do: 'begin base'; cellId: string }
+  | { do: 'end base'; cellId: string; id: string; version: string }
+  | { do: 'base stored'; cellId: string; backup: StoredBackup }
   /** From here on nothing is written to the local state any more. */
   | { do: 'forget rows' }
   | { do: 'close' }
