@@ -26,8 +26,6 @@ export interface WorkerPoolParts {
   publish(workers: readonly ProcessIdentity[]): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
-  /** Called when a worker process has ended. */
-  onEnded(worker: WorkerHandle): void
   /** Called when a statement caused the end of its worker. */
   onStrike(cellId: string): void
 }

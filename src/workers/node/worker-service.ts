@@ -1,5 +1,4 @@
-import fs from 'node:fs/promises'
-import { BackupManager, objectStoreNotConfigured } from '../../backup/backup-manager.ts'
+import { type BackupManager, objectStoreNotConfigured } from '../../backup/backup-manager.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -9,7 +8,6 @@ import type {
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
-import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -22,15 +20,12 @@ import type {
 import type { CellOperation, OperationResults } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { noBackup } from '../../store/local-cells.ts'
-import { jobQueueLimits } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import { ArchiverChild } from './archiver-child.ts'
-import { ArchiverProcess } from './archiver-process.ts'
+import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
-import { NodeCells } from './node-cells.ts'
 import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
@@ -61,7 +56,7 @@ export class WorkerService implements CellService {
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
   /** Undefined without an object store. */
-  readonly #archiving: { archiver: ArchiverProcess; backups: BackupManager } | undefined
+  readonly #archiving: Archiving | undefined
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -96,10 +91,9 @@ export class WorkerService implements CellService {
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
-      onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
       onStrike: (cellId) => this.#backoff.strike(cellId),
     })
-    this.#archiving = this.#newArchiver(objectStore)
+    this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
   }
 
   /** Resolves once operations can run. @throws `internal` if no worker can be started */
@@ -203,42 +197,6 @@ export class WorkerService implements CellService {
     }
   }
 
-  #newArchiver(objectStore: string | undefined) {
-    const core = this.#core
-    const { paths, clock, settings, destination, catalogBackup } = core
-    if (objectStore === undefined || destination === undefined || catalogBackup === undefined)
-      return undefined
-    const { log, limits } = settings
-    const archiver = new ArchiverProcess({
-      settings: {
-        nodePid: process.pid,
-        dataDir: paths.root,
-        objectStore,
-        storeId: core.id,
-        limits,
-        keep: settings.backups.keep,
-        queue: jobQueueLimits(settings),
-      },
-      cells: new NodeCells(core, this.#workers, this.#upkeep),
-      clock,
-      log,
-      spawn: (take) => new ArchiverChild(objectStore, take),
-      onMoved: () => destination.moved.emit(),
-      publish: (identity) => core.publishArchiver(identity),
-      onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
-    })
-    destination.moved.listen(() => this.#workers.nothingStored())
-    const backups = new BackupManager({
-      destination,
-      catalogBackup,
-      archiver,
-      record: (id) => core.findCell(id),
-      isLocal: (id) => core.files.exists(id),
-      assertRunning: () => archiver.assertRunning(),
-    })
-    return { archiver, backups }
-  }
-
   async #untilLocal(cellId: string): Promise<void> {
     const { registry, clock } = this.#core
     registry.require(cellId)
@@ -294,11 +252,4 @@ export class WorkerService implements CellService {
       }
     }
   }
-}
-
-/** Removes the unfinished backups of a worker that has ended. */
-async function removeSpool(directory: string, log: Log): Promise<void> {
-  await fs.rm(directory, { recursive: true, force: true }).catch((err) => {
-    log.warn({ err, directory }, 'could not remove the spool files of an ended worker')
-  })
 }

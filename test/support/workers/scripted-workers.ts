@@ -54,7 +54,6 @@ export class ScriptedWorkers {
       record: () => undefined,
       publish: () => {},
       spawnWorker: () => this.#start(),
-      onEnded: () => {},
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })
