@@ -108,7 +108,16 @@ describe('the order', () => {
     queue = newQueue(3)
     const moved: string[] = []
     const large = (cell: string) =>
-      add(cell, {}, { during: async ({ willMove }) => void moved.push((await willMove(100 * MIB), cell)) })
+      add(
+        cell,
+        {},
+        {
+          during: async ({ willMove }) => {
+            await willMove(100 * MIB)
+            moved.push(cell)
+          },
+        },
+      )
     for (const cell of ['l1', 'l2', 'l3']) large(cell)
     add('small')
     await turns()
