@@ -70,8 +70,8 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
-const BACKUPS_AT_ONCE = 4
-const RESTORES_AT_ONCE = 4
+export const BACKUPS_AT_ONCE = 4
+export const RESTORES_AT_ONCE = 4
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 

@@ -61,9 +61,10 @@ export class CellInstaller {
     const files = paths(cellId)
     // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
     if (isRepeat && !exists(files.restoreIntent) && !exists(files.restoreTarget)) return
+    const isDecided = exists(files.restoreIntent)
+    if (!isDecided && !exists(files.restoreTarget)) throw new Error('There is no restored database.')
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
     this.#resetProgress(cellId, newest, true)
-    const isDecided = exists(files.restoreIntent)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
     this.#resetProgress(cellId, newest, version !== newest)

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
+import { BACKUPS_AT_ONCE, RESTORES_AT_ONCE } from '../../store/settings.ts'
 import { DEFAULT_WORKER_LIMITS } from '../../workers/node/kill-reason.ts'
 import { addStoreFlags, durationOption, numberOption, type StoreFlags } from '../flags.ts'
 
@@ -28,6 +29,8 @@ export interface ServeFlags extends StoreFlags {
   snapshotEvery?: number
   incrementalEvery?: number
   backupKeep?: number
+  backupsAtOnce: number
+  restoresAtOnce: number
   drain: number
 }
 
@@ -43,6 +46,7 @@ const ACCOUNT_CELLS_DEFAULT = 100_000
 const ACCOUNT_KEYS_DEFAULT = 1_000
 const ACCOUNT_CREATIONS_DEFAULT = 200
 const ACCOUNT_BACKUPS_DEFAULT = 4
+const AT_ONCE_MAX = 64
 /** In MiB per second. */
 const ACCOUNT_BACKUP_RATE_DEFAULT = 32
 const STATEMENT_MS_DEFAULT = 5_000
@@ -182,6 +186,16 @@ export function addServeFlags(command: Command): Command {
         1,
         Number.MAX_SAFE_INTEGER,
       ).env('CELLSTORE_BACKUP_KEEP'),
+    )
+    .addOption(
+      numberOption('--backups-at-once <count>', 'backups that run at a time; others wait', 1, AT_ONCE_MAX)
+        .env('CELLSTORE_BACKUPS_AT_ONCE')
+        .default(BACKUPS_AT_ONCE),
+    )
+    .addOption(
+      numberOption('--restores-at-once <count>', 'restores that run at a time; others wait', 1, AT_ONCE_MAX)
+        .env('CELLSTORE_RESTORES_AT_ONCE')
+        .default(RESTORES_AT_ONCE),
     )
     .addOption(
       durationOption(

@@ -87,6 +87,12 @@ function storeOptions(flags: ServeFlags): StoreOptions {
       backupsAtOnce: flags.accountBackups,
       backupMibPerSecond: flags.accountBackupRate,
     },
-    backups: { snapshotEveryMs: snapshotEvery, incrementalEveryMs: incrementalEvery, keep: backupKeep },
+    backups: {
+      snapshotEveryMs: snapshotEvery,
+      incrementalEveryMs: incrementalEvery,
+      keep: backupKeep,
+      concurrency: flags.backupsAtOnce,
+      restoreConcurrency: flags.restoresAtOnce,
+    },
   }
 }
