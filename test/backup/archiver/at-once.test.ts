@@ -98,6 +98,21 @@ test('a restore that waits for its turn ends with its caller’s signal, and lea
   await running
 })
 
+test('so does one that waits for a backup of its cell', async () => {
+  const store = await place.create({ objectStore: gated })
+  const [cell] = ledgers(store, 1) as [Cell]
+  await store.backups.snapshot(cell.id)
+  gated.gates = (call, key) => call === 'put' && key.includes(cell.id)
+  const backup = store.backups.snapshot(cell.id)
+  await gated.arrival()
+  const abort = new AbortController()
+  const waiting = store.backups.restore(cell.id, { signal: abort.signal })
+  abort.abort()
+  await expect(waiting).rejects.toMatchObject({ code: 'busy' })
+  gated.open()
+  await backup
+})
+
 test('a cell that a request waits for comes before restores that were requested earlier', async () => {
   const store = await place.create()
   const cells = ledgers(store, 4)
