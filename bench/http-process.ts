@@ -2,6 +2,7 @@ import { type ChildProcess, execFileSync, fork, spawn } from 'node:child_process
 import { type EventEmitter, once } from 'node:events'
 import fs from 'node:fs'
 import path from 'node:path'
+import type { Readable } from 'node:stream'
 import type { Load, LoadResult } from './http-load.ts'
 
 const here = import.meta.dirname
@@ -18,7 +19,8 @@ export interface Served {
   /** The key that it made; none if it knows none. */
   key: string
   pid: number
-  stop(): Promise<void>
+  /** @returns its exit code */
+  stop(): Promise<number | null>
 }
 
 export function startBaseline(directory: string): Promise<Served> {
@@ -26,21 +28,29 @@ export function startBaseline(directory: string): Promise<Served> {
   return start([path.join(here, 'http-baseline.ts'), directory])
 }
 
-/** The command that users run, with whatever flags. */
-export function startCellstore(directory: string, flags: readonly string[]): Promise<Served> {
-  const dataDir = path.join(directory, 'data')
-  return start([
-    ENTRY,
-    'serve',
-    '--port',
-    '0',
-    '--data-dir',
-    dataDir,
-    '--log-level',
-    'warn',
-    '--json',
-    ...flags,
-  ])
+/**
+ * The command that users run, with whatever flags.
+ *
+ * @param logFile takes what it logs
+ */
+export function startCellstore(
+  directory: string,
+  flags: readonly string[],
+  logFile?: string,
+): Promise<Served> {
+  const args = ['--port', '0', '--data-dir', dataOf(directory), '--log-level', 'warn', '--json', ...flags]
+  return start([ENTRY, 'serve', ...args], logFile)
+}
+
+/** The key of a new account, in the store that `startCellstore` serves there. */
+export function newAccount(directory: string): string {
+  const args = ['keys', 'create', '--new-account', '--data-dir', dataOf(directory), '--json']
+  const created = execFileSync(process.execPath, [ENTRY, ...args], { encoding: 'utf8', env: environment })
+  return (JSON.parse(created) as { key: string }).key
+}
+
+function dataOf(directory: string): string {
+  return path.join(directory, 'data')
 }
 
 /** Whether this build's `serve` has a flag. */
@@ -48,9 +58,11 @@ export function knowsFlag(flag: string): boolean {
   return execFileSync(process.execPath, [ENTRY, 'serve', '--help'], { encoding: 'utf8' }).includes(flag)
 }
 
-async function start(args: string[]): Promise<Served> {
-  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'], env: environment })
-  const line = await firstOf(child, child.stdout, 'data')
+async function start(args: string[], logFile?: string): Promise<Served> {
+  const log = logFile === undefined ? 'inherit' : fs.openSync(logFile, 'a')
+  const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', log], env: environment })
+  if (typeof log === 'number') fs.closeSync(log)
+  const line = await firstOf(child, child.stdout as Readable, 'data')
   const { address, first_key } = JSON.parse(String(line)) as { address: string; first_key?: { key: string } }
   return {
     port: Number(new URL(address).port),
@@ -59,7 +71,8 @@ async function start(args: string[]): Promise<Served> {
     stop: async () => {
       const exited = once(child, 'exit')
       child.kill('SIGTERM')
-      await exited
+      const [code] = await exited
+      return code as number | null
     },
   }
 }

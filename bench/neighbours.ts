@@ -1,148 +1,93 @@
 /**
- * What a tenant does to its neighbours. One key holder sends statements that never end, or that take all memory and disk
- * there is, to several cells at once, as long as it is let; another reads and writes a cell of its own, a request every few
- * milliseconds as people do. Its 99th percentile beside that is compared with the one alone, in turns.
+ * What a tenant does to its neighbours. For each attack, alone and then with all the others at once, a node is started. One
+ * account attacks it; another one's user reads and writes a cell of its own, a request every few milliseconds. Each row
+ * begins with a quiet time, and the median of these is what the attacks are compared with.
  */
-import fs from 'node:fs'
-import os from 'node:os'
-import path from 'node:path'
-import { type Served, startCellstore } from './http-process.ts'
-import { HEAD, median, report } from './side-by-side.ts'
 
-const ROUNDS = 3
-const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 10) * 1_000
-const OFFENDERS = 4
-const PAUSE_MS = 5
-const WORKER_MEMORY_MIB = 512
-/** The abuse's answer when a round is over. */
-const GONE = { status: 0, code: 'hung up' }
+import { ATTACKS } from './neighbours/attacks.ts'
+import type { Measured } from './neighbours/neighbour.ts'
+import { NodeUnderAttack, type Round } from './neighbours/node-under-attack.ts'
+import { median } from './side-by-side.ts'
 
-const BOMBS = [
-  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r',
-  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 100000) SELECT count(*) FROM r a, r b, r c',
-  'SELECT length(zeroblob(900000000) || zeroblob(900000000))',
-  "SELECT length(printf('%*s', 900000000, 'x'))",
-  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 1000000) SELECT length(group_concat(hex(zeroblob(5000)))) FROM r',
-  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT i, hex(randomblob(1000)) FROM r',
-  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 5000000) SELECT hex(randomblob(500)) AS x FROM r ORDER BY x',
-  'INSERT INTO t WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT randomblob(1000) FROM r',
-]
+const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 20) * 1_000
+const QUIET_MS = Math.min(ROUND_MS / 2, 5_000)
+/** Only the rows whose names have it. */
+const ONLY = process.env['CELLSTORE_BENCH_ATTACK'] ?? ''
+const P99_RATIO_MAX = 3
+const MAX_MS_MAX = 500
+const NODE_MIB_MAX = 600
 
-const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-neighbours-'))
-const server = await startCellstore(directory, ['--worker-memory', String(WORKER_MEMORY_MIB)])
-try {
-  const neighbour = await newCell(server)
-  const backoff: string[] = []
-  for (let i = 0; i < OFFENDERS; i++) backoff.push(await newCell(server))
-  for (const cell of backoff) await ask(server, `/${cell}/sql`, { sql: 'CREATE TABLE t (x)' })
-  await measure(server, neighbour, 1_000)
-  const alone: number[] = []
-  const beside: number[] = []
-  const answers = new Map<string, number>()
-  let largestRss = 0
-  for (let round = 0; round < ROUNDS; round++) {
-    alone.push(await measure(server, neighbour, ROUND_MS))
-    const stop = new AbortController()
-    const watch = setInterval(() => {
-      largestRss = Math.max(largestRss, ...workersOf(server).map(residentMib))
-    }, 50)
-    const abuse = backoff.map((cell, i) => offend(server, cell, i, stop.signal, answers))
-    beside.push(await measure(server, neighbour, ROUND_MS))
-    stop.abort()
-    await Promise.all(abuse)
-    clearInterval(watch)
-  }
-  const ratio = median(alone) / median(beside)
-  console.log(`${OFFENDERS} cells under abuse, ${ROUNDS} rounds of ${ROUND_MS / 1_000} s\n\n${HEAD}`)
-  report({
-    what: "a neighbour's 99th percentile beside abuse",
-    ours: `${median(beside).toFixed(2)} ms`,
-    theirs: `${median(alone).toFixed(2)} ms`,
-    ratio,
-    aim: '≥ 0.5 × alone',
-    met: ratio >= 0.5,
-  })
-  report({
-    what: 'largest memory of a worker',
-    ours: `${Math.round(largestRss)} MiB`,
-    theirs: `${WORKER_MEMORY_MIB} MiB`,
-    ratio: WORKER_MEMORY_MIB / largestRss,
-    aim: '≤ --worker-memory',
-    met: largestRss <= WORKER_MEMORY_MIB,
-  })
-  console.log(`\nThe abuse was answered: ${JSON.stringify(Object.fromEntries([...answers].sort()))}`)
-} finally {
-  await server.stop()
-  fs.rmSync(directory, { recursive: true, force: true })
+interface Row extends Round {
+  name: string
+  quiet: Measured
 }
 
-/** @returns the 99th percentile in milliseconds; throws if any request fails */
-async function measure(served: Served, cell: string, durationMs: number): Promise<number> {
-  const times: number[] = []
-  const until = performance.now() + durationMs
-  for (let i = 0; performance.now() < until; i++) {
-    const started = performance.now()
-    const { status } =
-      i % 4 === 0
-        ? await ask(served, `/${cell}/kv/k`, { value: `v${i}` }, 'PUT')
-        : await ask(served, `/${cell}/kv/k`, undefined, 'GET')
-    times.push(performance.now() - started)
-    if (status !== 200) throw new Error(`The neighbour was answered ${status}.`)
-    await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
-  }
-  times.sort((a, b) => a - b)
-  return times[Math.floor(times.length * 0.99)] ?? Number.NaN
-}
+const all = Object.keys(ATTACKS)
+const table: [name: string, attacks: string[]][] = all.map((name) => [name, [name]])
+table.push(['all at once', all])
+const rows: Row[] = []
+for (const [name, attacks] of table) if (name.includes(ONLY)) rows.push(await measure(name, attacks))
 
-async function offend(
-  served: Served,
-  cell: string,
-  first: number,
-  signal: AbortSignal,
-  answers: Map<string, number>,
-): Promise<void> {
-  for (let i = first; !signal.aborted; i++) {
-    const sql = BOMBS[i % BOMBS.length] as string
-    const { status, code } = await ask(served, `/${cell}/sql`, { sql }, 'POST', signal).catch(() => GONE)
-    const answer = `${status} ${code}`
-    answers.set(answer, (answers.get(answer) ?? 0) + 1)
-    if (status === 429) await new Promise((resolve) => setTimeout(resolve, 100))
-  }
-}
+const quietP99 = median(rows.map(({ quiet }) => quiet.p99))
+const quietP50 = median(rows.map(({ quiet }) => quiet.p50))
+console.log(
+  `\n${ROUND_MS / 1_000} s a row. A quiet neighbour: p50 ${quietP50.toFixed(2)} ms, p99 ${quietP99.toFixed(2)} ms. Aims beside an attack: ` +
+    `p99 ≤ ${P99_RATIO_MAX} × quiet, maximum ≤ ${MAX_MS_MAX} ms, no failure, node ≤ ${NODE_MIB_MAX} MiB, none of its workers killed.\n`,
+)
+console.log(
+  '| attack | p50 ms | p99 ms | × quiet | max ms | failures | node MiB | worker MiB | kills | of its worker | |',
+)
+console.log('|---|---|---|---|---|---|---|---|---|---|---|')
+for (const row of rows) console.log(lineOf(row))
+console.log('\nWhat the attacker was answered:')
+for (const { name, answers, kills } of rows)
+  console.log(
+    `- ${name}: ${answers.map(([answer, count]) => `${count} × ${answer}`).join(', ')}${reasons(kills)}`,
+  )
 
-async function ask(
-  { port, key }: Served,
-  resource: string,
-  body: unknown,
-  method = 'POST',
-  signal?: AbortSignal,
-): Promise<{ status: number; code: string }> {
-  const response = await fetch(`http://127.0.0.1:${port}/v1/databases${resource}`, {
-    method,
-    headers: { 'x-api-key': key, 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    ...(signal === undefined ? {} : { signal }),
-  })
-  const answer = (await response.json()) as { code?: string }
-  return { status: response.status, code: answer.code ?? 'ok' }
-}
-
-async function newCell({ port, key }: Served): Promise<string> {
-  const response = await fetch(`http://127.0.0.1:${port}/v1/databases`, {
-    method: 'POST',
-    headers: { 'x-api-key': key },
-  })
-  return ((await response.json()) as { id: string }).id
-}
-
-function workersOf({ pid }: Served): number[] {
-  return fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
-}
-
-function residentMib(pid: number): number {
+async function measure(name: string, attacks: readonly string[]): Promise<Row> {
+  console.error(name)
+  const node = await NodeUnderAttack.start()
   try {
-    return Number(/^VmRSS:\s+(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0) / 1_024
-  } catch {
-    return 0
+    const quiet = await node.neighbour.measure(QUIET_MS)
+    const row = { name, quiet, ...(await node.attack(attacks, ROUND_MS)) }
+    console.error(lineOf(row, quiet.p99), row.answers, reasons(row.kills))
+    return row
+  } finally {
+    const { code, ms } = await node.stop()
+    if (code !== 0 || ms > 15_000) console.error(`The node ended with ${code}, after ${Math.round(ms)} ms.`)
   }
+}
+
+function lineOf({ name, neighbour, seen, kills }: Row, quiet = quietP99): string {
+  const { p50, p99, max } = neighbour
+  const failures = [...neighbour.failures].map(([answer, count]) => `${count} × ${answer}`).join(', ')
+  const ofNeighbour = kills.filter(({ isOfNeighbour }) => isOfNeighbour).length
+  const missed = [
+    p99 > quiet * P99_RATIO_MAX && 'p99',
+    max > MAX_MS_MAX && 'maximum',
+    failures !== '' && 'failures',
+    seen.nodeMib > NODE_MIB_MAX && 'memory',
+    ofNeighbour > 0 && 'kills',
+  ].filter(Boolean)
+  const cells = [
+    name,
+    p50.toFixed(1),
+    p99.toFixed(1),
+    (p99 / quiet).toFixed(1),
+    max.toFixed(0),
+    failures || '0',
+    seen.nodeMib.toFixed(0),
+    seen.workerMib.toFixed(0),
+    kills.length,
+    ofNeighbour,
+    missed.length === 0 ? 'met' : `MISSED: ${missed.join(', ')}`,
+  ]
+  return `| ${cells.join(' | ')} |`
+}
+
+/** Why workers ended. */
+function reasons(kills: Round['kills']): string {
+  const counts = [...Map.groupBy(kills, ({ reason }) => reason)].map(([why, all]) => `${all.length} × ${why}`)
+  return counts.length === 0 ? '' : `; workers ended: ${counts.join(', ')}`
 }

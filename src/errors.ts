@@ -18,6 +18,7 @@ export const ERROR_KINDS = {
   cell_full: 'request',
   cell_quarantined: 'data',
   cell_restoring: 'retry',
+  cells_missing: 'data',
   disk_full: 'retry',
   no_backup: 'data',
   store_exists: 'conflict',
@@ -88,6 +89,8 @@ export interface CellErrorDetails {
   field?: string
   /** The limit that was reached, in the unit that the message names. */
   limit?: number
+  /** What the caller's account has of what the limit bounds, in the same unit. */
+  usage?: number
   /** SQLite's extended result code, for example `SQLITE_CONSTRAINT_UNIQUE`. */
   sqliteCode?: string
   /** Why a cell is kept closed: the disk failed under it (`io_error`), or its file is `damaged`. */

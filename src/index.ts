@@ -8,7 +8,7 @@ export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-regis
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
 export type { Cell } from './store/cell.ts'
-export type { CellDirectory, CreateCellOptions } from './store/cell-directory.ts'
+export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
 export { CellStore, type CloseOptions } from './store/cell-store.ts'
 export type { BackupSettings, StoreOptions, StoreSettings } from './store/settings.ts'
 
@@ -59,11 +59,23 @@ export type { BackupList, BackupListOptions } from './backup/versions/backup-pag
 export type {
   BackupKind,
   BackupOptions,
+  BackupOrigin,
   BackupProgressEvent,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from './backup/versions/backup-types.ts'
+export type {
+  BackupSummary,
+  PrunedVersion,
+  PruneOptions,
+  PruneResult,
+} from './backup/versions/prune-result.ts'
+export type { PurgedObjects } from './backup/versions/purge.ts'
+export type { Retention } from './backup/versions/retention.ts'
+export type { Proof } from './backup/versions/retention-notes.ts'
+export type { KeepReason } from './backup/versions/retention-verdicts.ts'
 export type { BackupInfo } from './backup/versions/version-index.ts'
 
 // Object stores

@@ -29,7 +29,7 @@ export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
 export interface ApiKeyListOptions {
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
-  /** Keys on the page; 1,000 by default and at most. */
+  /** Keys on the page; by default and at most the store's limit `pageMax`. */
   limit?: number | undefined
 }
 
@@ -65,8 +65,6 @@ const LAST_USED_EVERY_MS = 60_000
 /** About 2 MB of hashes and ids: each request looks a key up. */
 const KEYS_KEPT_MAX = 10_000
 
-export const API_KEYS_PAGE_MAX = 1_000
-
 type KeyRow = [
   number: number,
   id: string,
@@ -82,6 +80,7 @@ export class ApiKeys {
   readonly #clock: Clock
   readonly #insert: Statement
   readonly #quotas: AccountQuotas
+  readonly #pageMax: number
   readonly #page: Statement
   readonly #count: Statement
   readonly #find: Statement
@@ -97,7 +96,8 @@ export class ApiKeys {
   #timer: Timer | undefined
 
   /** @internal Comes with a store, as `store.apiKeys`. */
-  constructor(catalog: Catalog, clock: Clock, quotas: AccountQuotas) {
+  constructor(catalog: Catalog, clock: Clock, quotas: AccountQuotas, pageMax: number) {
+    this.#pageMax = pageMax
     this.#catalog = catalog
     this.#clock = clock
     this.#quotas = quotas
@@ -178,7 +178,7 @@ export class ApiKeys {
 
   /** One page of {@link list}. @throws `invalid_request` for a bad cursor or limit */
   page(accountId: string, { cursor, limit }: ApiKeyListOptions = {}): ApiKeyPage {
-    const count = pageLimit(limit, API_KEYS_PAGE_MAX, API_KEYS_PAGE_MAX)
+    const count = pageLimit(limit, this.#pageMax, this.#pageMax)
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, parseRowNumber)
     const rows = this.#catalog.read(() => this.#page.all(accountId, before, count + 1)) as KeyRow[]
     const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))

@@ -7,12 +7,14 @@ import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
+import { reportSetBack } from './restore/report-set-back.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
   BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from './versions/backup-types.ts'
@@ -52,7 +54,7 @@ export class BackupManager {
    * @throws `cell_not_found`, `busy`, `rate_limited`, `disk_full`, `object_store_unavailable`, `object_store_error`,
    * `object_store_mismatch`, `store_closed`
    */
-  snapshot(cellId: string, options: BackupOptions = {}): Promise<BackupResult> {
+  snapshot(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return this.backup(cellId, 'snapshot', options)
   }
 
@@ -61,7 +63,7 @@ export class BackupManager {
    *
    * @throws as {@link snapshot}
    */
-  incremental(cellId: string, options: BackupOptions = {}): Promise<BackupResult> {
+  incremental(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return this.backup(cellId, 'incremental', options)
   }
 
@@ -116,17 +118,18 @@ export class BackupManager {
   async backup(
     cellId: string,
     kind: BackupKind,
-    options: BackupOptions,
+    options: MakeBackupOptions,
     need: Need = 'requested',
   ): Promise<BackupResult> {
     const { archiver, catalogBackup, destination, assertRunning } = this.#parts
+    const { origin = 'owner', ...jobOptions } = options
     assertRunning()
     this.#assertExists(cellId)
     await unlessAborted(this.ensureLocal(cellId, need), options.signal).catch((error) => {
       throw toBackupError(error, options.signal)
     })
-    const request = { cellId, account: this.#accountOf(cellId), need, kind }
-    const { result, head } = await archiver.backup(request, options).catch((error) => {
+    const request = { cellId, account: this.#accountOf(cellId), need, kind, origin }
+    const { result, head } = await archiver.backup(request, jobOptions).catch((error) => {
       throw this.#exists(cellId) ? error : cellNotFound()
     })
     // The archiver may have an index of its own.
@@ -136,22 +139,28 @@ export class BackupManager {
   }
 
   async #recover(cellId: string, need: Need): Promise<void> {
+    const { destination } = this.#parts
+    const before = destination.progress.find(cellId)
     const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
-    await this.#restore(cellId, request, {}).catch((error) => {
+    const result = await this.#restore(cellId, request, {}).catch((error) => {
       if (!isCellError(error, 'backup_not_found')) throw error
       throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
     })
+    if (result !== undefined) reportSetBack(destination.log, before, result.version)
   }
 
   async #restore(
     cellId: string,
     request: Omit<RestoreRequest, 'cellId' | 'account'>,
-    { signal, onProgress }: BackupOptions,
+    { signal, onProgress, permit }: BackupOptions,
   ): Promise<RestoreResult | undefined> {
     const account = this.#accountOf(cellId, request.accountId)
     const existed = this.#exists(cellId)
     try {
-      return await this.#parts.archiver.restore({ ...request, cellId, account }, { signal, onProgress })
+      return await this.#parts.archiver.restore(
+        { ...request, cellId, account },
+        { signal, onProgress, permit },
+      )
     } catch (error) {
       // The cell's folder was removed with it, which can cause any error here.
       throw existed && !this.#exists(cellId) ? cellNotFound() : error

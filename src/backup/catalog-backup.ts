@@ -2,6 +2,7 @@ import type { Timer } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { LocalState } from '../catalog/local-state.ts'
+import { isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
@@ -12,8 +13,8 @@ import { OpenDatabaseReader } from './create/database-reader.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
-/** Restorable versions of the catalog to keep; their chains stay too. */
-const VERSIONS_KEPT = 3
+/** A short chain: a start without a catalog reads all of it. */
+const CATALOG_CHAIN_MAX = 16
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 
@@ -29,6 +30,7 @@ export class CatalogBackup {
   readonly #abort = new AbortController()
   #timer: Timer | undefined
   #running: Promise<void> | undefined
+  #looking: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
   /** Number of the catalog's changes that are in the object store. */
   #stored: number
@@ -47,9 +49,10 @@ export class CatalogBackup {
     this.#stored = stored <= catalog.changes ? stored : NOTHING
   }
 
-  /** Backs up the changes that an earlier process could not store. */
+  /** Backs up the changes that an earlier process could not store. Otherwise looks whether this catalog is the newest. */
   start(): void {
     if (this.#behind()) this.changed()
+    else this.#looking = this.#lookForNewer()
   }
 
   changed(): void {
@@ -104,6 +107,7 @@ export class CatalogBackup {
     } finally {
       deadline.removeEventListener('abort', abort)
       abort()
+      await this.#looking
       this.#timer?.cancel()
       this.#timer = undefined
     }
@@ -116,6 +120,17 @@ export class CatalogBackup {
     if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
     this.markNothingStored()
     await this.stored()
+  }
+
+  /** An old data directory may have been put back: then a revoked key is valid again, and somebody must hear of it. */
+  async #lookForNewer(): Promise<void> {
+    const { runner, log } = this.#destination
+    try {
+      if (await runner.endOldHistory(this.#catalog.storeId, this.#source(), this.#abort.signal))
+        this.markNothingStored()
+    } catch (err) {
+      if (!this.#abort.signal.aborted) log.warn({ err }, 'could not look for newer backups of the catalog')
+    }
   }
 
   #behind(): boolean {
@@ -145,10 +160,21 @@ export class CatalogBackup {
     const { runner, log } = this.#destination
     const { signal } = this.#abort
     try {
-      await runner.run(storeId, this.#source(), { kind: 'incremental', keep: VERSIONS_KEPT, signal })
+      const request = {
+        kind: 'incremental',
+        origin: 'schedule',
+        chainVersionsMax: CATALOG_CHAIN_MAX,
+      } as const
+      await runner.run(storeId, this.#source(), { ...request, signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)
-      log.warn({ err, retryMs: this.#retryMs }, 'backup of the catalog failed; trying again')
+      const isDamaged = isCellError(err, 'backup_corrupt')
+      log[isDamaged ? 'error' : 'warn'](
+        { err, retryMs: this.#retryMs },
+        isDamaged
+          ? "the store's catalog is damaged, so it is not backed up, and its earlier backups stay; stop the node, remove catalog.db, and start it: the catalog comes back from its newest backup"
+          : 'backup of the catalog failed; trying again',
+      )
       this.#schedule(this.#retryMs)
       this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
       throw err
@@ -164,6 +190,7 @@ export class CatalogBackup {
     return {
       begin: async () => ({ identity, sizeBytes: 0, ...knownVersions(trackers.get(storeId)) }),
       dropChain: async () => trackers.get(storeId).dropChain(),
+      claimVersion: async (version) => trackers.get(storeId).claimVersion(version),
       openReader: () => new OpenDatabaseReader(database),
       cuts: new OpenCellCuts(database, trackers.get(storeId), clock),
     }

@@ -1,65 +1,120 @@
 import { systemClock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
+import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
+import { type ManifestHead, NEWER_FORMAT } from './archive/manifest.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
 import { RestoreThreads } from './restore/restore-threads.ts'
-import { BACKUPS_PREFIX } from './versions/object-keys.ts'
+import { STORE_OBJECT } from './versions/object-keys.ts'
+import type { StoreIdentity } from './versions/store-identity.ts'
+import type { StoredVersion } from './versions/stored-manifest.ts'
 import { listingOf, VersionIndex } from './versions/version-index.ts'
 
 /**
- * Restores a lost catalog from its newest backup. It never takes an older one, which could accept a key that was revoked
- * since (invariant 14).
+ * Restores a lost catalog from its newest backup that proves whole. An older one lacks what was made since, and accepts keys
+ * that were revoked since, so the log says which were passed over, why, and since when changes are lost.
  *
- * @returns false if the prefix is claimed but holds no backup: a first start ended right after the claim
- * @throws `backup_corrupt`, `object_store_unavailable`, `object_store_error`,
- * `cell_full` if it is larger than its limit
+ * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt` if no
+ * backup is whole or one is of a newer format, `object_store_unavailable`, `object_store_error`, `cell_full` if it is
+ * larger than its limit
  */
 export async function recoverCatalog(
   store: ObjectStore,
-  storeId: string,
+  identity: StoreIdentity,
   paths: CellPaths,
   limits: Limits,
-): Promise<boolean> {
+  log: Log,
+): Promise<void> {
   finishRestore(paths)
   try {
-    return await recover(store, storeId, paths, limits)
+    // Without a clock: the newest version is never passed over for its stamp.
+    const index = new VersionIndex(store, identity.store_id)
+    const versions = await index.versions(identity.store_id)
+    await checkListing(store, identity, versions)
+    await recover({ store, index, paths, limits, log }, identity, versions)
   } catch (error) {
     throw toBackupError(error)
   }
 }
 
+interface RecoveryParts {
+  store: ObjectStore
+  index: VersionIndex
+  paths: CellPaths
+  limits: Limits
+  log: Log
+}
+
 async function recover(
-  store: ObjectStore,
-  storeId: string,
-  paths: CellPaths,
-  limits: Limits,
-): Promise<boolean> {
-  // Without a clock: a damaged newest version is never passed over, whatever its stamp.
-  const index = new VersionIndex(store, storeId)
-  const versions = await index.versions(storeId)
-  const [newest] = versions
-  if (newest === undefined) {
-    for await (const { key } of store.list(BACKUPS_PREFIX)) {
-      throw new CellError(
-        'backup_corrupt',
-        `${store.url} holds backups of cells, but none of the catalog with their accounts and keys.`,
-        { member: key },
-      )
-    }
-    return false
-  }
-  const manifest = await index.manifest(newest.version, storeId, listingOf(versions))
+  { store, index, paths, limits, log }: RecoveryParts,
+  { store_id: storeId, first_catalog: first }: StoreIdentity,
+  versions: readonly StoredVersion[],
+): Promise<void> {
+  const expected = { storeId, cellId: storeId, limits }
+  const listing = listingOf(versions)
+  // The first catalog is nearly empty. With it, cells and accounts would seem never to have existed.
+  const candidates = versions.filter(({ version }) => version !== first || versions.length === 1)
   const threads = new RestoreThreads(systemClock)
+  const passedOver: { version: string; why: CellError }[] = []
   try {
-    const expected = { storeId, cellId: storeId, limits }
-    await buildDatabase(store, manifest, expected, paths, threads)
+    for (const { version } of candidates) {
+      try {
+        const manifest = await index.manifest(version, storeId, listing)
+        await buildDatabase(store, manifest, expected, paths, threads)
+        installRestored(paths)
+        if (passedOver.length > 0) reportOlder(log, manifest, passedOver)
+        return
+      } catch (error) {
+        if (!isCellError(error, 'backup_corrupt') || error.cause === NEWER_FORMAT) throw error
+        passedOver.push({ version, why: error })
+      }
+    }
+    throw passedOver[0]?.why
   } finally {
     await threads.close()
   }
-  installRestored(paths)
-  return true
+}
+
+function reportOlder(
+  log: Log,
+  { version, created_at }: ManifestHead,
+  passedOver: readonly { version: string; why: CellError }[],
+): void {
+  for (const { version: damaged, why } of passedOver) {
+    log.error({ version: damaged, err: why }, 'a backup of the catalog is damaged and was passed over')
+  }
+  log.error(
+    { version, lostSince: created_at },
+    'the catalog is restored from an older backup: accounts, keys and cells that were made since then are missing, and keys that were revoked since then are valid again. Revoke them again; a missing cell comes back by a restore with its id',
+  )
+}
+
+/**
+ * Refuses a listing that cannot be whole. The catalog's first version is never pruned, so an empty listing is no proof of
+ * a first start: the bucket may be a copy that is not complete yet.
+ */
+async function checkListing(
+  store: ObjectStore,
+  { first_catalog: first }: StoreIdentity,
+  versions: readonly StoredVersion[],
+): Promise<void> {
+  if (first === undefined ? versions.length > 0 : versions.some(({ version }) => version === first)) return
+  if (first !== undefined && (await store.head(first)) !== undefined) {
+    throw new CellError(
+      'object_store_unavailable',
+      `${store.url} does not list all of its objects yet (${first}).`,
+    )
+  }
+  const missing =
+    first === undefined
+      ? 'no backup of the catalog is here'
+      : `the catalog's first backup ${first} is not here`
+  throw new CellError(
+    'object_store_mismatch',
+    `${store.url} belongs to a store, but ${missing}. If this is a copy of a bucket, complete it; if backups were removed, put them back. Only if nothing was ever stored here, remove ${STORE_OBJECT} and start again.`,
+  )
 }

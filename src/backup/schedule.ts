@@ -3,7 +3,7 @@ import type { Log } from '../base/log.ts'
 import type { ChangedCells } from './changes/changed-cells.ts'
 import type { BackupProgress } from './changes/progress-table.ts'
 import { type Due, DueList } from './due-list.ts'
-import type { BackupKind, BackupOptions, BackupResult } from './versions/backup-types.ts'
+import type { BackupKind, BackupResult, MakeBackupOptions } from './versions/backup-types.ts'
 
 export interface ScheduleSettings {
   /** Milliseconds; undefined turns it off. */
@@ -14,11 +14,17 @@ export interface ScheduleSettings {
 }
 
 /** Makes one backup of a cell, in the process that has the cell open. */
-export type RunBackup = (cellId: string, kind: BackupKind, options: BackupOptions) => Promise<BackupResult>
+export type RunBackup = (
+  cellId: string,
+  kind: BackupKind,
+  options: MakeBackupOptions,
+) => Promise<BackupResult>
 
 /** Each backup waits up to this share of the interval longer, so that cells that changed together spread out. */
 const JITTER = 0.1
+/** The first wait after a failure. Each further failure of a cell doubles it. */
 const RETRY_MS = 30_000
+const RETRY_MS_MAX = 15 * 60_000
 /** Due times follow the wall clock, timers do not: after this long they are compared again. */
 const TIMER_MS_MAX = 600_000
 
@@ -33,6 +39,8 @@ export class BackupSchedule {
   readonly #running = new Map<string, Promise<void>>()
   readonly #jitter = new Map<string, number>()
   readonly #notBefore = new Map<string, number>()
+  /** Failures of each cell since its last backup. */
+  readonly #failures = new Map<string, number>()
   readonly #abort = new AbortController()
   #run: RunBackup | undefined
   #timer: Timer | undefined
@@ -112,6 +120,7 @@ export class BackupSchedule {
     if (progress !== undefined) return this.#dueOf(progress)
     this.#jitter.delete(cellId)
     this.#notBefore.delete(cellId)
+    this.#failures.delete(cellId)
     return undefined
   }
 
@@ -158,7 +167,7 @@ export class BackupSchedule {
     const since = last ?? now
     // The clock has stepped back, so the time since the last backup is unknown: back up now.
     const due = since > now ? now : Math.ceil(since + everyMs * (1 + jitter))
-    const notBefore = Math.min(this.#notBefore.get(cellId) ?? 0, now + RETRY_MS)
+    const notBefore = Math.min(this.#notBefore.get(cellId) ?? 0, now + RETRY_MS_MAX)
     return Math.max(due, notBefore)
   }
 
@@ -169,14 +178,13 @@ export class BackupSchedule {
       () => {
         this.#jitter.delete(cellId)
         this.#notBefore.delete(cellId)
+        this.#failures.delete(cellId)
       },
       (err) => {
-        this.#notBefore.set(cellId, this.#clock.now() + RETRY_MS)
+        const retryMs = this.#retryMs(cellId)
+        this.#notBefore.set(cellId, this.#clock.now() + retryMs)
         if (signal.aborted) return
-        this.#log.warn(
-          { cellId, kind, err, retryMs: RETRY_MS },
-          'a scheduled backup failed; trying again later',
-        )
+        this.#log.warn({ cellId, kind, err, retryMs }, 'a scheduled backup failed; trying again later')
       },
     )
     const running = ended.then(() => {
@@ -186,5 +194,13 @@ export class BackupSchedule {
       this.#startDue()
     })
     this.#running.set(cellId, running)
+  }
+
+  /** Twice as long after each failure, and between half and all of that: cells that failed together spread out. */
+  #retryMs(cellId: string): number {
+    const failures = this.#failures.get(cellId) ?? 0
+    this.#failures.set(cellId, failures + 1)
+    const longest = Math.min(RETRY_MS * 2 ** failures, RETRY_MS_MAX)
+    return failures === 0 ? RETRY_MS : Math.ceil(longest * (0.5 + this.#random() / 2))
   }
 }

@@ -5,6 +5,8 @@
 
 /** A number, null, or a text of a few characters. */
 const VALUE_COST_MIN = 8
+/** An integer that no number holds: half of its typed form in JSON, `{"type":"integer","value":"9007199254740993"}`. */
+const BIG_INTEGER_COST = 24
 /** An object of its own, with its type and its base64. */
 const BLOB_COST_MIN = 64
 /** JSON writes these as six bytes, `\u0001`, and no other character as more than twice its own. */
@@ -29,7 +31,12 @@ function countSixBytes(text: string): number {
 
 export function valueCost(value: unknown): number {
   if (typeof value === 'string') return textCost(value)
+  if (typeof value === 'bigint') return isNumber(value) ? VALUE_COST_MIN : BIG_INTEGER_COST
   return value instanceof Uint8Array ? Math.max(BLOB_COST_MIN, value.byteLength) : VALUE_COST_MIN
+}
+
+function isNumber(value: bigint): boolean {
+  return value <= Number.MAX_SAFE_INTEGER && value >= Number.MIN_SAFE_INTEGER
 }
 
 /** What a column's name counts in each row: all of its bytes in JSON. */

@@ -1,5 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import { promisify } from 'node:util'
+
+const fsync = promisify(fs.fsync)
 
 /** Directories of a store are 0700 and files 0600: nobody but the owner's account reads tenants' data. */
 export const DIRECTORY_MODE = 0o700
@@ -56,6 +59,28 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
   } catch (error) {
     fs.rmSync(file, { force: true })
     throw error
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** {@link writeNewFile} with its fsync in the thread pool. What is written is small. Removing the file is the caller's. */
+export async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void> {
+  const fd = fs.openSync(file, 'wx', FILE_MODE)
+  try {
+    let written = 0
+    while (written < bytes.length) written += fs.writeSync(fd, bytes, written, bytes.length - written)
+    await fsync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+/** {@link fsyncDirectory} in the thread pool. */
+export async function fsyncDirectoryAside(directory: string): Promise<void> {
+  const fd = fs.openSync(directory, 'r')
+  try {
+    await fsync(fd)
   } finally {
     fs.closeSync(fd)
   }

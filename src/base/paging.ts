@@ -11,7 +11,7 @@ const LIMIT_DEFAULT = 100
 export function pageLimit(limit: number | undefined, max: number, byDefault: number = LIMIT_DEFAULT): number {
   if (limit === undefined) return Math.min(byDefault, max)
   if (Number.isInteger(limit) && limit >= 1 && limit <= max) return limit
-  throw new CellError('invalid_request', `limit is a whole number from 1 to ${max}.`, {
+  throw new CellError('invalid_request', `limit is a whole number from 1 to ${max} (limits.pageMax).`, {
     field: 'limit',
     limit: max,
   })

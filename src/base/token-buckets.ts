@@ -44,6 +44,12 @@ export class TokenBuckets {
     return wait > 1e-6 ? wait : 0
   }
 
+  /** Tokens that a bucket lacks, rounded up: what was taken and has not come back. */
+  taken(key: string): number {
+    const now = this.#clock.monotonic()
+    return Math.ceil(Math.max(0, (this.#fullAt.get(key) ?? now) - now) / this.#intervalMs - 1e-6)
+  }
+
   /** Takes tokens; the bucket may end up below zero, and then fills for longer. */
   take(key: string, tokens = 1): void {
     const now = this.#clock.monotonic()

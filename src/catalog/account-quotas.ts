@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
+import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
-import { CellError } from '../errors.ts'
+import type { CellError } from '../errors.ts'
 
 /** What each account may have; undefined is no bound. */
 export interface Quotas {
@@ -8,26 +9,47 @@ export interface Quotas {
   cellsMax?: number | undefined
   /** Active API keys. As many revoked ones are remembered. */
   apiKeysMax?: number | undefined
+  /** Bytes of the database files of its cells. Over it, no file grows, and no cell is created: over HTTP only. */
+  bytesMax?: number | undefined
+  /** Backups that it requested over HTTP and that are kept. */
+  backupsMax?: number | undefined
   /** Cells and API keys that it may create per second all the time; ten times as many at once after a pause. */
   creationsPerSecond?: number | undefined
+  /** The same for all accounts together. Half of it is only for accounts that have created little. */
+  nodeCreationsPerSecond?: number | undefined
   /** Backups that it requested over HTTP and that are under way; all accounts together may have four times as many. */
   backupsAtOnce?: number | undefined
   /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
   backupMibPerSecond?: number | undefined
 }
 
+/** The quotas of `cellstore serve`, unless its flags say otherwise. The library has none. */
+export const DEFAULT_QUOTAS = {
+  cellsMax: 100_000,
+  apiKeysMax: 1_000,
+  backupsMax: 100_000,
+  creationsPerSecond: 200,
+  nodeCreationsPerSecond: 400,
+  backupsAtOnce: 4,
+  backupMibPerSecond: 32,
+} as const satisfies Quotas
+
 const BURST_SECONDS = 10
+/** Of the node's burst, the part that is only for accounts that have most of their own. */
+const QUIET_SHARE = 0.5
+/** The one bucket of all accounts together. */
+const NODE = ''
 
 /** Bounds what one account puts into the catalog, which all accounts share. Deletions and revocations are always free. */
 export class AccountQuotas {
   readonly limits: Readonly<Quotas>
-  readonly #creations: TokenBuckets | undefined
+  readonly #ofAccounts: Creations | undefined
+  readonly #ofNode: Creations | undefined
 
   constructor(limits: Readonly<Quotas>, clock: Clock) {
     this.limits = limits
-    const perSecond = limits.creationsPerSecond
-    if (perSecond === undefined) return
-    this.#creations = new TokenBuckets({ perSecond, burst: perSecond * BURST_SECONDS }, clock)
+    this.#ofAccounts = creations(limits.creationsPerSecond, clock)
+    this.#ofNode = creations(limits.nodeCreationsPerSecond, clock)
   }
 
   /** @throws `quota_exceeded` if the account has its quota of cells */
@@ -37,31 +59,67 @@ export class AccountQuotas {
 
   /** @throws `quota_exceeded` if the account has its quota of API keys */
   checkApiKeys(count: () => number): void {
-    check('apiKeysMax', 'API keys', this.limits.apiKeysMax, count)
+    check('apiKeysMax', 'active API keys', this.limits.apiKeysMax, count)
   }
 
-  /** Charges the account for a creation. @throws `rate_limited` */
+  /**
+   * Charges the account and the node for a creation.
+   *
+   * @throws `rate_limited` if the account has used up its share; `busy` if all accounts together have used up the node's, and
+   * this one is not quiet
+   */
   chargeCreation(accountId: string): void {
-    const retryAfterMs = this.#creations?.waitMs(accountId) ?? 0
-    if (retryAfterMs > 0) {
-      const limit = this.limits.creationsPerSecond as number
-      throw new CellError(
-        'rate_limited',
-        `The account may create ${limit} cells and API keys a second (quotas.creationsPerSecond), and has used up its burst of ${limit * BURST_SECONDS}. Try again later.`,
-        { limit, retryAfterMs },
+    const own = this.#ofAccounts
+    const usage = own?.buckets.taken(accountId) ?? 0
+    const has = `The account has just created ${usage} cells and API keys`
+    const ownWaitMs = own?.buckets.waitMs(accountId) ?? 0
+    if (own !== undefined && ownWaitMs > 0) {
+      const facts = { setting: 'quotas.creationsPerSecond', limit: own.perSecond, usage }
+      throw overLimit('rate_limited', has, { ...facts, retryAfterMs: ownWaitMs }, TRY_LATER)
+    }
+    const node = this.#ofNode
+    const nodeWaitMs = node?.buckets.waitMs(NODE, this.#mustLeave(node, usage) + 1) ?? 0
+    if (node !== undefined && nodeWaitMs > 0) {
+      const facts = { setting: 'quotas.nodeCreationsPerSecond', limit: node.perSecond, usage }
+      throw overLimit(
+        'busy',
+        `${has}, and the node has no room for more now`,
+        { ...facts, retryAfterMs: nodeWaitMs },
+        TRY_LATER,
       )
     }
-    this.#creations?.take(accountId)
+    own?.buckets.take(accountId)
+    node?.buckets.take(NODE)
   }
+
+  /** What a creation must leave for others in the node's bucket. Without it, accounts that create much would take all. */
+  #mustLeave(node: Creations, usage: number): number {
+    const own = this.#ofAccounts
+    if (own === undefined || usage <= own.burst * (1 - QUIET_SHARE)) return 0
+    return node.burst * QUIET_SHARE
+  }
+}
+
+interface Creations {
+  perSecond: number
+  burst: number
+  buckets: TokenBuckets
+}
+
+function creations(perSecond: number | undefined, clock: Clock): Creations | undefined {
+  if (perSecond === undefined) return undefined
+  const burst = perSecond * BURST_SECONDS
+  return { perSecond, burst, buckets: new TokenBuckets({ perSecond, burst }, clock) }
 }
 
 function check(name: keyof Quotas, what: string, limit: number | undefined, count: () => number): void {
   if (limit === undefined) return
-  const used = count()
-  if (used < limit) return
-  throw new CellError(
-    'quota_exceeded',
-    `The account has ${used} of ${limit} ${what} (quotas.${name}). Remove some, or raise the quota.`,
-    { limit },
-  )
+  const usage = count()
+  if (usage >= limit) throw quotaExceeded(name, `The account has ${usage} ${what}`, limit, usage)
+}
+
+/** @param has the first clause of the message: what the account has */
+export function quotaExceeded(name: keyof Quotas, has: string, limit: number, usage: number): CellError {
+  const facts = { setting: `quotas.${name}`, limit, usage }
+  return overLimit('quota_exceeded', has, facts, 'Remove some, or ask the operator for a higher quota.')
 }

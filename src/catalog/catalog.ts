@@ -104,6 +104,12 @@ export class Catalog {
     }
   }
 
+  /** Makes a table or an index that the catalogs of earlier versions lack. */
+  ensure(name: string, schema: string): void {
+    const find = this.prepare('SELECT count(*) FROM sqlite_schema WHERE name = ?').pluck()
+    if (this.read(() => find.get(name)) === 0) this.change(() => this.database.exec(schema))
+  }
+
   /** Counts up with every {@link change}: it tells whether a backup holds all of them. */
   get changes(): number {
     return Number(this.meta('changes'))
@@ -117,6 +123,18 @@ export class Catalog {
   /** {@link change} for a revocation or a deletion: it has room left in a full catalog. It can run twice. */
   changeDelete<T>(run: () => T): T {
     return this.#change(() => this.database.writeDelete(() => this.#transaction(run)))
+  }
+
+  /**
+   * Runs changes, and resolves once they are on disk. Their fsync runs in the thread pool, where changes that are made
+   * meanwhile share the next one. Until then, others see what a power loss may take back.
+   */
+  async durably<T>(run: () => T): Promise<T> {
+    this.assertOpen()
+    const { syncs } = this.database
+    const value = syncs.defer(run)
+    await syncs.sync()
+    return value
   }
 
   #transaction<T>(run: () => T): T {

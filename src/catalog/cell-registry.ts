@@ -3,6 +3,7 @@ import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
+import { AccountCounts } from './account-counts.ts'
 import type { Catalog } from './catalog.ts'
 import { CatalogCache } from './catalog-cache.ts'
 
@@ -21,6 +22,9 @@ export interface CellRecord {
   durability: Durability | null
 }
 
+/** A cell that exists from now on. */
+export type NewCellRecord = Omit<CellRecord, 'deletedAt'>
+
 export interface CellListOptions {
   /** Only this account's cells. */
   accountId?: string | undefined
@@ -37,6 +41,10 @@ export interface CellPage {
   nextCursor: string | null
 }
 
+/** The catalogs of earlier versions lack it: see {@link Catalog.ensure}. */
+const DELETED_CELLS_SCHEMA =
+  'CREATE INDEX deleted_cells ON cells (account_id, deleted_at) WHERE deleted_at IS NOT NULL;'
+
 export const CELLS_SCHEMA = `
   CREATE TABLE cells (
     number INTEGER PRIMARY KEY, -- order of creation: what listings page by
@@ -48,43 +56,65 @@ export const CELLS_SCHEMA = `
     durability TEXT
   ) STRICT;
   CREATE INDEX cells_by_account ON cells (account_id, number) WHERE deleted_at IS NULL;
+  ${DELETED_CELLS_SCHEMA}
 `
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
 /** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
-/** An account that has many cells is not counted again for each new one. */
-const COUNTS_KEPT_MAX = 10_000
 
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
-/** The cells of the store. Deleted ones are kept: their backups still belong to their account. */
+export interface CellRegistryLimits {
+  /** Cells on a page of a listing. */
+  pageMax: number
+  /** Deleted cells of an account that are kept; undefined: all. */
+  deletedMax: number | undefined
+}
+
+/**
+ * The cells of the store. Deleted ones are kept, because their backups still belong to their account. Of an account that
+ * deletes many, the newest are kept: from then on the backups themselves say whose the others are, and a restore records
+ * the cell again.
+ */
 export class CellRegistry {
   readonly #catalog: Catalog
   readonly #find: Statement
   readonly #insert: Statement
   readonly #setDeleted: Statement
+  readonly #eraseName: Statement
   readonly #page: Statement
   readonly #accountPage: Statement
   readonly #known: CatalogCache<CellRecord>
-  readonly #count: Statement
-  /** Cells of an account, as far as they were counted. */
-  readonly #counts = new Map<string, number>()
-  readonly pageMax: number
+  readonly #forget: Statement
+  readonly #existing: AccountCounts
+  readonly #deleted: AccountCounts
+  readonly #limits: CellRegistryLimits
+  readonly #countAll: Statement
 
-  constructor(catalog: Catalog, pageMax: number) {
+  constructor(catalog: Catalog, limits: CellRegistryLimits) {
     this.#catalog = catalog
     this.#known = new CatalogCache(catalog, RECORDS_KEPT_MAX)
-    this.pageMax = pageMax
+    this.#limits = limits
+    catalog.ensure('deleted_cells', DELETED_CELLS_SCHEMA)
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
-    this.#count = catalog
-      .prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL AND account_id = ?')
-      .pluck()
+    this.#existing = this.#counts('deleted_at IS NULL')
+    this.#deleted = this.#counts('deleted_at IS NOT NULL')
+    this.#forget = catalog.prepare(
+      `DELETE FROM cells WHERE number IN (
+         SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`,
+    )
+    this.#eraseName = catalog.prepare('UPDATE cells SET name = NULL WHERE id = ?')
+    this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
     const page = `SELECT number, ${COLUMNS} FROM cells WHERE deleted_at IS NULL AND number > ?`
     this.#page = catalog.prepare(`${page} ORDER BY number LIMIT ?`).raw()
     this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
+  }
+
+  get pageMax(): number {
+    return this.#limits.pageMax
   }
 
   find(id: string): Readonly<CellRecord> | undefined {
@@ -98,42 +128,54 @@ export class CellRegistry {
     return record
   }
 
+  /** How many cells are not deleted. */
+  countAll(): number {
+    return this.#catalog.read(() => this.#countAll.get()) as number
+  }
+
   /** How many cells of the account are not deleted. */
   count(accountId: string): number {
-    let count = this.#counts.get(accountId)
-    if (count === undefined) {
-      count = this.#catalog.read(() => this.#count.get(accountId)) as number
-      if (this.#counts.size >= COUNTS_KEPT_MAX) this.#counts.clear()
-      this.#counts.set(accountId, count)
-    }
-    return count
+    return this.#existing.of(accountId)
   }
 
   /** Adds a cell. @param also runs in the same transaction */
-  insert({ id, accountId, name, createdAt, deletedAt, durability }: CellRecord, also?: () => void): void {
+  insert({ id, accountId, name, createdAt, durability }: NewCellRecord, also?: () => void): void {
     this.#catalog.change(() => {
-      this.#insert.run(id, accountId, name, createdAt, deletedAt, durability)
+      this.#insert.run(id, accountId, name, createdAt, null, durability)
       also?.()
     })
-    if (deletedAt === null) this.#counted(accountId, 1)
+    if (accountId !== null) this.#existing.changed(accountId, 1)
   }
 
   /** Marks a cell that exists as deleted. @param at epoch milliseconds */
   delete(id: string, at: number): void {
     const { accountId } = this.require(id)
-    this.#catalog.changeDelete(() => this.#setDeleted.run(at, id))
-    this.#counted(accountId, -1)
+    const surplus = this.#deletedSurplus(accountId)
+    this.#catalog.changeDelete(() => {
+      this.#setDeleted.run(at, id)
+      if (surplus > 0) this.#forget.run(accountId, surplus)
+    })
+    if (accountId === null) return
+    this.#existing.changed(accountId, -1)
+    this.#deleted.changed(accountId, 1 - surplus)
+  }
+
+  /** What is left of a deleted cell shows no tenant's text. */
+  eraseName(id: string): void {
+    this.#catalog.changeDelete(() => this.#eraseName.run(id))
   }
 
   /** A deleted cell exists again. */
   undelete({ id, accountId }: CellRecord): void {
     this.#catalog.change(() => this.#setDeleted.run(null, id))
-    this.#counted(accountId, 1)
+    if (accountId === null) return
+    this.#existing.changed(accountId, 1)
+    this.#deleted.changed(accountId, -1)
   }
 
   /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
   list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
-    const count = pageLimit(limit, this.pageMax)
+    const count = pageLimit(limit, this.#limits.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
     const rows = this.#catalog.read(() =>
       accountId === undefined
@@ -144,9 +186,18 @@ export class CellRegistry {
     return { cells: page.map(([, ...row]) => toRecord(row)), nextCursor }
   }
 
-  #counted(accountId: string | null, change: number): void {
-    const count = accountId === null ? undefined : this.#counts.get(accountId)
-    if (accountId !== null && count !== undefined) this.#counts.set(accountId, count + change)
+  /** How many deleted cells of the account are too many once another one is deleted. */
+  #deletedSurplus(accountId: string | null): number {
+    const { deletedMax } = this.#limits
+    if (accountId === null || deletedMax === undefined) return 0
+    return Math.max(0, this.#deleted.of(accountId) + 1 - deletedMax)
+  }
+
+  #counts(which: string): AccountCounts {
+    const count = this.#catalog
+      .prepare(`SELECT count(*) FROM cells WHERE ${which} AND account_id = ?`)
+      .pluck()
+    return new AccountCounts((accountId) => this.#catalog.read(() => count.get(accountId)) as number)
   }
 
   readonly #read = (id: string): CellRecord | undefined => {

@@ -8,6 +8,9 @@ const SCHEMA = `
   CREATE TABLE IF NOT EXISTS state (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
+/** Set once the machine has had files of cells: see CellsFolder. It stays when the object store changes. */
+export const HAS_CELLS_KEY = 'has_cells'
+
 const BUSY_MS_MAX = 5_000
 
 /**
@@ -46,9 +49,11 @@ export class LocalState {
       const before = this.get('object_store') ?? objectStore
       if (before !== objectStore) {
         this.movedFrom = before
+        const hasCells = this.get(HAS_CELLS_KEY)
         connection.close()
         this.#connection = replace(path)
         this.#connection.exec(SCHEMA)
+        if (hasCells !== undefined) this.set(HAS_CELLS_KEY, hasCells)
       }
       this.set('object_store', objectStore)
     }

@@ -1,7 +1,9 @@
 import type { Log } from '../base/log.ts'
+import { variableOf } from './serve/limits/limit-row.ts'
+import { LIMIT_ROWS } from './serve/limits/limits.ts'
 
 /** Every variable that the command reads, except those of Node.js and of the object store's client. */
-export const VARIABLES = [
+export const VARIABLES: readonly string[] = [
   'CELLSTORE_HOST',
   'CELLSTORE_PORT',
   'CELLSTORE_DATA_DIR',
@@ -9,23 +11,13 @@ export const VARIABLES = [
   'CELLSTORE_ROOT_KEY',
   'CELLSTORE_BACKUP_SNAPSHOT_EVERY',
   'CELLSTORE_BACKUP_INCREMENTAL_EVERY',
-  'CELLSTORE_BACKUP_KEEP',
-  'CELLSTORE_BACKUPS_AT_ONCE',
-  'CELLSTORE_RESTORES_AT_ONCE',
+  'CELLSTORE_KEEP',
+  'CELLSTORE_KEEP_TENANT',
   'CELLSTORE_WORKERS',
-  'CELLSTORE_WORKER_MEMORY',
-  'CELLSTORE_STATEMENT_TIMEOUT',
-  'CELLSTORE_RATE',
-  'CELLSTORE_CONNECTIONS',
-  'CELLSTORE_CONNECTIONS_PER_ADDRESS',
-  'CELLSTORE_ACCOUNT_CELLS',
-  'CELLSTORE_ACCOUNT_KEYS',
-  'CELLSTORE_ACCOUNT_CREATIONS',
-  'CELLSTORE_ACCOUNT_BACKUPS',
-  'CELLSTORE_ACCOUNT_BACKUP_RATE',
   'CELLSTORE_DURABILITY',
   'CELLSTORE_LOG_LEVEL',
-] as const
+  ...LIMIT_ROWS.map(variableOf),
+]
 
 type Environment = Record<string, string | undefined>
 
@@ -36,7 +28,7 @@ export function dropEmptyVariables(environment: Environment): void {
 
 /** A misspelt variable would otherwise be ignored without a word. */
 export function warnOfUnknownVariables(environment: Environment, log: Log): void {
-  const known = new Set<string>(VARIABLES)
+  const known = new Set(VARIABLES)
   const unknown = Object.keys(environment).filter((name) => name.startsWith('CELLSTORE_') && !known.has(name))
   for (const name of unknown.sort()) log.warn({ name }, 'cellstore does not know this environment variable')
 }

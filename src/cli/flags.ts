@@ -1,6 +1,7 @@
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Command, InvalidArgumentError, Option } from 'commander'
+import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from '../backup/versions/retention-plan.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 
@@ -12,6 +13,9 @@ export interface StoreFlags {
   objectStoreWait: number
   logLevel: LogLevel
   json?: true
+  /** Plans, as they are written. Only some commands take them. */
+  keep?: string
+  keepTenant?: string
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -50,12 +54,46 @@ export function addStoreFlags(
     .addOption(jsonOption())
 }
 
+/** Adds the plans of a store: which versions of a cell stay. */
+export function addPlanFlags(command: Command): Command {
+  return command
+    .addOption(
+      planOption('--keep <plan>', 'which versions of a cell stay, by their age; all:forever removes none')
+        .env('CELLSTORE_KEEP')
+        .default(PLAN_DEFAULT),
+    )
+    .addOption(
+      planOption(
+        '--keep-tenant <plan>',
+        'which versions stay, in addition, that tenants made with their keys',
+      )
+        .env('CELLSTORE_KEEP_TENANT')
+        .default(TENANT_PLAN_DEFAULT),
+    )
+}
+
+function planOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser(
+    argument((text) => {
+      parsePlan(text)
+      return text
+    }),
+  )
+}
+
 export function jsonOption(): Option {
   return new Option('--json', 'print one JSON document; errors are {code, message}')
 }
 
 export function durationOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(argument(parseDuration))
+}
+
+/** A duration in milliseconds, or null for `never`. */
+export function intervalOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser(
+    argument((text) => (text === 'never' ? null : parseDuration(text))),
+  )
 }
 
 /** A whole number within bounds. */

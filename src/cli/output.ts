@@ -47,6 +47,18 @@ export function formatBytes(bytes: number): string {
   return `${unit === 0 ? value : value.toFixed(value < 10 ? 1 : 0)} ${UNITS[unit]}`
 }
 
+/** A duration for people, in the largest unit that it is a whole number of: `15m`, `1d`. */
+export function formatDuration(ms: number): string {
+  const units = [
+    ['d', 86_400_000],
+    ['h', 3_600_000],
+    ['m', 60_000],
+    ['s', 1_000],
+  ] as const
+  const [unit, unitMs] = units.find(([, each]) => ms % each === 0) ?? ['ms', 1]
+  return `${ms / unitMs}${unit}`
+}
+
 /** Lines to type, for the end of a command's help. */
 export function examples(...lines: string[]): string {
   return `\nExamples:\n${lines.map((line) => `  $ ${line}`).join('\n')}`

@@ -1,5 +1,5 @@
 import { CellError } from '../errors.ts'
-import { parseJson } from '../http/exact-json.ts'
+import { parseJson } from '../service/json/exact-json.ts'
 
 /** The usual spelling of an integer. 007 and +7 are text. */
 const INTEGER = /^(0|-?[1-9]\d{0,18})$/

@@ -4,7 +4,7 @@ import { CellState, type FailureHooks } from './cell-state.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
-import { DeleteReserve } from './delete-reserve.ts'
+import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
@@ -22,6 +22,8 @@ export interface CellHooks extends FailureHooks {
    * schema; the same text comes again if that is rolled back.
    */
   beforePrepare?(database: CellDatabase, sql: string): boolean
+  /** After a statement that made the schema longer, or may have. @param bytes of SQL text that it has now */
+  schemaGrew?(bytes: number): void
   /** After the first commit since {@link CellDatabase.dirty} was cleared. */
   changed?(database: CellDatabase): void
   /** Before the frames of the write-ahead log are moved into the database and may be overwritten. */
@@ -166,6 +168,12 @@ export class CellDatabase {
     }
   }
 
+  /** What may make the file grow from here on, besides the bound on its size; anything after it was opened. */
+  limitGrowth(growth: Growth): void {
+    this.#state.assertUsable()
+    this.#deleteReserve.setGrowth(growth)
+  }
+
   /** Runs `work` in one transaction, or in a savepoint of the open one: see {@link Transactions.run}. */
   transaction<T>(work: () => T): T {
     return this.#translated(() => this.#transactions.run(work))
@@ -260,6 +268,7 @@ export class CellDatabase {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
       changing: () => this.checkpoints.assertRoom(),
+      schemaGrew: (bytes) => this.#hooks.schemaGrew?.(bytes),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
     })

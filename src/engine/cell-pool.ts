@@ -5,9 +5,11 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { CellDatabase, type CellHooks } from './cell-database.ts'
 import type { CellDatabaseSettings } from './cell-settings.ts'
+import { FairShares } from './fair-shares.ts'
 import { Quarantine } from './quarantine.ts'
 import { checkClosedCell } from './recovery-check.ts'
 import { toCellError } from './sqlite-errors.ts'
+import { SCHEMA_BYTES } from './statements/statement-runner.ts'
 
 /** How the pool finds and opens a cell. */
 export interface CellOpener {
@@ -18,21 +20,41 @@ export interface CellOpener {
   beforeOpen(id: string, paths: CellPaths): void
   /** The error to throw if there is no file. */
   missing(id: string): CellError
+  /** Whose cell it is: owners share the room for open cells. Without it, all cells have one owner. */
+  owner?: ((id: string) => string) | undefined
+  /** Told whose time begins before work that can take long, and that it is nobody's again after it. */
+  working?: ((id: string | undefined) => void) | undefined
+}
+
+export interface PoolBounds {
+  /** Cells that are open at the same time. */
+  cellsMax: number
+  /** Bytes of SQL text in all of their schemas: SQLite keeps each schema in memory while its cell is open. */
+  schemaBytesMax?: number | undefined
 }
 
 /**
- * The open cells: at most `max`, and the least recently used is closed to make room. A cell that is in a transaction, has
+ * The open cells: at most `cellsMax`, and the least recently used is closed to make room, of an owner that has more than
+ * an equal part. A cell that is in a transaction, has
  * queued commits or is being read for a snapshot stays open, so the bound can be exceeded while all cells are in use.
  */
 export class CellPool {
   readonly quarantine: Quarantine
   readonly #open = new Map<string, CellDatabase>()
-  readonly #max: number
+  readonly #cells: FairShares
+  readonly #schemas: FairShares | undefined
   readonly #opener: CellOpener
   #closed = false
+  /** The cell whose time it is. */
+  #workingOn: string | undefined
 
-  constructor(max: number, opener: CellOpener, { clock, log }: { clock: Clock; log: Log }) {
-    this.#max = max
+  constructor(
+    { cellsMax, schemaBytesMax }: PoolBounds,
+    opener: CellOpener,
+    { clock, log }: { clock: Clock; log: Log },
+  ) {
+    this.#cells = new FairShares(cellsMax)
+    if (schemaBytesMax !== undefined) this.#schemas = new FairShares(schemaBytesMax)
     this.#opener = opener
     this.quarantine = new Quarantine({
       clock,
@@ -77,6 +99,34 @@ export class CellPool {
     return { database, unpin }
   }
 
+  /** Runs work on a cell: its time is the cell's. */
+  work<T>(id: string, run: () => T): T {
+    const outer = this.#workingOn
+    this.#setWorkingOn(id)
+    try {
+      return run()
+    } finally {
+      this.#setWorkingOn(outer)
+    }
+  }
+
+  /** As {@link work}, for the rest of this turn of the event loop. */
+  workThisTurn(id: string): void {
+    this.#setWorkingOn(id)
+    setImmediate(() => this.endWork())
+  }
+
+  /** What follows is nobody's, or somebody else's. */
+  endWork(): void {
+    this.#setWorkingOn(undefined)
+  }
+
+  #setWorkingOn(id: string | undefined): void {
+    if (id === this.#workingOn) return
+    this.#workingOn = id
+    this.#opener.working?.(id)
+  }
+
   /** Closes one cell and replaces or removes its files: that ends its quarantine. */
   replace(id: string, install: () => void): void {
     this.close(id)
@@ -93,8 +143,11 @@ export class CellPool {
   /** @returns as {@link CellDatabase.close} */
   #close(id: string): number | undefined {
     // Removed afterwards: queued work that asks for the cell once more must find this one.
-    const frames = this.#open.get(id)?.close()
+    const database = this.#open.get(id)
+    const frames = database && this.work(id, () => database.close())
     this.#open.delete(id)
+    this.#cells.delete(id)
+    this.#schemas?.delete(id)
     return frames
   }
 
@@ -115,15 +168,20 @@ export class CellPool {
     } catch (error) {
       throw toCellError(error, { path: paths.database, limits: settings.limits })
     }
-    while (this.#open.size >= this.#max && this.#closeLeastRecentlyUsed());
+    const owner = this.#opener.owner?.(id) ?? ''
+    this.#cells.set(id, owner, 1)
+    this.#makeRoom(this.#cells, id)
     const hooks = this.#opener.hooks(id)
     const quarantined = (reason: CellError) => this.quarantine.begin(id, reason)
     try {
-      const database = new CellDatabase(paths.database, settings, { ...hooks, quarantined })
+      const schemaGrew = (bytes: number) => this.#noteSchema(id, owner, bytes)
+      const database = new CellDatabase(paths.database, settings, { ...hooks, quarantined, schemaGrew })
       database.touch()
       this.#open.set(id, database)
+      if (this.#schemas !== undefined) this.#noteSchema(id, owner, schemaBytesOf(database))
       return database
     } catch (error) {
+      if (!this.#open.has(id)) this.#cells.delete(id)
       if (isCellError(error, 'cell_quarantined') && error.details.reason !== undefined) {
         quarantined(error)
         hooks.failed?.(error)
@@ -136,22 +194,41 @@ export class CellPool {
     return this.#open.get(id)?.quarantined === undefined ? undefined : this.#close(id)
   }
 
+  #noteSchema(id: string, owner: string, bytes: number): void {
+    if (this.#schemas === undefined) return
+    this.#schemas.set(id, owner, bytes)
+    this.#makeRoom(this.#schemas, id)
+  }
+
+  #makeRoom(shares: FairShares, forId: string): void {
+    while (shares.isExceeded && this.#closeLeastRecentlyUsed(shares, forId));
+  }
+
   /**
    * A scan, not a sorted list: opening a file costs a hundred times as much, and uses of a cell cost nothing.
    *
-   * @returns false if all of them are in use
+   * @returns false if all that may be closed are in use
    */
-  #closeLeastRecentlyUsed(): boolean {
+  #closeLeastRecentlyUsed(shares: FairShares, forId: string): boolean {
     let oldestId: string | undefined
     let oldestUse = Number.POSITIVE_INFINITY
     // forEach: a for loop would make one array of garbage per cell at every open.
     this.#open.forEach((database, id) => {
-      if (database.usedAt >= oldestUse || database.busy) return
+      if (database.usedAt >= oldestUse || id === forId || database.busy || !shares.mayMakeRoom(id)) return
       oldestUse = database.usedAt
       oldestId = id
     })
     if (oldestId === undefined) return false
     this.#close(oldestId)
     return true
+  }
+}
+
+/** 0 if it can't be read: then the cell's first statement fails, and says why. */
+function schemaBytesOf(database: CellDatabase): number {
+  try {
+    return database.prepare(SCHEMA_BYTES).pluck().get() as number
+  } catch {
+    return 0
   }
 }

@@ -139,7 +139,7 @@ export class Checkpoints {
     const limit = this.#bounds.walBytesMax
     throw new CellError(
       'busy',
-      `Another program reads the cell, and its log has reached ${limit} bytes. Try again when that program has finished.`,
+      `Another program reads the cell, and its log has reached ${limit} bytes (limits.walBytesMax). Try again when that program has finished.`,
       { limit },
     )
   }

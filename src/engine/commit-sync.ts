@@ -1,4 +1,4 @@
-import fs from 'node:fs'
+import { exists } from '../base/durable-files.ts'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
@@ -81,8 +81,9 @@ export class CommitSync {
    */
   syncFound(): void {
     this.#state.assertUsable()
-    if (!fs.existsSync(`${this.#path}-wal`)) return
     try {
+      // If the log can't be looked at, it may be there with what was not fsynced.
+      if (!exists(`${this.#path}-wal`)) return
       this.#wal.expect()
     } catch (error) {
       throw this.#state.quarantine(walLost(error))

@@ -7,6 +7,9 @@ import { isSqliteError } from './sqlite-errors.ts'
 const PAGES_MIN = 64
 const SHARE = 16
 
+/** What may make a cell's file grow. `none`: nothing; deletions then work as far as they need no new page. */
+export type Growth = 'any' | 'deletions' | 'none'
+
 /** The most bytes that a cell's file may have, with the room for deletions. */
 export function bytesWithReserve(cellBytesMax: number): number {
   const pages = Math.ceil(cellBytesMax / PAGE_BYTES)
@@ -29,11 +32,19 @@ export class DeleteReserve {
   #raise: Statement | undefined
   #lower: Statement | undefined
   #wasFull = false
+  #growth: Growth = 'any'
   #depth = 0
 
   constructor(connection: Connection, cellBytesMax: number) {
     this.#connection = connection
     this.#pages = Math.ceil(cellBytesMax / PAGE_BYTES)
+  }
+
+  /** Holds from here on. */
+  setGrowth(growth: Growth): void {
+    if (growth === this.#growth) return
+    this.#growth = growth
+    this.#bound()
   }
 
   /** Told of each error: one may be that the cell is full. */
@@ -64,20 +75,33 @@ export class DeleteReserve {
   }
 
   #raised<T>(run: () => T): T {
-    if (this.#depth === 0) {
-      const raised = this.#pages + reserveOf(this.#pages)
-      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${raised}`)
-      this.#raise.get()
-    }
+    if (this.#growth === 'none') return run()
+    if (this.#depth === 0) this.#raiseBound()
     this.#depth++
     try {
       return run()
     } finally {
-      if (--this.#depth === 0 && this.#connection.open) {
-        // If the file has grown beyond the bound, SQLite sets the bound to its size.
-        this.#lower ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages}`)
-        this.#lower.get()
-      }
+      if (--this.#depth === 0 && this.#connection.open) this.#bound()
+    }
+  }
+
+  /** If the file is larger than the bound, SQLite sets the bound to its size. */
+  #bound(): void {
+    if (this.#growth !== 'any') this.#connection.exec('PRAGMA main.max_page_count = 1')
+    else {
+      this.#lower ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${this.#pages}`)
+      this.#lower.get()
+    }
+  }
+
+  #raiseBound(): void {
+    if (this.#growth !== 'any') {
+      const pages = this.#connection.pragma('main.page_count', { simple: true }) as number
+      this.#connection.exec(`PRAGMA main.max_page_count = ${pages + PAGES_MIN}`)
+    } else {
+      const raised = this.#pages + reserveOf(this.#pages)
+      this.#raise ??= this.#connection.prepare(`PRAGMA main.max_page_count = ${raised}`)
+      this.#raise.get()
     }
   }
 }

@@ -38,6 +38,8 @@ export interface GroupEvents {
   committed(): void
   /** After each piece of work: whether to commit those so far before the next one runs. */
   isFull(outcomes: readonly Outcome[]): boolean
+  /** Whether the rest of the group is left as it is: not started, and not settled. The first piece of work runs anyway. */
+  isOver?: (() => boolean) | undefined
 }
 
 /** Pieces of work in one group: bounds how long the event loop is blocked before the fsync. */
@@ -80,7 +82,7 @@ export class GroupCommit {
     while (this.#queue.length > 0) this.commit(this.#queue.splice(0, GROUP_MAX))
   }
 
-  /** Commits a group that the caller has gathered. Never throws: every error is the outcome of some work. */
+  /** Commits a group that the caller has gathered, all of it unless it is over before. Never throws: every error is the outcome of some work. */
   commit(group: readonly GroupWork[], events?: GroupEvents): void {
     new Group(this.#target, this.#translate, events).commit(group)
   }
@@ -111,13 +113,23 @@ class Group {
 
   commit(group: readonly GroupWork[]): void {
     let rest = group
+    while (rest.length > 0 && (rest === group || !this.#isOver)) rest = this.#commitSome(rest)
+  }
+
+  get #isOver(): boolean {
+    return this.#events?.isOver?.() === true
+  }
+
+  /** @returns the work that is left */
+  #commitSome(group: readonly GroupWork[]): readonly GroupWork[] {
     try {
-      while (rest.length > 1) rest = this.#commitTogether(rest)
+      if (group.length > 1) return this.#commitTogether(group)
     } catch (error) {
-      for (const work of rest) this.#settle(work, { ok: false, error })
-      return
+      for (const work of group) this.#settle(work, { ok: false, error })
+      return []
     }
-    for (const work of rest) this.#settleAlone(work)
+    for (const work of group) this.#settleAlone(work)
+    return []
   }
 
   /**
@@ -132,7 +144,7 @@ class Group {
     for (const work of group) {
       outcomes.push(this.#run(work))
       if (!target.inTransaction) return this.#withoutCulprit(group, outcomes.length - 1)
-      if (this.#events?.isFull(outcomes)) break
+      if (this.#events?.isFull(outcomes) || this.#isOver) break
     }
     const done = group.slice(0, outcomes.length)
     const rest = group.slice(outcomes.length)
@@ -164,7 +176,10 @@ class Group {
   /** Commits each in its own transaction, instead of the one that was opened for all. */
   #oneByOne(group: readonly GroupWork[]): readonly GroupWork[] {
     this.#target.rollback()
-    for (const work of group) this.#settleAlone(work)
+    for (const [i, work] of group.entries()) {
+      if (i > 0 && this.#isOver) return group.slice(i)
+      this.#settleAlone(work)
+    }
     return []
   }
 
@@ -174,7 +189,9 @@ class Group {
    */
   #withoutCulprit(group: readonly GroupWork[], at: number): readonly GroupWork[] {
     this.#target.rollback()
-    this.commit(group.slice(0, at))
+    // These have run before: they are not left, even if it is over.
+    const events = this.#events && { ...this.#events, isOver: undefined }
+    new Group(this.#target, this.#translate, events).commit(group.slice(0, at))
     this.#settleAlone(group[at] as GroupWork)
     return group.slice(at + 1)
   }

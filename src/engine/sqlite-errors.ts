@@ -100,7 +100,7 @@ function full({ path: file, limits }: ErrorContext, details: CellErrorDetails): 
   const limit = limits.cellBytesMax
   return new CellError(
     'cell_full',
-    `The cell is full: its limit is ${limit} bytes. Delete something, or raise the limit.`,
+    `The cell is full: its limit is ${limit} bytes (limits.cellBytesMax). Delete something, or raise the limit.`,
     { ...details, limit },
   )
 }

@@ -3,12 +3,15 @@ import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import type { CellService, OperationPermit } from '../service/cell-service.ts'
+import { parseFields } from '../service/json/fields.ts'
+import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { BackupCharges } from './backup-charges.ts'
-import { parseFields } from './fields.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
+import type { KeptBackups } from './kept-backups.ts'
 import type { JsonBody } from './request-body.ts'
+import type { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 /** What every route works on. */
 export interface HttpContext {
@@ -16,6 +19,10 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
+  /** Undefined: no account's bytes are bounded. */
+  readonly storedBytes: StoredBytesQuota | undefined
+  /** Undefined: any number is kept. */
+  readonly keptBackups: KeptBackups | undefined
 }
 
 /** A request whose sender is known and whose body was read. */
@@ -49,7 +56,7 @@ export interface ArchiveCall extends Call {
 
 export interface Answer {
   status: number
-  json: string
+  json: JsonText
   headers?: Record<string, string>
 }
 
@@ -58,6 +65,8 @@ export interface Action {
   /** False: anyone may ask. The owner's socket takes no key in any case: the file system says who may connect. */
   readonly needsKey: boolean
   readonly takesBody: boolean
+  /** Whether it passes on a body of many values unread. Other actions take no such body. */
+  readonly passesUnread?: boolean
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
 }
 
@@ -78,7 +87,11 @@ export const { action: accountAction, actionWith: accountActionWith } = actionsO
 export const { action: ownerAction, actionWith: ownerActionWith } = actionsOf(ofOwner)
 
 /** A route of a cell that exists and that the sender may use. */
-export const { action: cellAction, actionWith: cellActionWith } = actionsOf(ownCell)
+export const {
+  action: cellAction,
+  actionWith: cellActionWith,
+  actionOfBody: cellActionOfBody,
+} = actionsOf(ownCell)
 
 /** A route of a cell's backups, which outlive it. */
 export const { action: archiveAction, actionWith: archiveActionWith } = actionsOf(ownArchive)
@@ -99,7 +112,20 @@ function actionsOf<C extends Call>(admit: (call: Call) => C) {
         return run(admitted, parseFields(schema, value), exact)
       },
     }),
+    /** With a body that the action reads for itself, or passes on. */
+    actionOfBody: (run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
+      needsKey: true,
+      takesBody: true,
+      passesUnread: true,
+      perform: (call, body) => run(admit(call), body),
+    }),
   }
+}
+
+/** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws `unauthorized` */
+export async function takeTurn({ context, permit }: Call, accountId: string | null): Promise<void> {
+  await context.store.turns.next(accountId ?? '')
+  permit?.check()
 }
 
 export function ok(value: unknown): Answer {

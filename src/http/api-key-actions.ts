@@ -1,13 +1,13 @@
 import { z } from 'zod'
-import { API_KEYS_PAGE_MAX, type ApiKeyRecord, type CreatedApiKey } from '../auth/api-keys.ts'
+import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
-import { accountAction, accountActionWith, ok } from './action.ts'
-import { name as nameField } from './fields.ts'
+import { name as nameField } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
+import { accountAction, accountActionWith, ok, takeTurn } from './action.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
-import { timeOf } from './time.ts'
 
-export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), (call, body) => {
+export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), async (call, body) => {
   if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {
     throw new CellError(
       'idempotency_not_supported',
@@ -15,16 +15,24 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
       { field: 'Idempotency-Key' },
     )
   }
-  const created = call.context.store.apiKeys.create(call.accountId, { name: body.name ?? undefined })
+  const { context, accountId, permit } = call
+  const { store } = context
+  const created = await store.inTurn(accountId, () => {
+    permit?.check()
+    return store.durably(() => store.apiKeys.create(accountId, { name: body.name ?? undefined }))
+  })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 
 const COLLECTION = '/v1/api-keys'
 
 /** An array, so that a page names the next one in a header. */
-export const listApiKeys = accountAction(({ context, request, accountId }) => {
+export const listApiKeys = accountAction(async (call) => {
+  const { context, request, accountId } = call
   const query = new Query(request.query)
-  const limit = query.limit(API_KEYS_PAGE_MAX, API_KEYS_PAGE_MAX)
+  const { pageMax } = context.store.settings.limits
+  const limit = query.limit(pageMax, pageMax)
+  await takeTurn(call, accountId)
   const { keys, nextCursor } = context.store.apiKeys.page(accountId, { cursor: query.text('cursor'), limit })
   const answer = ok(keys.map(encodeKey))
   if (nextCursor === null) return answer
@@ -32,8 +40,9 @@ export const listApiKeys = accountAction(({ context, request, accountId }) => {
   return { ...answer, headers: { Link: `<${next}>; rel="next"` } }
 })
 
-export const revokeApiKey = accountAction(({ context, accountId, segments }) => {
-  return ok(encodeRevokedKey(context.store.apiKeys.revoke(accountId, segments[0] ?? '')))
+export const revokeApiKey = accountAction(async ({ context: { store }, accountId, segments }) => {
+  // Without a turn: a stolen key that is busy must not hold up its revocation.
+  return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
 })
 
 export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey) {

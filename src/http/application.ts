@@ -1,4 +1,3 @@
-import type { Budget } from '../base/budget.ts'
 import { silentLog } from '../base/log.ts'
 import { CellError } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
@@ -17,13 +16,15 @@ import {
   warningLogger,
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
-import { BodyCharge, MemoryBudgets } from './memory-budgets.ts'
+import { KeptBackups } from './kept-backups.ts'
+import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
 import { requestIdOf } from './request-id.ts'
 import { type Match, Router } from './router.ts'
+import { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 const NO_BODY: JsonBody = { value: undefined, exact: true }
 
@@ -44,11 +45,23 @@ export class Application {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
     this.#audience = audience
     this.#router = new Router(audience.routes)
+    const { quotas } = store.settings
+    const storedBytes =
+      quotas.bytesMax === undefined || audience !== TENANTS
+        ? undefined
+        : new StoredBytesQuota(quotas.bytesMax, store)
+    const unbounded = options.service ?? inProcess(store, options, limits)
+    const service = storedBytes?.within(unbounded) ?? unbounded
     this.#context = {
       store,
-      service: options.service ?? inProcess(store, options, limits),
+      service,
       limits,
-      backupCharges: new BackupCharges(store.settings.quotas, store.clock),
+      storedBytes,
+      backupCharges: new BackupCharges(quotas, store.clock),
+      keptBackups:
+        quotas.backupsMax === undefined
+          ? undefined
+          : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
     }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
@@ -81,9 +94,18 @@ export class Application {
     }
   }
 
-  /** For answers that their clients have not taken yet. */
-  get unsent(): Budget {
-    return this.#memory.unsent
+  /**
+   * Charges an answer, before it is handed over, until its client has taken it.
+   *
+   * @returns undefined if there is no room for it; then the connection has to end
+   */
+  reserve({ accountId = '' }: HttpRequest, { body }: HttpResponse): UnsentCharge | undefined {
+    const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+    try {
+      return new UnsentCharge(this.#memory.unsent, accountId, bytes)
+    } catch {
+      return undefined
+    }
   }
 
   /** @param fields never a path, which could hold a tenant's key */
@@ -107,7 +129,12 @@ export class Application {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
     try {
-      const body = await readJson(request, this.#context.limits.bodyBytesMax, charge.grow)
+      const body = await readJson(request, {
+        limits: this.#context.limits,
+        passesUnread: action.passesUnread === true,
+        onBytes: charge.grow,
+        turn: () => this.#context.store.turns.next(accountId ?? ''),
+      })
       permit?.check()
       return await action.perform(call, body)
     } finally {

@@ -8,6 +8,8 @@ import type {
 } from '../backup/versions/backup-types.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
+import { text } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
 import {
   type Action,
   type ArchiveCall,
@@ -18,10 +20,8 @@ import {
   cellActionWith,
   ok,
 } from './action.ts'
-import { text } from './fields.ts'
 import { RequestAborted } from './http-message.ts'
 import { Query } from './query.ts'
-import { timeOf } from './time.ts'
 
 export const backUp = backUpAs('snapshot')
 
@@ -30,21 +30,25 @@ export const backUpIncrement = backUpAs('incremental')
 function backUpAs(kind: BackupKind): Action {
   return cellActionWith(anyBody, async (call) => {
     const { context, cellId, accountId } = call
-    const { service, backupCharges } = context
-    const backup = () => transfer(call, (options) => service.backup(cellId, kind, options))
+    const { service, backupCharges, keptBackups } = context
+    const origin = accountId === undefined ? 'owner' : 'tenant'
+    const backup = () => transfer(call, (options) => service.backup(cellId, kind, { ...options, origin }))
+    if (accountId === undefined) return ok(encodeBackup(await backup()))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
-    return ok(
-      encodeBackup(
-        await (accountId === undefined ? backup() : backupCharges.run(accountId, cellBytes, backup)),
-      ),
-    )
+    const counted = () => (keptBackups === undefined ? backup() : keptBackups.run(accountId, cellId, backup))
+    return ok(encodeBackup(await backupCharges.run(accountId, cellBytes, counted)))
   })
 }
 
 export const restore = archiveActionWith(
   z.object({ version: text.optional() }),
   async (call, { version }) => {
-    const { context, accountId, cellId } = call
+    const { context, accountId, cellId, cell } = call
+    const isBack = cell === undefined || cell.deletedAt !== null
+    if (isBack && accountId !== undefined) {
+      context.store.checkRoomForCell(accountId)
+      context.storedBytes?.checkRoomForCell(accountId)
+    }
     try {
       const restored = transfer(call, (options) =>
         context.service.restore(cellId, { ...options, accountId, version }),
@@ -74,10 +78,10 @@ export const listBackups = archiveAction(async (call) => {
  * its client.
  */
 async function transfer<T>(
-  { accountId, request }: Call,
+  { accountId, request, permit }: Call,
   run: (options: BackupOptions) => Promise<T>,
 ): Promise<T> {
-  if (accountId !== undefined) return await run({})
+  if (accountId !== undefined) return await run({ permit })
   const { signal, onProgress } = request
   try {
     return await run({ signal, onProgress })

@@ -1,9 +1,9 @@
 import type { BackupResult } from '../backup/versions/backup-types.ts'
 import { Budget } from '../base/budget.ts'
 import type { Clock } from '../base/clock.ts'
+import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
-import { CellError } from '../errors.ts'
 
 const MIB = 1_048_576
 /** All accounts together may have so many times one account's share of backups under way. */
@@ -21,7 +21,7 @@ export class BackupCharges {
   constructor({ backupsAtOnce, backupMibPerSecond = 0 }: Quotas, clock: Clock) {
     if (backupsAtOnce !== undefined) {
       this.#running = new Budget({
-        setting: 'quotas.backupsAtOnce',
+        settings: { total: 'four times quotas.backupsAtOnce', perAccount: 'quotas.backupsAtOnce' },
         unit: 'backups under way',
         total: backupsAtOnce * SHARES,
         perAccount: backupsAtOnce,
@@ -62,12 +62,15 @@ export class BackupCharges {
   #chargeFirst(accountId: string, mib: TokenBuckets): void {
     const retryAfterMs = mib.waitMs(accountId)
     if (retryAfterMs > 0) {
-      const limit = this.#mibPerSecond
-      throw new CellError(
-        'rate_limited',
-        `The account may back up ${limit} MiB a second (quotas.backupMibPerSecond), and has used up its burst of ${limit * BURST_SECONDS} MiB. Try again later.`,
-        { limit, retryAfterMs },
-      )
+      const usage = mib.taken(accountId)
+      const facts = {
+        setting: 'quotas.backupMibPerSecond',
+        limit: this.#mibPerSecond,
+        usage,
+        retryAfterMs,
+      }
+      const has = `The account has just backed up ${usage} MiB, and ${BURST_SECONDS} seconds' worth is the most at once`
+      throw overLimit('rate_limited', has, facts, TRY_LATER)
     }
     mib.take(accountId)
   }

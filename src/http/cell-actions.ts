@@ -2,54 +2,70 @@ import { z } from 'zod'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { isCellError } from '../errors.ts'
-import { accountAction, accountActionWith, type CellCall, cellAction, ok } from './action.ts'
-import { name } from './fields.ts'
+import { name } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+import { accountAction, accountActionWith, type CellCall, cellAction, ok, takeTurn } from './action.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
-import { timeOf } from './time.ts'
 
 const COLLECTION = '/v1/databases'
 
 /** Keeps unknown fields: the fingerprint covers the whole body. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
-export const createCell = accountActionWith(createSchema, ({ context, request, accountId }, body) => {
-  const header = request.header(IDEMPOTENCY_HEADER)
-  const idempotency =
-    header === undefined
-      ? undefined
-      : {
-          method: 'POST',
-          path: COLLECTION,
-          key: parseIdempotencyKey(header),
-          fingerprint: fingerprintOf(body),
-        }
-  const { id, replayed } = context.store.createCell({
-    accountId,
-    ...(body.name == null ? {} : { name: body.name }),
-    ...(idempotency === undefined ? {} : { idempotency }),
-  })
-  const record = context.store.findCell(id) as CellRecord
-  const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
-  if (replayed) headers['Idempotent-Replayed'] = 'true'
-  return { ...ok(encodeCell(record)), status: 201, headers }
-})
+export const createCell = accountActionWith(
+  createSchema,
+  async ({ context, request, accountId, permit }, body) => {
+    const header = request.header(IDEMPOTENCY_HEADER)
+    const idempotency =
+      header === undefined
+        ? undefined
+        : {
+            method: 'POST',
+            path: COLLECTION,
+            key: parseIdempotencyKey(header),
+            fingerprint: fingerprintOf(body),
+          }
+    const { store } = context
+    const { id, replayed } = await store.inTurn(accountId, () => {
+      permit?.check()
+      return store.addCell({
+        accountId,
+        admit: () => context.storedBytes?.checkRoomForCell(accountId),
+        ...(body.name == null ? {} : { name: body.name }),
+        ...(idempotency === undefined ? {} : { idempotency }),
+      })
+    })
+    if (!replayed) context.storedBytes?.created(accountId, id)
+    const record = store.findCell(id) as CellRecord
+    const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
+    if (replayed) headers['Idempotent-Replayed'] = 'true'
+    return { ...ok(encodeCell(record)), status: 201, headers }
+  },
+)
 
-export const listCells = accountAction(({ context, request, accountId }) => {
+export const listCells = accountAction(async (call) => {
+  const { context, request, accountId } = call
   const { store, limits } = context
   const query = new Query(request.query)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+  await takeTurn(call, accountId)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  return ok({ databases: cells.map(encodeCell), next_cursor: nextCursor })
+  const databases = cells.map((cell) => ({ ...encodeCell(cell), ...encodeLastStored(store, cell) }))
+  return ok({ databases, next_cursor: nextCursor })
 })
 
 export const getCell = cellAction(async (call) => {
   const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
   const status = encodeStatus(quarantine)
-  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...(await lastBackup(call)) })
+  const stored = { ...encodeLastStored(call.context.store, call.cell), ...(await lastBackup(call)) }
+  return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
 })
 
-export const deleteCell = cellAction(async ({ context, cellId }) => {
+export const deleteCell = cellAction(async (call) => {
+  const { context, cellId, cell } = call
+  await takeTurn(call, cell.accountId)
   await context.service.deleteCell(cellId)
   return ok(encodeDeletedCell(cellId))
 })
@@ -62,6 +78,12 @@ function encodeDeletedCell(id: string) {
 
 export function encodeCell({ id, name, createdAt }: CellRecord) {
   return { id, name, created_at: timeOf(createdAt) }
+}
+
+/** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
+export function encodeLastStored({ retention }: CellDirectory, { id }: CellRecord) {
+  const at = retention?.lastStoredAt(id)
+  return { last_stored_at: at === undefined ? null : timeOf(at) }
 }
 
 function encodeStatus(quarantine: QuarantineState | undefined) {

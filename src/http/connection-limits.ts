@@ -23,17 +23,19 @@ export interface ConnectionLimits {
   connectionsPerAddressMax?: number | undefined
 }
 
+/** Without `connectionsMax`, which depends on the machine. */
+export const DEFAULT_CONNECTION_LIMITS: Omit<ConnectionLimits, 'connectionsMax'> = {
+  headersMs: 10_000,
+  requestMs: 30_000,
+  keepAliveMs: 5_000,
+  stalledMs: 30_000,
+  headerBytesMax: 16_384,
+  requestsMax: 1_000_000,
+}
+
 /**
  * @param openCellsMax cells that this process may keep open: they share its descriptors with the connections
  */
 export function defaultConnectionLimits(openCellsMax: number): ConnectionLimits {
-  return {
-    headersMs: 10_000,
-    requestMs: 30_000,
-    keepAliveMs: 5_000,
-    stalledMs: 30_000,
-    headerBytesMax: 16_384,
-    requestsMax: 1_000_000,
-    connectionsMax: connectionsFor(openCellsMax),
-  }
+  return { ...DEFAULT_CONNECTION_LIMITS, connectionsMax: connectionsFor(openCellsMax) }
 }

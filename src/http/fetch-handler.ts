@@ -2,6 +2,8 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
+import { BodyBuffer } from './body-buffer.ts'
+import { chargedStream } from './charged-stream.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
@@ -26,9 +28,13 @@ export function createHandler(
   return async (request) => {
     const incoming = new FetchRequest(request, basePath)
     application ??= await load()
-    const { status, headers, body } = await application.handle(incoming)
+    const response = await application.handle(incoming)
+    const { status, headers, body } = response
+    const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
-    return new Response(body, { status, headers })
+    if (charge?.bytes === 0) return new Response(body as string, { status, headers })
+    headers['Content-Length'] = String(Buffer.byteLength(body))
+    return new Response(chargedStream(body, charge), { status, headers })
   }
 }
 
@@ -38,6 +44,7 @@ class FetchRequest implements HttpRequest {
   readonly query: string
   readonly mount: string
   readonly contentLength: number | undefined
+  accountId: string | undefined
   readonly #request: Request
   #reader: ReadableStreamDefaultReader<Uint8Array> | undefined
   #bodyEnded = false
@@ -65,19 +72,14 @@ class FetchRequest implements HttpRequest {
   }
 
   async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
-    const chunks: Uint8Array[] = []
-    let size = 0
+    const body = new BodyBuffer(this.contentLength)
     for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk()) {
-      size += chunk.byteLength
+      const size = body.length + chunk.byteLength
       if (size > bytesMax) throw bodyTooLarge(bytesMax)
       onBytes?.(size)
-      chunks.push(chunk)
+      body.add(chunk)
     }
-    const [first] = chunks
-    return {
-      kind: 'bytes',
-      bytes: chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size),
-    }
+    return { kind: 'bytes', bytes: body.bytes }
   }
 
   /**

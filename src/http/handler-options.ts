@@ -13,6 +13,8 @@ export type HttpLogger = Pick<Log, 'error'>
 export interface HttpLimits {
   /** A request's body, in bytes. */
   bodyBytesMax: number
+  /** Values and names in a request's body, except for SQL: those are read by the worker that runs it. */
+  bodyValuesMax: number
   /** Rows and bytes of one SQL answer. */
   result: ResultLimits
   /** The largest `timeout_ms` of a request, in milliseconds. Only workers can end a statement: see {@link HandlerOptions.service}. */
@@ -25,6 +27,7 @@ export interface HttpLimits {
 
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   bodyBytesMax: 2_097_152,
+  bodyValuesMax: 10_000,
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
   statementMsMax: 5_000,
   pageDefault: 100,

@@ -41,7 +41,8 @@ export type RequestBody = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'parsed
 export interface HttpResponse {
   status: number
   headers: Record<string, string>
-  body: string
+  /** Text, or its bytes in UTF-8. */
+  body: string | Uint8Array
 }
 
 /** The client went away before it was answered: there is no one to tell, and nothing to report. */

@@ -1,22 +1,18 @@
 import { CellError } from '../errors.ts'
-import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
+import { encodeEntry, encodeExpire, encodeIncr, encodePut } from '../service/json/documents.ts'
 import {
   decodeExpire,
   decodeIncr,
   decodeKeys,
   decodeMset,
   decodePut,
-  encodeEntry,
-  encodeExpire,
-  encodeIncr,
-  encodePage,
-  encodePut,
   expireSchema,
   incrSchema,
   keysSchema,
   msetSchema,
   putSchema,
-} from './kv-codec.ts'
+} from '../service/json/kv-body.ts'
+import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
 import { Query } from './query.ts'
 
 export const putEntry = cellActionWith(putSchema, async ({ context, cellId, permit, segments }, body) => {
@@ -49,7 +45,8 @@ export const listEntries = cellAction(async ({ context, request, cellId, permit 
     reverse: query.flag('reverse'),
     values: query.flag('values'),
   }
-  return ok(encodePage(await context.service.execute(cellId, { op: 'kv.list', options }, { permit })))
+  const list = { op: 'kv.list', options, answer: 'json' } as const
+  return { status: 200, json: await context.service.execute(cellId, list, { permit }) }
 })
 
 export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit }, body, exact) =>
@@ -72,8 +69,8 @@ export const expire = cellActionWith(expireSchema, async ({ context, cellId, per
 
 export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
   const keys = decodeKeys(body, context.store.settings.limits)
-  const entries = await context.service.execute(cellId, { op: 'kv.mget', keys }, { permit })
-  return ok({ entries: entries.map((entry) => (entry === undefined ? null : encodeEntry(entry))) })
+  const mget = { op: 'kv.mget', keys, answer: 'json' } as const
+  return { status: 200, json: await context.service.execute(cellId, mget, { permit }) }
 })
 
 export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit }, body) => {

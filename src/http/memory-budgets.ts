@@ -19,7 +19,7 @@ export const DEFAULT_MEMORY_LIMITS: MemoryLimits = {
 }
 
 /** What most requests stay below: it is bounded by the number of connections, and charging it would cost each of them. */
-export const FREE_BYTES = 16_384
+const FREE_BYTES = 16_384
 const RETRY_AFTER_MS = 1_000
 
 export class MemoryBudgets {
@@ -28,14 +28,14 @@ export class MemoryBudgets {
 
   constructor(limits: MemoryLimits) {
     this.bodies = new Budget({
-      setting: 'limits.memory.bodiesPerAccount, bodiesTotal',
+      settings: { total: 'memory.bodiesTotal', perAccount: 'memory.bodiesPerAccount' },
       unit: 'bytes of request bodies',
       total: limits.bodiesTotal,
       perAccount: limits.bodiesPerAccount,
       retryAfterMs: RETRY_AFTER_MS,
     })
     this.unsent = new Budget({
-      setting: 'limits.memory.unsentPerAccount, unsentTotal',
+      settings: { total: 'memory.unsentTotal', perAccount: 'memory.unsentPerAccount' },
       unit: 'bytes of answers that were not taken',
       total: limits.unsentTotal,
       perAccount: limits.unsentPerAccount,
@@ -72,5 +72,32 @@ export class BodyCharge {
   release(): void {
     if (this.#charged > 0) this.#budget.release(this.#account, this.#charged)
     this.#charged = 0
+  }
+}
+
+/** The bytes of one answer, from when it is ready until its client has taken it. Small ones are free. */
+export class UnsentCharge {
+  readonly #budget: Budget
+  readonly #account: string
+  #bytes = 0
+
+  /** @throws `rate_limited`, `busy` */
+  constructor(budget: Budget, account: string, bytes: number) {
+    this.#budget = budget
+    this.#account = account
+    if (bytes <= FREE_BYTES) return
+    budget.take(account, bytes)
+    this.#bytes = bytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /** Releases all but what the client has still to take. */
+  keep(bytes: number): void {
+    const kept = bytes <= FREE_BYTES ? 0 : Math.min(bytes, this.#bytes)
+    if (kept < this.#bytes) this.#budget.release(this.#account, this.#bytes - kept)
+    this.#bytes = kept
   }
 }

@@ -1,13 +1,14 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Budget } from '../base/budget.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
+import { BodyBuffer } from './body-buffer.ts'
+import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
-import { FREE_BYTES } from './memory-budgets.ts'
+import type { UnsentCharge } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
@@ -32,11 +33,19 @@ export function createListener(
 ): (request: IncomingMessage, response: ServerResponse) => void {
   const load = applicationLoader(store, options)
   const mount = checkBasePath(options.basePath ?? '')
+  const order = new ConnectionOrder()
   let application: Application | undefined
   return (incoming, outgoing) => {
     // At once: a framework may change the path when this returns.
     const request = new NodeRequest(incoming, outgoing, mount)
-    if (application !== undefined) return serve(application, request, store.clock)
+    order.take(incoming, outgoing, () => start(request, outgoing))
+  }
+
+  function start(request: NodeRequest, outgoing: ServerResponse): void {
+    if (application !== undefined) {
+      serve(application, request, store.clock)
+      return
+    }
     load()
       .then((loaded) => {
         application = loaded
@@ -66,8 +75,11 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     .handle(request)
     .then((response) => {
       if (application.shuttingDown) response.headers['Connection'] = 'close'
+      const charge = application.reserve(request, response)
+      // The work is done, and perhaps committed: an error would say that it was not.
+      if (charge === undefined) return void outgoing.destroy()
       const sent = answer(incoming, outgoing, response, clock)
-      chargeUnsent(outgoing, application.unsent, request.accountId ?? '')
+      releaseOnceTaken(charge, outgoing)
       return sent
     })
     .catch((error) => {
@@ -76,18 +88,10 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     })
 }
 
-/** What the client has not taken is charged until it has. If there is no room for it, the connection ends. */
-function chargeUnsent(outgoing: ServerResponse, budget: Budget, account: string): void {
-  const bytes = outgoing.socket?.writableLength ?? 0
-  if (bytes <= FREE_BYTES) return
-  try {
-    budget.take(account, bytes)
-  } catch {
-    // The work is done, and perhaps committed: an error would say that it was not.
-    outgoing.destroy()
-    return
-  }
-  outgoing.once('close', () => budget.release(account, bytes))
+/** Most answers go to the system at once, and are the client's from then on. */
+function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void {
+  charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
+  if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
 }
 
 class NodeRequest implements HttpRequest {
@@ -168,21 +172,20 @@ function readAll(
   request: IncomingMessage,
   bytesMax: number,
   onBytes?: (bytes: number) => void,
-): Promise<Buffer> {
+): Promise<Uint8Array> {
   return new Promise((resolve, reject) => {
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
-    const chunks: Buffer[] = []
-    let size = 0
+    const body = new BodyBuffer(lengthOf(request))
     const release = () => {
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (chunk: Buffer) => {
-      size += chunk.length
+      const size = body.length + chunk.length
       try {
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
-        chunks.push(chunk)
+        body.add(chunk)
       } catch (error) {
         request.pause()
         release()
@@ -191,8 +194,7 @@ function readAll(
     }
     const onEnd = () => {
       release()
-      const [first] = chunks
-      resolve(chunks.length === 1 && first !== undefined ? first : Buffer.concat(chunks, size))
+      resolve(body.bytes)
     }
     const onGone = () => {
       release()
@@ -230,6 +232,6 @@ async function sendEarly(
 }
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {
-  headers['Content-Length'] = String(Buffer.byteLength(body))
+  headers['Content-Length'] = String(typeof body === 'string' ? Buffer.byteLength(body) : body.length)
   outgoing.writeHead(status, headers)
 }

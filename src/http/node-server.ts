@@ -5,6 +5,7 @@ import { AddressCounts } from './address-counts.ts'
 import { Application } from './application.ts'
 import type { Audience } from './audience.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
+import { ConnectionOrder } from './connection-order.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import type { HttpResponse } from './http-message.ts'
 import { answer, listenerOf } from './node-listener.ts'
@@ -37,13 +38,10 @@ export class NodeServer {
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
     const listener = listenerOf(application, store.clock, options.basePath)
-    const refusals = new Refusals(store.clock)
-    const take = (request: IncomingMessage, response: ServerResponse) => {
-      const before = refusals.owed(request.socket)
-      refusals.expect(response)
-      if (before === undefined) start(request, response)
-      else startAfter(before, request.socket, () => start(request, response))
-    }
+    const order = new ConnectionOrder()
+    const refusals = new Refusals(store.clock, order)
+    const take = (request: IncomingMessage, response: ServerResponse) =>
+      order.take(request, response, () => start(request, response))
     const start = (request: IncomingMessage, response: ServerResponse) => {
       const surplus = this.#surplus.get(request.socket)
       if (surplus !== undefined) answer(request, response, surplus, store.clock)
@@ -52,7 +50,8 @@ export class NodeServer {
     }
     this.#server = createServer(
       {
-        headersTimeout: limits.headersMs,
+        // Node.js refuses a longer time for the headers than for all of the request.
+        headersTimeout: Math.min(limits.headersMs, limits.requestMs),
         requestTimeout: limits.requestMs,
         keepAliveTimeout: limits.keepAliveMs,
         maxHeaderSize: limits.headerBytesMax,
@@ -72,7 +71,7 @@ export class NodeServer {
     this.#server.timeout = limits.stalledMs
     this.#server.on('timeout', (socket) => {
       // A client whose answer is not ready is not stalled. Every other one has had its time.
-      if (!refusals.owesAnswer(socket) || socket.writableLength > 0) socket.destroy()
+      if (order.owed(socket) === undefined || socket.writableLength > 0) socket.destroy()
     })
     this.#server.maxRequestsPerSocket = limits.requestsMax
     this.#server.maxConnections = toldUpTo(limits.connectionsMax)
@@ -115,7 +114,7 @@ export class NodeServer {
     })
     if (ofAddress > toldUpTo(addresses.max)) socket.destroy()
     else if (ofAddress > addresses.max) this.#surplus.set(socket, tooManyOfAddress(addresses.max))
-    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections())
+    else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections(max))
   }
 
   #drain(drainMs: number): Promise<void> {
@@ -133,20 +132,6 @@ export class NodeServer {
 
 function toldUpTo(max: number): number {
   return max + Math.max(TOLD_MIN, Math.ceil(max * TOLD_SHARE))
-}
-
-/**
- * Starts a request once the answer before it has gone out, and reads nothing more until then. So a client that sends many
- * requests at once and takes none of the answers costs the memory of one.
- */
-function startAfter(before: ServerResponse, socket: Socket, start: () => void): void {
-  socket.pause()
-  before.once('finish', () => {
-    // Its answer was the connection's last.
-    if (!socket.writable) return
-    socket.resume()
-    start()
-  })
 }
 
 /** HTTP/1.0 has no Host header. */

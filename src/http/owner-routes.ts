@@ -1,16 +1,17 @@
 import { z } from 'zod'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
+import { flag, name, text } from '../service/json/fields.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { ok, openAction, ownerAction, ownerActionWith } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
-import { encodeCell } from './cell-actions.ts'
-import { flag, name, text } from './fields.ts'
+import { encodeCell, encodeLastStored } from './cell-actions.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { Query } from './query.ts'
+import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
@@ -71,7 +72,7 @@ const createCell = ownerActionWith(
   z.object({ account: text.optional(), name: name.optional() }),
   ({ context: { store } }, body) => {
     const { id } = store.createCell({ accountId: accountOf(store, body.account), name: body.name })
-    return { ...ok(encodeOwnCell(store.findCell(id) as CellRecord)), status: 201 }
+    return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
   },
 )
 
@@ -82,7 +83,7 @@ const listCells = ownerAction(({ context: { store, limits }, request }) => {
   const accountId = named === undefined ? undefined : accountOf(store, named)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  return ok({ databases: cells.map(encodeOwnCell), next_cursor: nextCursor })
+  return ok({ databases: cells.map((cell) => encodeOwnCell(store, cell)), next_cursor: nextCursor })
 })
 
 /** Keys and cells of all accounts, and for every cell what an account may do to its own. */
@@ -98,6 +99,13 @@ const OWNER_ROUTES: readonly Route[] = [
   ...ROUTES.filter(([, path]) => path.startsWith('/v1/databases/{id}')).map(
     ([method, path, action]): Route => [method, path.replace('/v1', '/owner'), action],
   ),
+
+  ['POST', '/owner/databases/{id}/backups/prune', prune],
+  ['POST', '/owner/databases/{id}/backups/purge', purge],
+  ['POST', '/owner/databases/{id}/backups/pin', pin],
+  ['POST', '/owner/databases/{id}/backups/unpin', unpin],
+  ['GET', '/owner/databases/{id}/backups/plan', getPlan],
+  ['PUT', '/owner/databases/{id}/backups/plan', setPlan],
 ]
 
 /** The owner of the store, who stands above accounts. Serve it only where the file system says who may connect. */
@@ -115,8 +123,8 @@ export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
 export type CellDocument = ReturnType<typeof encodeOwnCell>
 export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
 
-function encodeOwnCell(cell: CellRecord) {
-  return { ...encodeCell(cell), account_id: cell.accountId }
+function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
+  return { ...encodeCell(cell), ...encodeLastStored(store, cell), account_id: cell.accountId }
 }
 
 function accountIds(store: CellDirectory): string[] {

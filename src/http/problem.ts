@@ -11,6 +11,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   cell_full: 507,
   cell_quarantined: 503,
   cell_restoring: 503,
+  cells_missing: 503,
   disk_full: 507,
   no_backup: 409,
   store_exists: 500,
@@ -69,6 +70,7 @@ const RETRY_AFTER_DEFAULT = 1
 const RETRY_AFTER: Partial<Record<CellErrorCode, number>> = {
   cell_quarantined: 60,
   cell_restoring: 2,
+  cells_missing: 60,
   object_store_unavailable: 5,
   shutting_down: 2,
 }
@@ -83,7 +85,7 @@ export function problemResponse(
   error: unknown,
   requestId: string,
   show: (error: unknown) => CellError = asTenantsSee,
-): HttpResponse {
+): HttpResponse & { body: string } {
   const { code, message, details } = inHttpTerms(show(error))
   const status = STATUS_OF_CODE[code]
   const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }
@@ -91,7 +93,7 @@ export function problemResponse(
     headers['Retry-After'] = String(retryAfterSeconds(code, details.retryAfterMs))
   if (details.allowed !== undefined) headers['Allow'] = details.allowed.join(', ')
   if (code === 'unauthorized') headers['WWW-Authenticate'] = 'Bearer'
-  const { field, limit, sqliteCode, reason, member, allowed, index } = details
+  const { field, limit, usage, sqliteCode, reason, member, allowed, index } = details
   const body = JSON.stringify({
     type: 'about:blank',
     title: STATUS_CODES[status],
@@ -101,6 +103,7 @@ export function problemResponse(
     request_id: requestId,
     field,
     limit,
+    usage,
     sqlite_code: sqliteCode,
     reason,
     member,

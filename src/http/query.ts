@@ -1,14 +1,19 @@
 import { pageLimit } from '../base/paging.ts'
 import { CellError } from '../errors.ts'
 
+/** No request has more than five. */
+const PARAMETERS_MAX = 64
+
 /** The parameters of a query string, each decoded once. The first of a name counts. */
 export class Query {
   readonly #values = new Map<string, string>()
 
-  /** @throws `invalid_request` for percent-encoding that is not UTF-8 */
+  /** @throws `invalid_request` for percent-encoding that is not UTF-8, and for too many parameters */
   constructor(query: string) {
     if (query === '') return
-    for (const pair of query.split('&')) {
+    const pairs = query.split('&', PARAMETERS_MAX + 1)
+    if (pairs.length > PARAMETERS_MAX) throw tooManyParameters()
+    for (const pair of pairs) {
       const equals = pair.indexOf('=')
       const name = decode(equals === -1 ? pair : pair.slice(0, equals), 'query')
       if (!this.#values.has(name))
@@ -43,4 +48,9 @@ function decode(text: string, name: string): string {
   } catch {
     throw new CellError('invalid_request', `${name} is not percent-encoded UTF-8.`, { field: name })
   }
+}
+
+function tooManyParameters(): CellError {
+  const message = `A query has at most ${PARAMETERS_MAX} parameters.`
+  return new CellError('invalid_request', message, { field: 'query', limit: PARAMETERS_MAX })
 }

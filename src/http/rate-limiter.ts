@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
+import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
-import { CellError } from '../errors.ts'
+import type { CellError } from '../errors.ts'
 
 /** How many requests an account may make. */
 export interface RateLimit {
@@ -34,13 +35,14 @@ export class RateLimiter {
    */
   take(accountId: string): void {
     const retryAfterMs = this.#buckets.waitMs(accountId)
-    if (retryAfterMs > 0) throw this.#limited(retryAfterMs)
+    if (retryAfterMs > 0) throw this.#limited(accountId, retryAfterMs)
     this.#buckets.take(accountId)
   }
 
-  #limited(retryAfterMs: number): CellError {
-    const message = `The account may make ${this.#perSecond} requests a second. Try again later.`
-    return new CellError('rate_limited', message, { limit: this.#perSecond, retryAfterMs })
+  #limited(accountId: string, retryAfterMs: number): CellError {
+    const usage = this.#buckets.taken(accountId)
+    const facts = { setting: 'rate.perSecond', limit: this.#perSecond, usage, retryAfterMs }
+    return overLimit('rate_limited', `The account has just made ${usage} requests`, facts, TRY_LATER)
   }
 }
 

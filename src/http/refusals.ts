@@ -1,9 +1,11 @@
 import { randomUUID } from 'node:crypto'
-import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
+import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { CellError } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
+import type { ConnectionOrder } from './connection-order.ts'
 import { DRAIN_MS_MAX } from './drain-body.ts'
 import type { HttpResponse } from './http-message.ts'
 import { answer } from './node-listener.ts'
@@ -16,28 +18,12 @@ import { problemResponse } from './problem.ts'
  */
 export class Refusals {
   readonly #clock: Clock
-  readonly #latest = new WeakMap<Duplex, ServerResponse>()
+  readonly #order: ConnectionOrder
   readonly #refused = new WeakSet<Duplex>()
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, order: ConnectionOrder) {
     this.#clock = clock
-  }
-
-  /** Call with every request: answers go out in the order of the requests. */
-  expect(response: ServerResponse): void {
-    // The response has the socket only once its turn has come.
-    this.#latest.set(response.req.socket, response)
-  }
-
-  /** Whether a request of the connection waits for its answer, or for the rest of it to go out. */
-  owesAnswer(socket: Duplex): boolean {
-    return this.owed(socket) !== undefined
-  }
-
-  /** The latest answer that has not gone out whole. */
-  owed(socket: Duplex): ServerResponse | undefined {
-    const response = this.#latest.get(socket)
-    return response === undefined || response.writableFinished ? undefined : response
+    this.#order = order
   }
 
   /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
@@ -46,7 +32,7 @@ export class Refusals {
     this.#refused.add(socket)
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
-    const response = this.owed(socket)
+    const response = this.#order.owed(socket)
     const refusal = problem(refusalOf(error.code))
     const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
@@ -74,14 +60,16 @@ export function missingHost(): HttpResponse {
 }
 
 /** The answer on a connection beyond the bound. */
-export function tooManyConnections(): HttpResponse {
-  return problem(new CellError('busy', 'The server has too many connections. Try again.'))
+export function tooManyConnections(max: number): HttpResponse {
+  const facts = { setting: 'connections.connectionsMax', limit: max }
+  return problem(overLimit('busy', 'The node has no room for more connections', facts, TRY_LATER))
 }
 
 /** The answer on a connection beyond the bound of its address. */
 export function tooManyOfAddress(max: number): HttpResponse {
-  const message = `Your address has all of its ${max} connections (connectionsPerAddressMax). Use them again, or close some.`
-  return problem(new CellError('busy', message, { limit: max }))
+  const facts = { setting: 'connections.connectionsPerAddressMax', limit: max, usage: max }
+  const has = `Your address has ${max} connections`
+  return problem(overLimit('busy', has, facts, 'Use them again, or close some.'))
 }
 
 function wireText({ status, headers, body }: HttpResponse, now: number): string {
@@ -104,9 +92,15 @@ function problem(error: CellError): HttpResponse {
 function refusalOf(code: string | undefined): CellError {
   switch (code) {
     case 'ERR_HTTP_REQUEST_TIMEOUT':
-      return new CellError('request_timeout', 'The request did not arrive in time.')
+      return new CellError(
+        'request_timeout',
+        'The request did not arrive in time (connections.headersMs, connections.requestMs).',
+      )
     case 'HPE_HEADER_OVERFLOW':
-      return new CellError('headers_too_large', 'The request line and the headers are too long.')
+      return new CellError(
+        'headers_too_large',
+        'The request line and the headers are too long (connections.headerBytesMax).',
+      )
     case 'HPE_CHUNK_EXTENSIONS_OVERFLOW':
       return new CellError('body_too_large', 'The chunk extensions are too long.')
     default:

@@ -1,5 +1,6 @@
 import { CellError } from '../errors.ts'
-import { parseJson } from './exact-json.ts'
+import { parseJson } from '../service/json/exact-json.ts'
+import { hasMoreValues } from './body-values.ts'
 import type { HttpRequest } from './http-message.ts'
 
 /** `application/json`, and the types that say they are JSON by their suffix. */
@@ -7,38 +8,78 @@ const JSON_TYPE = /^\s*application\/(?:[\w!#$&^.+-]+\+)?json\s*(?:;|$)/i
 const CHARSET = /;\s*charset\s*=\s*"?([^\s";]*)/i
 
 export interface JsonBody {
+  /** Undefined if it is {@link unread}. */
   value: unknown
   /** False if a framework parsed the body, so that integers beyond ±(2^53−1) may have been rounded. */
   exact: boolean
+  /** A body of so many values that reading it is left to whoever runs the operation. */
+  unread?: Uint8Array
 }
+
+/** What a body may have. */
+export interface BodyLimits {
+  bodyBytesMax: number
+  bodyValuesMax: number
+}
+
+/** How the reading of a body is bounded. */
+export interface BodyReading {
+  limits: BodyLimits
+  /** Whether a body of too many values is passed on as it is. */
+  passesUnread: boolean
+  /** Told how long the body is or has become, before that much is kept. */
+  onBytes(bytes: number): void
+  /** Waits for the account's next turn at the event loop. */
+  turn(): Promise<void>
+}
+
+/** A longer body is read in a turn of its account. */
+const TURN_BYTES = 16_384
+/** To parse a longer body and to act on it take a turn each. */
+const LONG_BODY_BYTES = 262_144
 
 const EMPTY: JsonBody = { value: {}, exact: true }
 
 /**
  * Reads a JSON body. An empty one counts as `{}` and needs no Content-Type.
  *
- * @param onBytes told how long the body is or has become, before that much is kept
- * @throws `unsupported_media_type`, `body_too_large`, what `onBytes` throws, `invalid_json`, in this order
+ * @throws `unsupported_media_type`, `body_too_large`, what `onBytes` throws, `invalid_request` for too many values,
+ * `invalid_json`, in this order
  */
 export async function readJson(
   request: HttpRequest,
-  bytesMax: number,
-  onBytes: (bytes: number) => void,
+  { limits: { bodyBytesMax, bodyValuesMax }, passesUnread, onBytes, turn }: BodyReading,
 ): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return EMPTY
   const isJson = isJsonType(request.header('content-type') ?? '')
   if (!isJson && contentLength !== undefined) throw notJson()
-  if (contentLength !== undefined && contentLength > bytesMax) throw bodyTooLarge(bytesMax)
+  if (contentLength !== undefined && contentLength > bodyBytesMax) throw bodyTooLarge(bodyBytesMax)
   // Before anything is read: a body that waits for its last byte takes the memory of a whole one.
   if (contentLength !== undefined) onBytes(contentLength)
-  const body = await (isJson ? request.readBody(bytesMax, onBytes) : readNothing(request))
+  const body = await (isJson ? request.readBody(bodyBytesMax, onBytes) : readNothing(request))
   if (body.kind === 'parsed') return { value: body.value, exact: false }
-  return body.bytes.length === 0 ? EMPTY : { value: parseJson(body.bytes), exact: true }
+  const { bytes } = body
+  if (bytes.length === 0) return EMPTY
+  if (bytes.length > TURN_BYTES) await turn()
+  if (hasMoreValues(bytes, bodyValuesMax)) {
+    if (passesUnread) return { value: undefined, exact: true, unread: bytes }
+    throw tooManyValues(bodyValuesMax)
+  }
+  const value = parseJson(bytes)
+  if (bytes.length > LONG_BODY_BYTES) await turn()
+  return { value, exact: true }
+}
+
+function tooManyValues(max: number): CellError {
+  const message = `The body holds more than ${max} values and names (http.bodyValuesMax).`
+  return new CellError('invalid_request', message, { limit: max })
 }
 
 export function bodyTooLarge(bytesMax: number): CellError {
-  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes.`, { limit: bytesMax })
+  return new CellError('body_too_large', `The body is larger than ${bytesMax} bytes (http.bodyBytesMax).`, {
+    limit: bytesMax,
+  })
 }
 
 /** JSON is UTF-8, whether its type says so or not. */

@@ -22,6 +22,8 @@ type Part = string | undefined
 export class Router {
   /** By the number of segments, so that a request is compared with few routes. */
   readonly #byLength = new Map<number, Resource[]>()
+  /** Segments of the longest path. A path can have thousands. */
+  readonly #longest: number
 
   constructor(routes: readonly Route[]) {
     for (const path of new Set(routes.map((route) => route[1]))) {
@@ -32,10 +34,11 @@ export class Router {
       const sameLength = this.#byLength.get(parts.length) ?? []
       this.#byLength.set(parts.length, [...sameLength, { path, parts, actions }])
     }
+    this.#longest = Math.max(...this.#byLength.keys())
   }
 
   match(path: string): Match | undefined {
-    const found = path.split('/')
+    const found = path.split('/', this.#longest + 1)
     const candidates = this.#byLength.get(found.length)
     if (candidates === undefined) return undefined
     for (const resource of candidates) {

@@ -1,70 +1,50 @@
-import type { z } from 'zod'
 import { CellError } from '../errors.ts'
 import type { ExecuteOptions } from '../service/cell-service.ts'
-import type { BatchableOperation, OperationResults } from '../service/operations.ts'
-import { type CellCall, cellActionWith, ok } from './action.ts'
-import { decodeOperation, encodeResult, withBatchField } from './batch-codec.ts'
-import { list } from './fields.ts'
-import { decodeStatement, encodeSqlResult, sqlSchema, timeoutSchema } from './sql-codec.ts'
+import { decodeRequest } from '../service/json/requests.ts'
+import type { BodyBounds, JsonText } from '../service/operations.ts'
+import { type Answer, type CellCall, cellActionOfBody } from './action.ts'
+import type { JsonBody } from './request-body.ts'
 
-const requestSchema = sqlSchema.extend(timeoutSchema.shape)
+export const runSql = cellActionOfBody((call, body) => run('sql', call, body))
 
-export const runSql = cellActionWith(requestSchema, async (call, body, exact) => {
-  const { limits, service } = call.context
-  const statement = decodeStatement(body, { exact, limits: call.context.store.settings.limits })
-  const operation = { op: 'sql', ...statement, limits: limits.result } as const
-  return ok(encodeSqlResult(await service.execute(call.cellId, operation, boundsOf(call, body))))
-})
-
-const batchSchema = timeoutSchema.extend({ operations: list('operations') })
-
-export const runBatch = cellActionWith(batchSchema, async (call, body, exact) => {
-  const { operations } = body
-  const bounds = boundsOf(call, body)
-  const { limits } = call.context.store.settings
-  checkCount(operations.length, limits.batchOperationsMax)
-  const result = call.context.limits.result
-  const decoded = operations.map((value, index) => decodeOperation(value, { index, exact, limits, result }))
-  const results = await execute(call, decoded, bounds)
-  return ok({ results: results.map((result, i) => encodeResult(decoded[i] as BatchableOperation, result)) })
-})
-
-function checkCount(count: number, max: number): void {
-  if (count <= max) return
-  throw new CellError('invalid_request', `A batch takes at most ${max} operations.`, {
-    field: 'operations',
-    limit: max,
-  })
-}
-
-/**
- * How long the statements may run, and whether the client still waits for them. Only SQL can run long enough to be worth
- * the cost.
- *
- * @throws `invalid_request`
- */
-function boundsOf(
-  { context, request, permit }: CellCall,
-  { timeout_ms }: z.infer<typeof timeoutSchema>,
-): ExecuteOptions {
-  const { statementMsMax } = context.limits
-  if (timeout_ms !== undefined && (timeout_ms < 1 || timeout_ms > statementMsMax)) {
-    throw new CellError('invalid_request', `timeout_ms is a whole number from 1 to ${statementMsMax}.`, {
-      field: 'timeout_ms',
-      limit: statementMsMax,
-    })
-  }
-  return { signal: request.signal, deadlineMs: timeout_ms, permit }
-}
-
-async function execute(
-  { context, cellId }: CellCall,
-  operations: BatchableOperation[],
-  bounds: ExecuteOptions,
-): Promise<OperationResults['batch']> {
+export const runBatch = cellActionOfBody(async (call, body) => {
   try {
-    return await context.service.execute(cellId, { op: 'batch', operations }, bounds)
+    return await run('batch', call, body)
   } catch (error) {
     throw withBatchField(error)
   }
+})
+
+async function run(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promise<Answer> {
+  return { status: 200, json: await execute(kind, call, body) }
+}
+
+/** Whether the client still waits for the answer: only SQL can run long enough to be worth the cost. */
+function execute(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promise<JsonText> {
+  const { context, cellId, request, permit } = call
+  const options: ExecuteOptions = { signal: request.signal, permit }
+  const bounds = boundsOf(call)
+  if (body.unread !== undefined) {
+    return context.service.execute(cellId, { op: 'unread', kind, body: body.unread, bounds }, options)
+  }
+  const { operation, timeoutMs } = decodeRequest(kind, body.value, body.exact, bounds)
+  return context.service.execute(cellId, operation, { ...options, deadlineMs: timeoutMs })
+}
+
+function boundsOf({ context: { limits, store } }: CellCall): BodyBounds {
+  const { sqlBytesMax, paramsMax, batchOperationsMax } = store.settings.limits
+  const { statementMsMax, result } = limits
+  return { sqlBytesMax, paramsMax, batchOperationsMax, statementMsMax, result }
+}
+
+/** The field's place in the body that the caller sent, for an error that names only its operation. */
+function withBatchField(error: unknown): unknown {
+  if (!(error instanceof CellError)) return error
+  const { index, field } = error.details
+  if (index === undefined || field === undefined || field.startsWith('operations[')) return error
+  return new CellError(error.code, error.message, {
+    ...error.details,
+    field: `operations[${index}].${field}`,
+    cause: error,
+  })
 }

@@ -12,20 +12,22 @@ const BATCH_MAX = 1_024
  * Removes the expired entries of an open cell, in batches so small that none blocks the event loop for more than a few
  * milliseconds, with a turn of the loop between them.
  *
+ * @param slice runs one batch
  * @returns when the next entry expires, in epoch milliseconds; null if none will; undefined if stopped before the end
  */
 export async function collectExpired(
   database: CellDatabase,
   clock: Clock,
   signal: AbortSignal,
+  slice: <T>(run: () => T) => T,
 ): Promise<number | null | undefined> {
   const remove = database.prepare(DELETE_EXPIRED)
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
     const started = clock.monotonic()
     // No fsync: a power loss brings expired entries back, and they are deleted again.
-    const removed = database.syncs.skip(() =>
-      database.writeDelete(() => remove.run(clock.now(), batch).changes, batch),
+    const removed = slice(() =>
+      database.syncs.skip(() => database.writeDelete(() => remove.run(clock.now(), batch).changes, batch)),
     )
     if (removed < batch) return database.prepare(NEXT_EXPIRY).pluck().get() as number | null
     const slow = clock.monotonic() - started > BATCH_MS_MAX

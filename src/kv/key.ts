@@ -10,10 +10,14 @@ export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): v
   if (key.length === 0) throw new CellError('invalid_key', `${field} must not be empty.`, { field })
   // Measured exactly only if it could be too long: this is on the path of every get.
   if (key.length * UTF8_BYTES_PER_UNIT_MAX > keyBytesMax && Buffer.byteLength(key) > keyBytesMax) {
-    throw new CellError('invalid_key', `${field} is at most ${keyBytesMax} bytes of UTF-8.`, {
-      field,
-      limit: keyBytesMax,
-    })
+    throw new CellError(
+      'invalid_key',
+      `${field} is at most ${keyBytesMax} bytes of UTF-8 (limits.keyBytesMax).`,
+      {
+        field,
+        limit: keyBytesMax,
+      },
+    )
   }
   if (key.includes('\0'))
     throw new CellError('invalid_key', `${field} must not hold a NUL character.`, { field })
@@ -28,10 +32,14 @@ export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): v
 export function checkValue(value: string, { valueBytesMax }: Limits, field = 'value'): void {
   if (typeof value !== 'string') throw new CellError('invalid_request', `${field} is a string.`, { field })
   if (value.length * UTF8_BYTES_PER_UNIT_MAX > valueBytesMax && Buffer.byteLength(value) > valueBytesMax) {
-    throw new CellError('value_too_large', `${field} is at most ${valueBytesMax} bytes of UTF-8.`, {
-      field,
-      limit: valueBytesMax,
-    })
+    throw new CellError(
+      'value_too_large',
+      `${field} is at most ${valueBytesMax} bytes of UTF-8 (limits.valueBytesMax).`,
+      {
+        field,
+        limit: valueBytesMax,
+      },
+    )
   }
   if (!value.isWellFormed()) {
     throw new CellError('invalid_request', `${field} holds a lone surrogate, which is not valid Unicode.`, {

@@ -275,10 +275,14 @@ export class Kv {
   #checkCount(count: number, field: string): void {
     const { kvKeysMax } = this.#context.limits
     if (count <= kvKeysMax) return
-    throw new CellError('invalid_request', `An operation takes at most ${kvKeysMax} ${field}.`, {
-      field,
-      limit: kvKeysMax,
-    })
+    throw new CellError(
+      'invalid_request',
+      `An operation takes at most ${kvKeysMax} ${field} (limits.kvKeysMax).`,
+      {
+        field,
+        limit: kvKeysMax,
+      },
+    )
   }
 }
 

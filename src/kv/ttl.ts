@@ -30,7 +30,10 @@ export function expiryOf(
 
 function checkTtl(ttl: number, field: string, max: number): number {
   if (Number.isInteger(ttl) && ttl >= 1 && ttl <= max) return ttl
-  throw new CellError('invalid_ttl', `${field} is a whole number from 1 to ${max}.`, { field, limit: max })
+  throw new CellError('invalid_ttl', `${field} is a whole number from 1 to ${max} (limits.ttlSecondsMax).`, {
+    field,
+    limit: max,
+  })
 }
 
 /** Seconds left, rounded up so that a live entry never shows 0; −1 if it does not expire. */

@@ -45,7 +45,10 @@ export function mgetWithin(kv: Kv, keys: readonly string[], bytesMax: number): (
     const entry = kv.entry(key)
     bytes += entry === undefined ? 0 : textCost(entry.value)
     if (bytes > bytesMax)
-      throw tooLarge(`The values together are larger than ${bytesMax} bytes. Ask for fewer keys.`, bytesMax)
+      throw tooLarge(
+        `The values together are larger than ${bytesMax} bytes (result.bytesMax). Ask for fewer keys.`,
+        bytesMax,
+      )
     return entry
   })
 }
@@ -64,7 +67,7 @@ export class BatchSize {
     this.#bytes += sizeOfResult(result)
     if (this.#bytes <= this.#bytesMax) return
     throw tooLarge(
-      `The results of the batch together are larger than ${this.#bytesMax} bytes; nothing was changed. Ask for less.`,
+      `The results of the batch together are larger than ${this.#bytesMax} bytes (result.bytesMax); nothing was changed. Ask for less.`,
       this.#bytesMax,
     )
   }
@@ -81,13 +84,14 @@ export function checkNamesFit(
 ): void {
   if (namesSize(result) <= bytesMax) return
   throw tooLarge(
-    `With its column names in every row the result is larger than ${bytesMax} bytes; nothing was changed. Ask for rows as arrays, or for less.`,
+    `With its column names in every row the result is larger than ${bytesMax} bytes (result.bytesMax); nothing was changed. Ask for rows as arrays, or for less.`,
     bytesMax,
   )
 }
 
-/** Bytes of the rows in the result of any operation, or of several. */
+/** Bytes of the rows in the result of any operation, or of several; or of its JSON. */
 export function rowsBytes(value: unknown): number {
+  if (typeof value === 'string' || value instanceof Uint8Array) return value.length
   if (Array.isArray(value)) return value.reduce((sum: number, each) => sum + rowsBytes(each), 0)
   const isResult = typeof value === 'object' && value !== null && 'rows' in value && 'columns' in value
   return isResult ? sizeOfResult(value as OperationResults['sql']) : 0

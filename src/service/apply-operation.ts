@@ -1,10 +1,19 @@
 import type { Clock } from '../base/clock.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
+import type { Growth } from '../engine/delete-reserve.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
-import type { BatchableOperation, CellOperation, OperationResults, ReadOperation } from './operations.ts'
+import { answerAsJson } from './json/documents.ts'
+import type {
+  BatchableOperation,
+  CellOperation,
+  JsonText,
+  OperationResults,
+  ReadOperation,
+  UnreadOperation,
+} from './operations.ts'
 
 /** What applying an operation needs beside the cell. */
 export interface ApplyContext {
@@ -14,20 +23,21 @@ export interface ApplyContext {
   answerBytesMax: number
 }
 
-type SqlOperation = Extract<CellOperation, { op: 'sql' }>
+/** One that can be applied: somebody has read it. */
+export type ReadableOperation = Exclude<CellOperation, UnreadOperation>
+type SqlOperation = Extract<BatchableOperation, { op: 'sql' }>
 type ParsedSql = Omit<SqlOperation, 'sql'> & { sql: SqlStatement }
 type ParsedBatchable = Exclude<BatchableOperation, SqlOperation> | ParsedSql
-type AnyParsed = ReadOperation | ParsedBatchable | { op: 'batch'; operations: ParsedBatchable[] }
 
 /** An operation whose statements are parsed once: for {@link mayChange}, and then for {@link applyOperation}. */
-export type ParsedOperation<Op extends CellOperation['op'] = CellOperation['op']> = AnyParsed & { op: Op }
+export type ParsedOperation = (
+  | ReadOperation
+  | ParsedBatchable
+  | { op: 'batch'; operations: ParsedBatchable[] }
+) & { answer?: 'json'; growth?: Growth | undefined }
 
-export function parseOperation<O extends CellOperation>(operation: O): ParsedOperation<O['op']> {
-  return parse(operation) as ParsedOperation<O['op']>
-}
-
-function parse(operation: CellOperation): AnyParsed {
-  if (operation.op === 'batch') return { op: 'batch', operations: operation.operations.map(parseBatchable) }
+export function parseOperation(operation: ReadableOperation): ParsedOperation {
+  if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
   return operation.op === 'sql' ? parseBatchable(operation) : operation
 }
 
@@ -42,19 +52,23 @@ function parseBatchable(operation: BatchableOperation): ParsedBatchable {
  *
  * @throws what the cell's methods throw; of a batch, with the operation's index in the details
  */
-export function applyOperation<Op extends CellOperation['op']>(
+export function applyOperation(
   cell: Cell,
-  operation: ParsedOperation<Op>,
+  operation: ParsedOperation,
   context: ApplyContext,
-): OperationResults[Op] {
-  return apply(cell, operation, context) as OperationResults[Op]
+): AnyResult | JsonText {
+  if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
+  const result = apply(cell, operation, context)
+  return operation.answer === undefined ? result : answerAsJson(operation as JsonAnswered, result)
 }
+
+type JsonAnswered = Parameters<typeof answerAsJson>[0]
 
 /**
  * Whether an operation can change the cell, and so belongs into a commit. All others run by themselves: they wait for no
  * group and cost none of its transaction.
  */
-export function mayChange(operation: AnyParsed): boolean {
+export function mayChange(operation: ParsedOperation): boolean {
   switch (operation.op) {
     case 'kv.get':
     case 'kv.ttl':
@@ -97,7 +111,7 @@ const CHANGING: ReadonlySet<StatementVerb> = new Set([
 
 type AnyResult = OperationResults[keyof OperationResults]
 
-function apply(cell: Cell, operation: AnyParsed, context: ApplyContext): AnyResult {
+function apply(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
   const { kv } = cell
   switch (operation.op) {
     case 'sql':
@@ -154,9 +168,9 @@ function applyBatch(
   const size = new BatchSize(context.answerBytesMax)
   return operations.map((operation, index) => {
     try {
-      const result = applyOperation(cell, operation, context)
+      const result = apply(cell, operation, context)
       if (operation.op === 'sql') size.add(result as OperationResults['sql'])
-      return result
+      return result as OperationResults['batch'][number]
     } catch (error) {
       if (!(error instanceof CellError)) throw error
       throw new CellError(error.code, error.message, { ...error.details, index, cause: error })

@@ -1,14 +1,14 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
-import type { CellOperation, OperationResults } from './operations.ts'
+import type { CellOperation, ResultOf } from './operations.ts'
 
 /**
  * The one way from HTTP into cells: asynchronous, with plain data in and out. In this process it is a thin layer over
@@ -28,7 +28,7 @@ export interface CellService {
     cellId: string,
     operation: O,
     options?: ExecuteOptions,
-  ): Promise<OperationResults[O['op']]>
+  ): Promise<ResultOf<O>>
 
   /** Size and state of a cell. Restores it first, as {@link execute}. */
   describe(cellId: string): Promise<CellDescription>
@@ -37,7 +37,7 @@ export interface CellService {
   deleteCell(cellId: string): Promise<void>
 
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
-  backup(cellId: string, kind: BackupKind, options?: BackupOptions): Promise<BackupResult>
+  backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
 
   /** Restores a cell to a version, as `store.backups.restore()`. */
   restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>

@@ -1,8 +1,8 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
@@ -12,7 +12,13 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import type { CellStore } from '../store/cell-store.ts'
-import { type ApplyContext, applyOperation, mayChange, parseOperation } from './apply-operation.ts'
+import {
+  type ApplyContext,
+  applyOperation,
+  mayChange,
+  parseOperation,
+  type ReadableOperation,
+} from './apply-operation.ts'
 import type {
   BackupPageOptions,
   CellDescription,
@@ -20,7 +26,7 @@ import type {
   ExecuteOptions,
   OperationPermit,
 } from './cell-service.ts'
-import type { CellOperation, OperationResults } from './operations.ts'
+import type { CellOperation, ResultOf, UnreadOperation } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
 
 export interface InProcessServiceOptions {
@@ -58,16 +64,17 @@ export class InProcessService implements CellService {
     cellId: string,
     operation: O,
     { signal, permit }: ExecuteOptions = {},
-  ): Promise<OperationResults[O['op']]> {
+  ): Promise<ResultOf<O>> {
     signal?.throwIfAborted()
+    const readable = operation.op === 'unread' ? await read(operation) : (operation as ReadableOperation)
     try {
-      return await this.#run(cellId, operation, permit)
+      return (await this.#run(cellId, readable, permit)) as ResultOf<O>
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
     await this.#untilLocal(cellId)
     signal?.throwIfAborted()
-    return await this.#run(cellId, operation, permit)
+    return (await this.#run(cellId, readable, permit)) as ResultOf<O>
   }
 
   async describe(cellId: string): Promise<CellDescription> {
@@ -80,7 +87,7 @@ export class InProcessService implements CellService {
     this.#store.deleteCell(cellId)
   }
 
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return await this.#store.backups[kind](cellId, options)
   }
 
@@ -96,11 +103,7 @@ export class InProcessService implements CellService {
     return await this.#store.backups.latest(cellId, signal)
   }
 
-  #run<O extends CellOperation>(
-    cellId: string,
-    operation: O,
-    permit: OperationPermit | undefined,
-  ): OperationResults[O['op']] | Promise<OperationResults[O['op']]> {
+  #run(cellId: string, operation: ReadableOperation, permit: OperationPermit | undefined): unknown {
     const cell = this.#cell(cellId)
     permit?.check()
     const parsed = parseOperation(operation)
@@ -119,4 +122,10 @@ export class InProcessService implements CellService {
   #untilLocal(cellId: string): Promise<void> {
     return waitForRestore(this.#store.openCell(cellId).ensureLocal(), this.#store.clock, this.#restoreWaitMs)
   }
+}
+
+/** What reads bodies takes long to load, and few programs that use the library need it. */
+async function read(operation: UnreadOperation): Promise<ReadableOperation> {
+  const { readUnread } = await import('./json/requests.ts')
+  return readUnread(operation).operation
 }

@@ -1,4 +1,5 @@
-import type { ResultLimits } from '../base/limits.ts'
+import type { Limits, ResultLimits } from '../base/limits.ts'
+import type { Growth } from '../engine/delete-reserve.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type {
   KvEntry,
@@ -14,7 +15,10 @@ import type {
  * What a cell can be asked to do, as plain data: the same operations go to a cell in this process and to one in a
  * worker. {@link OperationResults} has the result of each, by its `op`. Members mean what they do in `Cell` and `Kv`.
  */
-export type CellOperation = BatchableOperation | ReadOperation | BatchOperation
+export type CellOperation = (BatchableOperation | ReadOperation | BatchOperation | UnreadOperation) & {
+  /** What may make the cell's file grow; `any` by default. Of a batch it holds for all, and in a batch it has no effect. */
+  growth?: Growth | undefined
+}
 
 /** Operations that a batch can hold. */
 export type BatchableOperation =
@@ -51,6 +55,41 @@ export interface BatchOperation {
   operations: BatchableOperation[]
 }
 
+/** Operations whose results can be large. */
+type LargeOperation =
+  | Extract<BatchableOperation | ReadOperation, { op: 'sql' | 'kv.list' | 'kv.mget' }>
+  | BatchOperation
+
+/** An operation whose result comes as JSON: made where the cell is, so that nothing else has to read a large result. */
+export type AnsweredAsJson = LargeOperation & { answer: 'json' }
+
+/**
+ * A statement or a batch whose JSON nobody has read yet: with its many values that takes long, and is the work of whoever
+ * runs the operation. Its result comes as JSON too.
+ */
+export interface UnreadOperation {
+  op: 'unread'
+  kind: 'sql' | 'batch'
+  body: Uint8Array
+  bounds: BodyBounds
+}
+
+/** What bounds the statements of a request. */
+export interface BodyBounds extends Pick<Limits, 'sqlBytesMax' | 'paramsMax' | 'batchOperationsMax'> {
+  /** The largest `timeout_ms`. */
+  statementMsMax: number
+  /** Of each statement's result. */
+  result: ResultLimits
+}
+
+/** JSON, in UTF-8 if it is long. */
+export type JsonText = string | Uint8Array
+
+/** What an operation results in. */
+export type ResultOf<O extends CellOperation> = O extends { answer: 'json' }
+  ? JsonText
+  : OperationResults[O['op']]
+
 /** The result of each operation, by its `op`. */
 export interface OperationResults {
   /** `durationMs` is the statement's own time, in milliseconds. */
@@ -66,6 +105,7 @@ export interface OperationResults {
   'kv.ttl': (number | null)[]
   'kv.list': KvPage
   'kv.mget': (KvEntry | undefined)[]
+  unread: JsonText
   /** One result for each operation, in order. */
   batch: OperationResults[BatchableOperation['op']][]
 }

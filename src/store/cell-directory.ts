@@ -1,10 +1,22 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
+import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Turns } from '../base/turns.ts'
+import type { Catalog } from '../catalog/catalog.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { StoreSettings } from './settings.ts'
+
+export interface PurgedCell {
+  id: string
+  /** Objects that were removed, and their bytes. */
+  objects: number
+  bytes: number
+}
 
 export interface CreateCellOptions {
   /** For people; it need not be unique. */
@@ -15,6 +27,8 @@ export interface CreateCellOptions {
   durability?: Durability | undefined
   /** A repeated call returns the cell of the first one. Only with an account. */
   idempotency?: IdempotencyKey | undefined
+  /** Called before a cell is made, but not if a repeated call returns the first one; may throw. @internal */
+  admit?: (() => void) | undefined
 }
 
 /** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
@@ -23,10 +37,37 @@ export interface CellDirectory {
   readonly clock: Clock
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
+  /** @internal */
+  readonly requestedBackups: RequestedBackups
+  /** Undefined without an object store. */
+  readonly retention: Retention | undefined
+  /** Of accounts, at this process's event loop. @internal */
+  readonly turns: Turns
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
+  /**
+   * Runs a creation of the account in its turn at the event loop, one at a time: more of them would fill the queue of the
+   * thread pool, which serves them in the order in which they came.
+   *
+   * @internal
+   */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T>
+  /** {@link createCell} without blocking the event loop for the disk: the cell is on disk when this resolves. @internal */
+  addCell(options?: CreateCellOptions): Promise<{ readonly id: string; readonly replayed?: true }>
+  /** Runs changes of accounts and keys, and resolves once they are on disk: see {@link Catalog.durably}. @internal */
+  durably<T>(change: () => T): Promise<T>
+  /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
+  checkRoomForCell(accountId: string): void
+  /** Size of a cell's database file; 0 if there is none. @internal */
+  databaseBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
+  /**
+   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
+   *
+   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
+   */
+  purgeCell(id: string, options?: CallOptions): Promise<PurgedCell>
   /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
   cells(options?: CellListOptions): CellPage
 }

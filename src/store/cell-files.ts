@@ -1,5 +1,14 @@
 import fs from 'node:fs'
-import { exists, fsyncDirectory, makeDirectory, writeNewFile } from '../base/durable-files.ts'
+import path from 'node:path'
+import {
+  DIRECTORY_MODE,
+  exists,
+  fsyncDirectory,
+  fsyncDirectoryAside,
+  makeDirectory,
+  writeNewFile,
+  writeNewFileAside,
+} from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { CellError } from '../errors.ts'
@@ -24,10 +33,29 @@ export class CellFiles {
       writeNewFile(database, CELL_SCHEMA.image())
       fsyncDirectory(directory)
     } catch (error) {
-      this.remove(id)
-      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
-      throw new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
+      throw this.#notCreated(id, error)
     }
+  }
+
+  /** {@link write} with its fsyncs in the thread pool, which are most of its time. */
+  async writeAside(id: string): Promise<void> {
+    const { directory, database } = this.#paths.cell(id)
+    const { root, cells } = this.#paths
+    try {
+      fs.mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE })
+      const synced = writeNewFileAside(database, CELL_SCHEMA.image())
+      // All, also those that were there: another creation can have made them, and not have synced them yet.
+      const directories = [directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside)
+      await Promise.all([synced, ...directories])
+    } catch (error) {
+      throw this.#notCreated(id, error)
+    }
+  }
+
+  #notCreated(id: string, error: unknown): unknown {
+    this.remove(id)
+    if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') return error
+    return new CellError('disk_full', 'The disk is full. The cell was not created.', { cause: error })
   }
 
   /** Removes a cell's local files. The cell is closed, or was never opened. */
@@ -38,6 +66,11 @@ export class CellFiles {
 
   exists(id: string): boolean {
     return exists(this.#paths.cell(id).database)
+  }
+
+  /** Size of the database file; 0 if there is none. */
+  databaseBytes(id: string): number {
+    return fs.statSync(this.#paths.cell(id).database, { throwIfNoEntry: false })?.size ?? 0
   }
 
   /** Size of database and WAL. `stat` opens no file, so it drops no lock (invariant 4). */

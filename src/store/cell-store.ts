@@ -3,11 +3,15 @@ import type { ApiKeys } from '../auth/api-keys.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
-import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
+import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import { type ArchivedCells, LocalCells } from './local-cells.ts'
 import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
@@ -42,7 +46,7 @@ export class CellStore implements CellDirectory {
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
-    const { paths, settings, hints, destination, catalogBackup } = core
+    const { paths, settings, hints, cellsFolder, destination, catalogBackup } = core
     const upkeep = new Upkeep(core)
     this.core = core
     this.#upkeep = upkeep
@@ -50,6 +54,7 @@ export class CellStore implements CellDirectory {
       paths,
       settings,
       hints,
+      folder: cellsFolder,
       changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
@@ -62,7 +67,6 @@ export class CellStore implements CellDirectory {
       destination,
       cells,
       openReader: (id) => cells.openReader(id),
-      keep: settings.backups.keep,
       paths: (id) => paths.cell(id),
       limits: settings.limits,
       queue: jobQueueLimits(settings),
@@ -138,10 +142,49 @@ export class CellStore implements CellDirectory {
     return this.core.apiKeys
   }
 
+  /** @internal */
+  get requestedBackups(): RequestedBackups {
+    return this.core.requestedBackups
+  }
+
+  /** @internal */
+  databaseBytes(id: string): number {
+    return this.core.databaseBytes(id)
+  }
+
+  /** @internal */
+  checkRoomForCell(accountId: string): void {
+    this.core.checkRoomForCell(accountId)
+  }
+
+  /** @internal */
+  get turns(): Turns {
+    return this.core.turns
+  }
+
+  /** @internal */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.core.inTurn(accountId, creation)
+  }
+
+  /** @internal */
+  addCell(options?: CreateCellOptions): Promise<{ id: string; replayed?: true }> {
+    return this.core.addCell(options)
+  }
+
+  /** @internal */
+  durably<T>(change: () => T): Promise<T> {
+    return this.core.durably(change)
+  }
+
   /** @throws `object_store_not_configured` if the store was opened without one */
   get backups(): BackupManager {
     if (this.#backups === undefined) throw objectStoreNotConfigured()
     return this.#backups
+  }
+
+  get retention(): Retention | undefined {
+    return this.core.retention
   }
 
   /**
@@ -177,6 +220,15 @@ export class CellStore implements CellDirectory {
     this.core.markDeleted(id)
     this.#cells.release(id)
     this.core.removeLocal(id)
+  }
+
+  /**
+   * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
+   *
+   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
+   */
+  purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    return this.core.purgeCell(id, options)
   }
 
   /** A cell's record in the catalog, also of a deleted cell. */

@@ -1,5 +1,6 @@
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
+import type { Growth } from '../engine/delete-reserve.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
@@ -104,6 +105,11 @@ export class Cell {
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
     return this.#use().sql(sql, params, options)
+  }
+
+  /** What may make the cell's file grow, until it is closed. @internal */
+  limitGrowth(growth: Growth): void {
+    this.#use().limitGrowth(growth)
   }
 
   /** {@link sql} for a statement that has been parsed. @internal */

@@ -33,6 +33,10 @@ export class CellsInProcess implements CellPort {
     this.#archived.cutter.dropChain(cellId)
   }
 
+  async claimVersion(cellId: string, version: string) {
+    this.#archived.cutter.claimVersion(cellId, version)
+  }
+
   beginBase(cellId: string) {
     return this.#archived.cutter.beginBase(cellId)
   }
@@ -69,14 +73,19 @@ export class CellsInProcess implements CellPort {
 
   async beginRestore(cellId: string): Promise<RestoreStart> {
     const { local, record } = this.#parts
-    this.#archived.installer.begin(cellId)
-    return { record: record(cellId), isLocal: local.isLocal(cellId) }
+    const { installer } = this.#archived
+    installer.begin(cellId)
+    return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
   }
 
-  async install(cellId: string, { manifest, newest, existed }: RestoredCell): Promise<void> {
+  async noteMark(cellId: string, name: string): Promise<void> {
+    this.#archived.installer.noteMark(cellId, name)
+  }
+
+  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
     const { record, restored } = this.#parts
     if (existed && record(cellId)?.deletedAt !== null) throw cellNotFound()
-    this.#archived.installer.install(cellId, { newest, version: manifest.version })
+    this.#archived.installer.install(cellId, { newest, last, version: manifest.version })
     restored(cellId, manifest)
   }
 

@@ -15,12 +15,14 @@ import type { ExpiryHints } from '../kv/expiry-hints.ts'
 import { Cell, type CellProvider } from './cell.ts'
 import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
+import type { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 
 export interface LocalCellsParts {
   paths: StorePaths
   settings: StoreSettings
   hints: ExpiryHints
+  folder: CellsFolder
   /** Undefined without an object store. */
   changes: { trackers: ChangeTrackers; progress: BackupProgressTable } | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
@@ -29,6 +31,10 @@ export interface LocalCellsParts {
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+  /** Bytes of SQL text in the schemas of all open cells; undefined: no bound. */
+  openSchemaBytesMax?: number | undefined
+  /** Told whose time begins before work that can take long: see `CellOpener`. */
+  working?: ((id: string | undefined) => void) | undefined
   /**
    * Restores a cell whose local data is lost. Undefined in a worker: its node sees `cell_restoring`, and has the cell
    * restored. Undefined without an object store.
@@ -118,9 +124,11 @@ export class LocalCells implements CellProvider {
     await this.#parts.recover(id)
   }
 
-  /** Whether the cell's data is on this machine. */
+  /** Whether the cell's data is on this machine. @throws `cells_missing`: then nobody can say whether it is lost */
   isLocal(id: string): boolean {
-    return this.#isOpen(id) || this.files.exists(id)
+    if (this.#isOpen(id) || this.files.exists(id)) return true
+    this.#parts.folder.assertHere()
+    return false
   }
 
   /** Collects the expired entries of a cell. The cell is open or closed afterwards as it was before. */
@@ -130,7 +138,8 @@ export class LocalCells implements CellProvider {
     const { database, unpin } = this.pin(id)
     const { usedAt } = database
     try {
-      const next = await collectExpired(database, settings.clock, signal)
+      const slice = <T>(run: () => T) => this.pool.work(id, run)
+      const next = await collectExpired(database, settings.clock, signal, slice)
       if (next === null) hints.remove(id)
       else if (next !== undefined) hints.set(id, next)
     } finally {
@@ -151,6 +160,8 @@ export class LocalCells implements CellProvider {
 
   /** As {@link open}, and keeps the cell open until `unpin`. */
   pin(id: string): PinnedCell {
+    // What follows is a task of the cell, such as the cut of a backup.
+    this.pool.workThisTurn(id)
     this.open(id)
     return this.pool.pin(id)
   }
@@ -160,7 +171,7 @@ export class LocalCells implements CellProvider {
   }
 
   #newPool(): CellPool {
-    const { paths, settings, hints, changes, temporary } = this.#parts
+    const { paths, settings, hints, changes, temporary, working, openSchemaBytesMax } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
@@ -175,8 +186,10 @@ export class LocalCells implements CellProvider {
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
         this.archived === undefined ? finishRestore(cellPaths) : this.archived.installer.beforeOpen(id),
       missing: (id: string) => this.#missing(id),
+      owner: (id: string) => this.#parts.record(id)?.accountId ?? '',
+      working,
     }
-    return new CellPool(openCellsMax, opener, settings)
+    return new CellPool({ cellsMax: openCellsMax, schemaBytesMax: openSchemaBytesMax }, opener, settings)
   }
 
   #failed(id: string, err: unknown): void {
@@ -195,6 +208,12 @@ export class LocalCells implements CellProvider {
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
     if (record === undefined || record.deletedAt !== null) return cellNotFound()
+    try {
+      this.#parts.folder.assertHere()
+    } catch (error) {
+      if (isCellError(error)) return error
+      throw error
+    }
     return this.#parts.changes === undefined ? noBackup() : restoring()
   }
 

@@ -1,5 +1,6 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
+import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
@@ -7,16 +8,23 @@ import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 
-/** Automatic backups of cells; all off by default. The catalog is always backed up where there is an object store. */
+/**
+ * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is
+ * always backed up there.
+ */
 export interface BackupSettings {
-  /** Milliseconds after a cell's last snapshot until the next one, if the cell has changed. */
-  snapshotEveryMs?: number | undefined
-  /** Milliseconds after a cell's last backup until the next incremental, if the cell has changed. */
-  incrementalEveryMs?: number | undefined
-  /** Restorable versions of a cell to keep; older ones are removed. Default: all are kept. */
-  keep?: number | undefined
+  /** Milliseconds after a cell's last snapshot until the next one, if the cell has changed; by default a day. Null: never. */
+  snapshotEveryMs?: number | null | undefined
+  /** Milliseconds after a cell's last backup until the next incremental; by default 15 minutes. Null: never. */
+  incrementalEveryMs?: number | null | undefined
+  /** Which versions of a cell stay, by their age; default `all:1d,hourly:3d,daily:30d,monthly:12mo`. `all:forever` keeps all. */
+  keep?: string | undefined
+  /** Which versions stay that tenants made over HTTP, in addition; default `all:1d,daily:30d`. */
+  keepTenant?: string | undefined
+  /** False: versions are removed only by `store.retention.prune()`. Default true. */
+  prune?: boolean | undefined
   /** Backups that run at the same time; 4 by default. */
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
@@ -35,7 +43,7 @@ export interface StoreOptions {
   limits?: Partial<Limits> | undefined
   /** What each account may have. Default in the library: no bounds. */
   quotas?: Quotas | undefined
-  /** Automatic backups of cells; off by default. */
+  /** Automatic backups of cells; on by default where there is an object store. */
   backups?: BackupSettings | undefined
   /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
@@ -59,7 +67,13 @@ export interface StoreSettings {
   sqlPolicy: SqlPolicy
   limits: Limits
   quotas: Quotas
-  backups: BackupSettings & { concurrency: number; restoreConcurrency: number }
+  /** An interval that is undefined is off. */
+  backups: BackupSettings & {
+    snapshotEveryMs?: number | undefined
+    incrementalEveryMs?: number | undefined
+    concurrency: number
+    restoreConcurrency: number
+  }
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
@@ -70,8 +84,13 @@ export interface StoreSettings {
 }
 
 const MIB = 1_048_576
-export const BACKUPS_AT_ONCE = 4
-export const RESTORES_AT_ONCE = 4
+export const DEFAULT_PAGE_CACHE_BYTES = MIB
+export const DEFAULT_CHECKPOINT_BYTES = 4 * MIB
+export const DEFAULT_BACKUPS_AT_ONCE = 4
+export const DEFAULT_RESTORES_AT_ONCE = 4
+const HOUR_MS = 3_600_000
+const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
+const INCREMENTAL_EVERY_MS = HOUR_MS / 4
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -82,14 +101,10 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     sqlPolicy: options.sqlPolicy ?? 'trusted',
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
-    backups: {
-      ...options.backups,
-      concurrency: options.backups?.concurrency ?? BACKUPS_AT_ONCE,
-      restoreConcurrency: options.backups?.restoreConcurrency ?? RESTORES_AT_ONCE,
-    },
+    backups: resolveBackups(options.backups ?? {}),
     openCellsMax: options.openCellsMax ?? openCellsFor(),
-    pageCacheBytes: options.pageCacheBytes ?? MIB,
-    checkpointBytes: options.checkpointBytes ?? 4 * MIB,
+    pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
+    checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
@@ -103,7 +118,9 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, keep, concurrency, restoreConcurrency } = backups
+  const { snapshotEveryMs, incrementalEveryMs, keep, keepTenant, concurrency, restoreConcurrency } = backups
+  checkPlan('backups.keep', keep)
+  checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
     openCellsMax,
     pageCacheBytes,
@@ -111,7 +128,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, keep, concurrency, restoreConcurrency }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, concurrency, restoreConcurrency }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -129,6 +146,44 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
       { field: 'limits.paramsMax', limit: PARAMS_MAX },
     )
   }
+}
+
+function resolveBackups({
+  snapshotEveryMs,
+  incrementalEveryMs,
+  ...others
+}: BackupSettings): StoreSettings['backups'] {
+  return {
+    ...others,
+    snapshotEveryMs: everyOf(snapshotEveryMs, SNAPSHOT_EVERY_MS),
+    incrementalEveryMs: everyOf(incrementalEveryMs, INCREMENTAL_EVERY_MS),
+    concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
+    restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
+  }
+}
+
+/** Null turns it off. */
+function everyOf(given: number | null | undefined, byDefault: number): number | undefined {
+  return given === null ? undefined : (given ?? byDefault)
+}
+
+function checkPlan(name: string, plan: string | undefined): void {
+  if (plan === undefined) return
+  if (typeof plan === 'string') {
+    try {
+      parsePlan(plan)
+      return
+    } catch (error) {
+      if (isCellError(error))
+        throw new CellError('invalid_setting', `${name}: ${error.message}`, { field: name })
+      throw error
+    }
+  }
+  throw new CellError(
+    'invalid_setting',
+    `${name} must be a plan such as ${PLAN_DEFAULT}, not ${String(plan)}.`,
+    { field: name },
+  )
 }
 
 function oneOf(name: string, value: string, choices: readonly string[]): void {

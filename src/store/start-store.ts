@@ -3,7 +3,7 @@ import { recoverCatalog } from '../backup/catalog-recovery.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
-import { claimPrefix, readStoreId } from '../backup/versions/store-identity.ts'
+import { claimPrefix, readIdentity } from '../backup/versions/store-identity.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
@@ -96,27 +96,26 @@ async function bringUpCatalog(
 ): Promise<boolean> {
   finishRestore(paths.catalogCell)
   if (exists(paths.catalog)) return false
-  const known = objectStore && (await untilAvailable(settings, () => readStoreId(objectStore)))
+  const known = objectStore && (await untilAvailable(settings, () => readIdentity(objectStore)))
   if (objectStore !== undefined && known !== undefined) {
     if (mode === 'create')
       throw storeExists(
-        `${objectStore.url} already holds the backups of store ${known}. Open that store instead.`,
+        `${objectStore.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
       )
-    if (
-      await untilAvailable(settings, () =>
-        recoverCatalog(objectStore, known, paths.catalogCell, settings.limits),
-      )
+    await untilAvailable(settings, () =>
+      recoverCatalog(objectStore, known, paths.catalogCell, settings.limits, settings.log),
     )
-      return false
+    return false
   }
-  if (mode === 'open') throw known === undefined ? notFound(paths) : onlyClaimed(objectStore, known)
+  if (mode === 'open') throw notFound(paths)
   const { clock } = settings
-  const storeId = known ?? newCellId()
-  if (objectStore !== undefined)
-    await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
+  const storeId = newCellId()
   // In the catalog from the start: if the process ends right after this, the first key is still pending.
   const meta = mode === 'open-or-create' ? FIRST_KEY_PENDING : {}
   Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), tables, meta })
+  // After the catalog is written: a start that ends right after its claim goes on with this directory.
+  if (objectStore !== undefined)
+    await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
   return true
 }
 
@@ -203,14 +202,6 @@ function toStartError(error: unknown, { root, catalog }: StorePaths, limits: Lim
 
 function storeExists(message: string): CellError {
   return new CellError('store_exists', message)
-}
-
-/** For a first start that ended right after it claimed the prefix. */
-function onlyClaimed(objectStore: ObjectStore | undefined, storeId: string): CellError {
-  return new CellError(
-    'store_not_found',
-    `${objectStore?.url} belongs to store ${storeId}, but holds no backup yet. Continue with CellStore.openOrCreate().`,
-  )
 }
 
 function notFound(paths: StorePaths): CellError {

@@ -5,12 +5,17 @@ import { FirstKey } from '../auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
+import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
-import type { ObjectStore } from '../backup/object-store/object-store.ts'
+import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
+import type { Retention } from '../backup/versions/retention.ts'
+import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
+import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
@@ -19,18 +24,31 @@ import {
   type CellPage,
   type CellRecord,
   CellRegistry,
+  cellNotFound,
+  type NewCellRecord,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
+import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
-import type { CellDirectory, CreateCellOptions } from './cell-directory.ts'
+import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
+import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
 /** The tables that the catalog's users add to it. */
-export const CATALOG_TABLES = [CELLS_SCHEMA, ACCOUNTS_SCHEMA, API_KEYS_SCHEMA, IDEMPOTENCY_SCHEMA]
+export const CATALOG_TABLES = [
+  CELLS_SCHEMA,
+  ACCOUNTS_SCHEMA,
+  API_KEYS_SCHEMA,
+  IDEMPOTENCY_SCHEMA,
+  REQUESTED_BACKUPS_SCHEMA,
+]
+
+type Replayed = { id: string; replayed: true }
+type CreatedCell = { id: string; replayed?: true }
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -41,11 +59,14 @@ export class StoreCore implements CellDirectory {
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
+  readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
   readonly hints: ExpiryHints
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
+  readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
+  readonly turns = new Turns()
   /** Undefined without an object store, as is `catalogBackup`. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
@@ -54,6 +75,7 @@ export class StoreCore implements CellDirectory {
   readonly #quotas: AccountQuotas
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #creations = new KeyedQueue()
   #closing: Promise<void> | undefined
 
   constructor({ paths, settings, lock, objectStore }: StoreParts) {
@@ -66,40 +88,52 @@ export class StoreCore implements CellDirectory {
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, failed)
+    let state: LocalState | undefined
     try {
-      this.state = new LocalState(paths.localState, objectStore?.url)
+      state = new LocalState(paths.localState, objectStore?.url)
+      this.state = state
+      this.cellsFolder = new CellsFolder(paths.cells, state)
+      this.cellsFolder.check()
+      const { movedFrom } = this.state
+      if (movedFrom !== undefined) {
+        log.warn(
+          { from: movedFrom },
+          'the object store has changed: all backups start from the beginning there',
+        )
+      }
+      this.accounts = new Accounts(this.#catalog, clock)
+      this.#quotas = new AccountQuotas(settings.quotas, clock)
+      this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas, limits.pageMax)
+      this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
+      this.#idempotency = new Idempotency(this.#catalog, clock)
+      this.registry = new CellRegistry(this.#catalog, {
+        pageMax: limits.pageMax,
+        deletedMax: settings.quotas.cellsMax,
+      })
+      this.requestedBackups = new RequestedBackups(this.#catalog)
+      this.files = new CellFiles(paths)
+      this.hints = new ExpiryHints(this.state)
+      if (objectStore === undefined) return
+      const { storeId } = this.#catalog
+      this.destination = new BackupDestination({
+        objectStore,
+        storeId,
+        paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
+        progress: new BackupProgressTable(this.state),
+        retention: new RetentionTable(this.state),
+        plans: settings.backups,
+        spoolDirectory: paths.spool,
+        threadsKept: settings.backups.restoreConcurrency,
+        cellBytesMax: limits.cellBytesMax,
+        clock,
+        log,
+      })
+      this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
     } catch (error) {
+      state?.close()
       this.#catalog.close()
       throw error
     }
-    const { movedFrom } = this.state
-    if (movedFrom !== undefined) {
-      log.warn(
-        { from: movedFrom },
-        'the object store has changed: all backups start from the beginning there',
-      )
-    }
-    this.accounts = new Accounts(this.#catalog, clock)
-    this.#quotas = new AccountQuotas(settings.quotas, clock)
-    this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas)
-    this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
-    this.#idempotency = new Idempotency(this.#catalog, clock)
-    this.registry = new CellRegistry(this.#catalog, limits.pageMax)
-    this.files = new CellFiles(paths)
-    this.hints = new ExpiryHints(this.state)
-    if (objectStore === undefined) return
-    const { storeId } = this.#catalog
-    this.destination = new BackupDestination({
-      objectStore,
-      storeId,
-      paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
-      progress: new BackupProgressTable(this.state),
-      spoolDirectory: paths.spool,
-      threadsKept: settings.backups.restoreConcurrency,
-      clock,
-      log,
-    })
-    this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
   }
 
   /**
@@ -116,6 +150,10 @@ export class StoreCore implements CellDirectory {
     return this.#catalog.storeId
   }
 
+  get retention(): Retention | undefined {
+    return this.destination?.retention
+  }
+
   /** Epoch milliseconds. */
   get createdAt(): number {
     return this.#catalog.createdAt
@@ -125,38 +163,94 @@ export class StoreCore implements CellDirectory {
     return this.settings.clock
   }
 
-  createCell(options: CreateCellOptions = {}): { id: string; replayed?: true } {
-    const { name, accountId, durability, idempotency } = options
+  createCell(options: CreateCellOptions = {}): CreatedCell {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    this.files.write(creation.id)
+    return this.#register(creation, options)
+  }
+
+  async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    await this.files.writeAside(creation.id)
+    await this.turns.next(creation.accountId ?? '')
+    return await this.durably(() => this.#register(creation, options))
+  }
+
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.#creations.run(accountId, async () => {
+      await this.turns.next(accountId)
+      return await creation()
+    })
+  }
+
+  durably<T>(change: () => T): Promise<T> {
+    return this.#catalog.durably(change)
+  }
+
+  /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
+  #begin(options: CreateCellOptions): NewCellRecord | Replayed {
+    const { name, accountId, durability, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
     this.#catalog.assertOpen()
-    const request = accountId === undefined ? undefined : idempotency && { accountId, key: idempotency }
-    const first = request && this.#idempotency.find(request.accountId, request.key)
-    if (first !== undefined) return { id: first, replayed: true }
+    const first = this.#madeBefore(options)
+    if (first !== undefined) return first
+    this.cellsFolder.assertHere()
+    admit?.()
     if (accountId !== undefined) {
-      this.#quotas.checkCells(() => this.registry.count(accountId))
+      this.checkRoomForCell(accountId)
       this.#quotas.chargeCreation(accountId)
     }
-    const record: CellRecord = {
+    return {
       id: newCellId(),
       accountId: accountId ?? null,
       name: name ?? null,
       createdAt: this.clock.now(),
-      deletedAt: null,
       durability: durability ?? null,
     }
-    // The file first: the catalog never names a cell whose file did not exist.
-    this.files.write(record.id)
+  }
+
+  /** Adds a cell to the catalog, after its file: the catalog never names a cell whose file did not exist. */
+  #register(record: NewCellRecord, options: CreateCellOptions): CreatedCell {
+    const { accountId, idempotency } = options
     try {
+      this.cellsFolder.noteCell()
+      // Others can have been made while the file was written.
+      const first = this.#madeBefore(options)
+      if (first !== undefined) {
+        this.files.remove(record.id)
+        return first
+      }
+      if (accountId !== undefined) this.checkRoomForCell(accountId)
       this.registry.insert(record, () => {
-        if (request !== undefined) this.#idempotency.insert(request.accountId, request.key, record.id)
+        if (accountId !== undefined && idempotency !== undefined)
+          this.#idempotency.insert(accountId, idempotency, record.id)
       })
+      return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
       if (!isCellError(error, 'cell_quarantined')) this.files.remove(record.id)
       throw error
     }
-    return { id: record.id }
+  }
+
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  #madeBefore({ accountId, idempotency }: CreateCellOptions): Replayed | undefined {
+    if (accountId === undefined || idempotency === undefined) return undefined
+    const id = this.#idempotency.find(accountId, idempotency)
+    if (id === undefined) return undefined
+    if (this.findCell(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
+  }
+
+  databaseBytes(id: string): number {
+    return this.files.databaseBytes(id)
+  }
+
+  checkRoomForCell(accountId: string): void {
+    this.#quotas.checkCells(() => this.registry.count(accountId))
   }
 
   findCell(id: string): CellRecord | undefined {
@@ -185,8 +279,28 @@ export class StoreCore implements CellDirectory {
     this.files.remove(id)
   }
 
+  async purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    if (this.retention === undefined) throw objectStoreNotConfigured()
+    const record = this.registry.find(id)
+    if (record === undefined) throw cellNotFound()
+    if (record.deletedAt === null) {
+      throw new CellError(
+        'invalid_request',
+        'The cell exists. Only what is left of a deleted cell can be purged.',
+        {
+          field: 'id',
+        },
+      )
+    }
+    const removed = await this.retention.purge(id, options)
+    // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
+    if (this.registry.find(id)?.deletedAt !== null) this.registry.eraseName(id)
+    return { id, ...removed }
+  }
+
   /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
   recordRestored(id: string, manifest: ManifestHead): void {
+    this.cellsFolder.noteCell()
     const record = this.registry.find(id)
     if (record === undefined) {
       this.registry.insert({
@@ -194,10 +308,10 @@ export class StoreCore implements CellDirectory {
         accountId: manifest.account_id,
         name: manifest.name,
         createdAt: Date.parse(manifest.cell_created_at),
-        deletedAt: null,
         durability: manifest.durability,
       })
     } else if (record.deletedAt !== null) this.registry.undelete(record)
+    this.retention?.restored(id, Date.parse(manifest.created_at))
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

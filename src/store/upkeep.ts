@@ -45,7 +45,7 @@ export class Upkeep {
 
   start({ backup, collect }: UpkeepWork): void {
     this.#sweeper.start(collect)
-    this.#schedule?.start(backup)
+    this.#schedule?.start((id, kind, options) => backup(id, kind, { ...options, origin: 'schedule' }))
     if (!this.#core.state.complete) void this.#inspectAll()
   }
 

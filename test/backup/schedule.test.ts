@@ -1,17 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
-import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { BackupManager } from '../../src/backup/backup-manager.ts'
-import { ChangeTracker } from '../../src/backup/changes/change-tracker.ts'
+import { describe, expect, test } from 'vitest'
 import type { ChangedCells } from '../../src/backup/changes/changed-cells.ts'
 import type { BackupProgress } from '../../src/backup/changes/progress-table.ts'
 import { BackupSchedule, type ScheduleSettings } from '../../src/backup/schedule.ts'
 import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../src/errors.ts'
-import type { Cell } from '../../src/store/cell.ts'
-import type { CellStore } from '../../src/store/cell-store.ts'
-import { changeOf } from '../support/backup/changes.ts'
-import { FailingStore, GatedStore, RecordingStore } from '../support/backup/object-store-decorators.ts'
-import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 import { turnsUntil } from '../support/turns.ts'
 
@@ -232,6 +225,25 @@ describe('The schedule', () => {
     ])
   })
 
+  test('waits twice as long after each further failure, up to a quarter of an hour, and with jitter', async () => {
+    const backups = new PlannedBackups()
+    backups.quick = false
+    const schedule = backups.schedule({ incrementalEveryMs: 2_000 }, () => 0.5)
+    backups.change('a')
+    schedule.changed('a')
+    for (let i = 0; i < 8; i++) {
+      await pass(backups, 20 * MINUTE_MS, 1_000)
+      backups.running.shift()?.end(new CellError('object_store_error', 'refused'))
+      for (let turn = 0; turn < 5; turn++) await setImmediate()
+      const before = backups.made.length
+      const failedAt = backups.clock.now()
+      while (backups.made.length === before) await pass(backups, 1_000, 1_000)
+      const waited = (backups.made.at(-1)?.at ?? 0) - failedAt
+      const longest = Math.min(30_000 * 2 ** i, 15 * MINUTE_MS)
+      expect(waited).toBe(Math.ceil((i === 0 ? 30_000 : longest * 0.75) / 1_000) * 1_000)
+    }
+  })
+
   test('is not thrown off by a clock that steps back a year, before or after a failure', async () => {
     const backups = new PlannedBackups()
     const schedule = backups.schedule({ incrementalEveryMs: 15 * MINUTE_MS })
@@ -306,173 +318,5 @@ describe('The schedule', () => {
     schedule.reschedule()
     await pass(backups, HOUR_MS)
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['a'])
-  })
-})
-
-describe('Scheduled backups of a real store', () => {
-  let place: ScratchPlace
-  let failing: FailingStore
-  let recording: RecordingStore
-  let gated: GatedStore
-  /** Backups that have begun and not ended, with all that they clear up after themselves. */
-  let running: Set<Promise<unknown>>
-  beforeEach(() => {
-    place = new ScratchPlace()
-    running = new Set()
-    const { backup } = BackupManager.prototype
-    vi.spyOn(BackupManager.prototype, 'backup').mockImplementation(function (this: BackupManager, ...order) {
-      const made = backup.apply(this, order)
-      const ended: Promise<unknown> = made.catch(() => {}).then(() => running.delete(ended))
-      running.add(ended)
-      return made
-    })
-    failing = new FailingStore(place.folder())
-    gated = new GatedStore(failing)
-    recording = new RecordingStore(gated)
-  })
-  afterEach(() => {
-    vi.restoreAllMocks()
-  })
-
-  const settings = { snapshotEveryMs: 20_000, incrementalEveryMs: 2_000, keep: 4 }
-
-  async function versions(store: CellStore, cell: Cell): Promise<string[]> {
-    return (await store.backups.list(cell.id)).backups.map(({ version }) => version)
-  }
-
-  /** Lets seconds pass, one at a time. What falls due is begun, and ends first, unless it is held at the gate. */
-  async function seconds(count: number): Promise<void> {
-    for (let i = 0; i < count; i++) {
-      place.clock.advance(1_000)
-      for (let turn = 0; turn < 20; turn++) await setImmediate()
-      await turnsUntil(() => running.size <= gated.waiting, 'what was begun has ended')
-    }
-  }
-
-  /** Waits until each cell's newest state is stored, and all that was begun has ended. */
-  async function stored(store: CellStore, cells: readonly Cell[]): Promise<void> {
-    const isDirty = ({ id }: Cell) => changeOf(store, id)?.dirty === true
-    await turnsUntil(() => !cells.some(isDirty) && running.size === 0, 'all is backed up')
-    await store.core.catalogStored()
-  }
-
-  /** What the cell held at the cut of each version. */
-  function recordStates(cell: Cell): Map<string, string[]> {
-    const states = new Map<string, string[]>()
-    const { cut } = ChangeTracker.prototype
-    vi.spyOn(ChangeTracker.prototype, 'cut').mockImplementation(function (
-      this: ChangeTracker,
-      database,
-      version,
-    ) {
-      if (version.includes(cell.id)) states.set(version, notes(cell))
-      cut.call(this, database, version)
-    })
-    return states
-  }
-
-  test('appear, are pruned to the newest few, and every listed one restores at every step', {
-    timeout: 120_000,
-  }, async () => {
-    const store = await place.create({ objectStore: recording, backups: settings })
-    const cell = createLedger(store)
-    const states = recordStates(cell)
-    let snapshots = 0
-    for (let step = 0; step < 40; step++) {
-      addRow(cell, `step ${step}`)
-      await seconds(3)
-      await stored(store, [cell])
-      const now = await versions(store, cell)
-      const { backups } = await store.backups.list(cell.id)
-      snapshots += backups.filter(({ version, kind }) => kind === 'snapshot' && version === now[0]).length
-      const restorable = backups.filter(
-        ({ baseVersion }) => baseVersion === null || now.includes(baseVersion),
-      )
-      expect(restorable).toEqual(backups)
-      if (step < 5 || step % 10 === 9) {
-        const probe = new ScratchPlace()
-        const other = await probe.open({ objectStore: place.folder() })
-        for (const version of now) {
-          await other.backups.restore(cell.id, { version })
-          expect(notes(other.openCell(cell.id))).toEqual(states.get(version))
-        }
-      }
-    }
-    const left = await versions(store, cell)
-    // The four to keep, and what those rest on.
-    expect(left.length).toBeGreaterThanOrEqual(4)
-    expect(left.length).toBeLessThanOrEqual(4 + 4)
-    expect(states.size).toBeGreaterThan(20)
-    expect(snapshots).toBeGreaterThan(2)
-  })
-
-  test('cost nothing while nothing changes: no request at all', async () => {
-    const store = await place.create({ objectStore: recording, backups: settings })
-    const cells = Array.from({ length: 5 }, () => createLedger(store))
-    await seconds(60)
-    await stored(store, cells)
-    for (const cell of cells) expect((await versions(store, cell)).length).toBeGreaterThan(0)
-    await seconds(60)
-    await stored(store, cells)
-    recording.forget()
-    await seconds(300)
-    expect(recording.calls).toEqual([])
-    // A read is no change, and neither is being closed and opened.
-    for (const cell of cells) notes(cell)
-    await store.close()
-    const again = await place.open({ objectStore: recording, backups: settings })
-    for (const cell of cells) notes(again.openCell(cell.id))
-    await stored(again, cells)
-    recording.forget()
-    await seconds(300)
-    expect(recording.calls).toEqual([])
-  })
-
-  test('go on after a restart with what was changed before it', async () => {
-    const store = await place.create({ objectStore: recording, backups: settings })
-    const cell = createLedger(store)
-    addRow(cell, 'before the restart')
-    await store.close()
-    const again = await place.open({ objectStore: recording, backups: settings })
-    await seconds(5)
-    await stored(again, [cell])
-    const [version] = await versions(again, cell)
-    await again.backups.restore(cell.id, { version })
-    expect(notes(again.openCell(cell.id))).toEqual(['before the restart'])
-  })
-
-  test('are made up for after an outage of the object store', async () => {
-    const store = await place.create({ objectStore: recording, backups: settings })
-    const cell = createLedger(store)
-    await seconds(5)
-    await stored(store, [cell])
-    const before = await versions(store, cell)
-    failing.failFromHere(1)
-    failing.forGood = true
-    addRow(cell, 'during the outage')
-    await seconds(90)
-    failing.failAt = 0
-    await seconds(90)
-    await stored(store, [cell])
-    const after = await versions(store, cell)
-    expect(after.length).toBeGreaterThan(before.length)
-    await store.backups.restore(cell.id, { version: after[0] })
-    expect(notes(cell)).toEqual(['during the outage'])
-  })
-
-  test('never more at once than the setting says', async () => {
-    const store = await place.create({ objectStore: recording, backups: { ...settings, concurrency: 2 } })
-    const cells = Array.from({ length: 8 }, () => createLedger(store))
-    await store.core.catalogStored()
-    gated.gates = (call, key) => call === 'put' && !key.includes(store.id)
-    // Others are asked for, and wait in the archiver's queue.
-    place.clock.advance(10_000)
-    await turnsUntil(() => gated.waiting >= 2 && running.size === cells.length, 'two are uploaded')
-    place.clock.advance(10_000)
-    await setImmediate()
-    expect(gated.waiting).toBe(2)
-    gated.open()
-    await stored(store, cells)
-    for (const cell of cells) expect((await versions(store, cell)).length).toBeGreaterThan(0)
   })
 })

@@ -13,7 +13,7 @@ test('a page has 100 entries unless the caller says otherwise, and never more th
 })
 
 test.each([0, -1, 51, 1.5, Number.NaN, '7' as never, null as never])('a limit of %j is refused', (limit) => {
-  expect(() => pageLimit(limit, 50)).toThrow('limit is a whole number from 1 to 50.')
+  expect(() => pageLimit(limit, 50)).toThrow('limit is a whole number from 1 to 50 (limits.pageMax).')
 })
 
 test.each(['k', 'ключ 🔑', '\u0001', '9007199254740991'])('a cursor for %j leads back to it', (position) => {

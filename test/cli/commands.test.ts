@@ -63,7 +63,8 @@ describe('on a running node', () => {
       expect.objectContaining({ name: 'first key', account_id }),
     ])
     const cell = await place.json('cells', 'create', '--name', 'acme')
-    expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', created_at: TIME, account_id })
+    const made = { created_at: TIME, last_stored_at: null, account_id }
+    expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', ...made })
     expect(await place.json('cells', 'list')).toEqual({ databases: [cell], next_cursor: null })
 
     const id = cell['id'] as string
@@ -135,7 +136,7 @@ describe('on a running node', () => {
     const cell = await place.text('cells', 'create', '--name', 'bell\u0007')
     expect(cell).toMatch(UUID)
     const [heading, row] = (await place.text('cells', 'list')).split('\n')
-    expect(heading).toMatch(/^ID +NAME +CREATED +ACCOUNT$/)
+    expect(heading).toMatch(/^ID +NAME +CREATED +LAST STORED +ACCOUNT$/)
     expect(row).toMatch(new RegExp(`^${cell} {2}bell\\\\x07 {2}`))
     expect(await place.text('keys', 'list')).toMatch(/^ID +NAME +HINT .*\n.*\n.*first key/)
     expect(await place.text('sql', cell, 'SELECT 1 AS a, NULL AS b')).toMatch(/^a {2}b\n1 {2}NULL\n1 row, /)
@@ -182,7 +183,8 @@ test('on a stopped node the same commands open the store themselves', async () =
   await (await place.serve()).stop()
   const { account_id } = await place.json('keys', 'create', '--new-account', '--name', 'laptop')
   const cell = await place.json('cells', 'create', '--account', account_id as string)
-  expect(cell).toEqual({ id: expect.stringMatching(UUID), name: null, created_at: TIME, account_id })
+  const made = { name: null, created_at: TIME, account_id }
+  expect(cell).toEqual({ id: expect.stringMatching(UUID), ...made, last_stored_at: null })
   const id = cell['id'] as string
   await place.text('sql', id, 'CREATE TABLE t AS SELECT ? AS n', '42')
   const { version } = await place.json('backup', id)
@@ -190,8 +192,64 @@ test('on a stopped node the same commands open the store themselves', async () =
   expect(await place.json('restore', id)).toMatchObject({ restored: true, version })
   expect(await place.json('sql', id, 'SELECT * FROM t')).toMatchObject({ rows: [{ n: 42 }] })
   const node = await place.serve()
-  expect(await place.json('cells', 'list')).toEqual({ databases: [cell], next_cursor: null })
+  expect(node.stdout).toContain('1 cell: 1 stored')
+  const databases = [{ ...cell, last_stored_at: TIME }]
+  expect(await place.json('cells', 'list')).toEqual({ databases, next_cursor: null })
   expect(await node.stop()).toEqual([0, null])
+})
+
+describe('backups', () => {
+  async function withCell(place: Workplace): Promise<{ cell: string; version: string }> {
+    const cell = await place.text('cells', 'create')
+    const { version } = await place.json<{ version: string }>('backup', cell)
+    return { cell, version }
+  }
+
+  test('are pruned by a plan, pinned, and purged; on a running node and on a stopped one', async () => {
+    const place = new Workplace({ CELLSTORE_KEEP: 'all:2d' })
+    const node = await place.serve()
+    const { cell, version } = await withCell(place)
+    // With its workers: who asked for the version is in its manifest.
+    await node.request('POST', `/v1/databases/${await ownCell(node)}/backup`)
+    expect(await place.text('backups', 'prune', cell, '--dry-run')).toMatch(
+      /^VERSION +SIZE +ORIGIN +WHAT +WHY\n.* owner +stays +in the current chain\n.*: 1 stay, 0 marked, 0 to remove \(all:2d\)$/,
+    )
+    expect(await place.text('backups', 'pin', cell, version)).toBe(`${version} stays.`)
+    expect(await place.text('backups', 'plan', cell)).toBe("default: the store's plan")
+    expect(await place.text('backups', 'plan', cell, 'all:7d')).toBe('all:7d')
+    const all = await place.json<{ databases: { plan: string; versions: { origin: string }[] }[] }>(
+      'backups',
+      'prune',
+      '--all',
+    )
+    expect(all.databases.map(({ plan }) => plan)).toEqual(['all:7d', 'all:2d'])
+    expect(all.databases[1]?.versions).toMatchObject([{ origin: 'tenant' }])
+    expect(await place.failure('backups', 'prune')).toMatchObject({ exit: 1, code: 'invalid_request' })
+    expect(await place.failure('backups', 'prune', cell, '--all')).toMatchObject({ code: 'invalid_request' })
+    expect(await place.failure('backups', 'prune', cell, '--keep', '30')).toMatchObject({ exit: 2 })
+    await node.stop()
+    const { databases } = await place.json<{ databases: object[] }>('backups', 'prune', cell)
+    expect(databases).toMatchObject([{ id: cell, versions: [{ version, reason: 'pinned' }] }])
+    expect(await place.text('backups', 'unpin', cell, version)).toMatch(/left to the plan\.$/)
+  })
+
+  test('of a deleted cell are purged only once its id is given again', async () => {
+    const place = new Workplace()
+    await (await place.serve()).stop()
+    const { cell } = await withCell(place)
+    await place.text('cells', 'delete', cell)
+    const purge = ['backups', 'purge', cell]
+    expect((await place.failure(...purge)).message).toContain('--yes-delete')
+    expect((await place.failure(...purge, '--yes-delete', UNKNOWN)).message).toContain('not the id')
+    expect(place.has('objects', 'snapshots', cell)).toBe(true)
+    expect(await place.text(...purge, '--yes-delete', cell)).toMatch(/^Removed 1 objects of /)
+    expect(place.has('objects', 'snapshots', cell)).toBe(false)
+  })
+
+  async function ownCell(node: Awaited<ReturnType<Workplace['serve']>>): Promise<string> {
+    const { body } = await node.request('POST', '/v1/databases')
+    return body['id'] as string
+  }
 })
 
 describe('reaching the store', () => {

@@ -1,7 +1,10 @@
 import type { Command } from 'commander'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { VARIABLES } from '../../src/cli/environment.ts'
 import { buildProgram } from '../../src/cli/program.ts'
+import { reportError } from '../../src/cli/report-error.ts'
+import { variableOf } from '../../src/cli/serve/limits/limit-row.ts'
+import { LIMIT_ROWS, LIMITS } from '../../src/cli/serve/limits/limits.ts'
 
 const COMMANDS = [
   'serve',
@@ -16,6 +19,11 @@ const COMMANDS = [
   'backup',
   'restore',
   'backups list',
+  'backups prune',
+  'backups purge',
+  'backups pin',
+  'backups unpin',
+  'backups plan',
 ]
 
 /** What `--help` prints, with the text after it. */
@@ -61,8 +69,31 @@ describe('--help', () => {
     }
   })
 
-  test('of serve has every variable', () => {
-    for (const name of VARIABLES) expect(helpOf('serve')).toContain(name)
+  test('of serve has every variable, except those of the limits', () => {
+    const ofLimits = new Set(LIMIT_ROWS.map(variableOf))
+    for (const name of VARIABLES.filter((each) => !ofLimits.has(each)))
+      expect(helpOf('serve')).toContain(name)
+    expect(helpOf('serve')).toMatch(/--help-limits .*\n/)
+    expect(helpOf('serve').split('\n').length).toBeLessThan(110)
+  })
+
+  test('of the limits has the flag, the variable and the default of each, by what it bounds, and ends with 0', async () => {
+    const text = vi.spyOn(process.stdout, 'write').mockReturnValue(true)
+    const shown = await buildProgram()
+      .parseAsync(['serve', '--help-limits'], { from: 'user' })
+      .catch((error) => error)
+    const printed = text.mock.calls
+      .map(([part]) => part)
+      .join('')
+      .replace(/\s+/g, ' ')
+    text.mockRestore()
+    expect(reportError(shown, false)).toEqual({ exitCode: 0, text: '' })
+    for (const { title } of Object.values(LIMITS)) expect(printed).toContain(`${title}:`)
+    for (const row of LIMIT_ROWS) {
+      expect(printed).toContain(`--${row.flag} `)
+      expect(printed).toContain(`env: ${variableOf(row)})`)
+    }
+    expect(printed).toContain('default: 1GiB')
   })
 
   test('knows the same variables as the settings do', () => {

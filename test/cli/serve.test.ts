@@ -141,6 +141,16 @@ describe('the first start', () => {
       store_id: expect.any(String),
       data_dir: place.dataDir,
       object_store: pathToFileURL(place.objects).href,
+      backups: {
+        snapshot_every_ms: 86_400_000,
+        incremental_every_ms: 900_000,
+        keep: 'all:1d,hourly:3d,daily:30d,monthly:12mo',
+        keep_tenant: 'all:1d,daily:30d',
+        cells: 0,
+        stored: 0,
+        oldest_stored_at: null,
+        changed: 0,
+      },
       first_key: {
         id: expect.any(String),
         key: node.key,
@@ -165,11 +175,11 @@ describe('the settings', () => {
   })
 
   test('that are empty count as not set, and unknown ones are named', async () => {
-    const place = new Workplace({ CELLSTORE_DATA_DIR: '', CELLSTORE_BACKUP_KEEP: '', CELLSTORE_DATADIR: 'x' })
+    const place = new Workplace({ CELLSTORE_DATA_DIR: '', CELLSTORE_KEEP: '', CELLSTORE_DATADIR: 'x' })
     const node = await place.serve()
     expect(place.has('data', 'catalog.db')).toBe(true)
     expect(node.stderr).toMatch(/"level":40.*CELLSTORE_DATADIR/)
-    expect(node.stderr).not.toMatch(/CELLSTORE_DATA_DIR|CELLSTORE_BACKUP_KEEP/)
+    expect(node.stderr).not.toMatch(/CELLSTORE_DATA_DIR|CELLSTORE_KEEP/)
   })
 
   test.each([
@@ -177,7 +187,8 @@ describe('the settings', () => {
     ['CELLSTORE_PORT', '65536'],
     ['CELLSTORE_BACKUP_SNAPSHOT_EVERY', '24'],
     ['CELLSTORE_BACKUP_INCREMENTAL_EVERY', '500ms'],
-    ['CELLSTORE_BACKUP_KEEP', '0'],
+    ['CELLSTORE_KEEP', '30'],
+    ['CELLSTORE_KEEP', 'daily:3'],
     ['CELLSTORE_DURABILITY', 'none'],
     ['CELLSTORE_LOG_LEVEL', 'all'],
   ])('%s=%s is refused by name, before anything is made', async (name, value) => {
@@ -192,7 +203,7 @@ describe('the settings', () => {
   })
 
   test('of automatic backups are taken: a changed cell is backed up on schedule', async () => {
-    const place = new Workplace({ CELLSTORE_BACKUP_INCREMENTAL_EVERY: '1s', CELLSTORE_BACKUP_KEEP: '2' })
+    const place = new Workplace({ CELLSTORE_BACKUP_INCREMENTAL_EVERY: '1s', CELLSTORE_KEEP: 'all:1h' })
     const node = await place.serve()
     const { body } = await node.request('POST', '/v1/databases')
     await node.request('PUT', `/v1/databases/${body['id']}/kv/a`, { value: '1' })
@@ -285,7 +296,7 @@ describe('SIGTERM and SIGINT', () => {
 
       const again = await place.serve()
       const { body: listed } = await again.request('GET', '/v1/databases', undefined, node.key)
-      expect(listed['databases']).toEqual([body])
+      expect(listed['databases']).toEqual([{ ...(body as object), last_stored_at: null }])
     },
   )
 

@@ -13,16 +13,22 @@ const CELLS = 3
 test.runIf(noStrace !== undefined)(`faults in a creation were not tested: ${noStrace}`, () => {})
 
 /** A commit whose fsync failed was refused, and may be in the log all the same: what is found there must be usable. */
-test.skipIf(noStrace !== undefined).each([
+const INJECTIONS: Injection[] = [
   { call: 'fsync', fault: 'EIO', when: 1 },
   { call: 'fsync', fault: 'EIO', when: 2 },
   { call: 'fsync', fault: 'EIO', when: 3 },
   { call: 'fsync', fault: 'SIGKILL', when: 2 },
   { call: 'pwrite64', fault: 'EIO', when: 2 },
   { call: 'pwrite64', fault: 'ENOSPC', when: 4 },
-] satisfies Injection[])(
-  'a cell whose creation failed in the catalog ($call $when, $fault) is made by the client’s next try, and every cell that is listed can be used (invariant 14)',
-  async (injection) => {
+]
+const CASES = INJECTIONS.flatMap((injection) => [
+  { ...injection, how: 'createCell' },
+  { ...injection, how: 'addCell' },
+])
+
+test.skipIf(noStrace !== undefined).each(CASES)(
+  'a cell whose creation failed in the catalog ($how, $call $when, $fault) is made by the client’s next try, and every cell that is listed can be used (invariant 14)',
+  async ({ how, ...injection }) => {
     const root = tempDirectory('cellstore-creation')
     const directory = path.join(root, 'data')
     const data = new StoreDirectory(directory)
@@ -33,7 +39,7 @@ test.skipIf(noStrace !== undefined).each([
       paths: [`${data.paths.catalog}-wal`],
       injection,
     }
-    const args = [directory, account.id, String(CELLS)]
+    const args = [directory, account.id, String(CELLS), how]
     const { lines } = await ProgramUnderStrace.run('create-program.ts', args, trace)
     expect(fs.readFileSync(trace.output, 'utf8')).toContain(
       injection.fault === 'SIGKILL' ? 'SIGKILL' : 'INJECTED',

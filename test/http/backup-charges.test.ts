@@ -14,8 +14,10 @@ test('An account has so many requested backups under way at a time, and is told 
   bench.objectStore.hold()
   const both = [bench.send(ask), bench.send(ask)]
   const refused = await Promise.race(both)
-  expect(refused).toMatchObject({ status: 429, json: { code: 'rate_limited', limit: 1 } })
-  expect((refused.json as { detail: string }).detail).toMatch(/1 of 1 .*quotas\.backupsAtOnce/)
+  expect(refused).toMatchObject({ status: 429, json: { code: 'rate_limited', limit: 1, usage: 1 } })
+  expect((refused.json as { detail: string }).detail).toMatch(
+    /has 1 backups under way; quotas\.backupsAtOnce is 1/,
+  )
   expect(Number(refused.headers.get('retry-after'))).toBeGreaterThan(0)
   bench.objectStore.open()
   expect((await Promise.all(both)).map(({ status }) => status).sort()).toEqual([200, 429])
@@ -40,7 +42,10 @@ describe('The bytes of requested backups', () => {
     await back('a', 40, incremental)
     await back('a', 40, snapshot)
     const error = await rejectedBy(back('a', 40, incremental))
-    expect(error).toMatchObject({ code: 'rate_limited', details: { limit: 1, retryAfterMs: 24_000 } })
+    expect(error).toMatchObject({
+      code: 'rate_limited',
+      details: { limit: 1, usage: 83, retryAfterMs: 24_000 },
+    })
     expect(error.message).toContain('quotas.backupMibPerSecond')
     await back('b', 40, snapshot)
     clock.advance(24_000)

@@ -57,7 +57,7 @@ test('an account has room for so many bytes of bodies, and others have theirs', 
   expect(await answerTo(put(whole) + BODY)).toEqual({
     status: 429,
     code: 'rate_limited',
-    detail: expect.stringMatching(/already uses 200000 of 200000 .*bodiesPerAccount/),
+    detail: expect.stringMatching(/has 200000 bytes of request bodies; memory\.bodiesPerAccount is 200000/),
     retryAfter: '1',
   })
   const stranger = { key: bench.strangerKey, cell: bench.fill('{stranger}') }

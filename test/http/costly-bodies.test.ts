@@ -27,7 +27,7 @@ async function send(path: string, value: unknown): Promise<{ status: number; cod
     header: (name) => ({ 'x-api-key': bench.key, 'content-type': 'application/json' })[name],
     readBody: async () => ({ kind: 'parsed', value }),
   })
-  return { status: response.status, code: JSON.parse(response.body).code }
+  return { status: response.status, code: JSON.parse(String(response.body)).code }
 }
 
 /** Counts the elements or members that are read. */

@@ -29,6 +29,7 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   idempotency_in_progress: 'a cell is made synchronously: no second request can meet the first one half done',
   busy: 'one connection writes a cell: only a foreign program on its files makes it busy',
   disk_full: 'takes a full disk',
+  cells_missing: 'takes a disk that is not mounted',
   store_closed: 'becomes shutting_down',
   store_exists: 'opening a store only',
   store_not_found: 'opening a store only',
@@ -76,7 +77,17 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   [431, ['headers_too_large']],
   [429, ['rate_limited']],
   [502, ['object_store_error']],
-  [503, ['object_store_unavailable', 'cell_restoring', 'cell_quarantined', 'busy', 'shutting_down']],
+  [
+    503,
+    [
+      'object_store_unavailable',
+      'cell_restoring',
+      'cells_missing',
+      'cell_quarantined',
+      'busy',
+      'shutting_down',
+    ],
+  ],
   [507, ['cell_full', 'disk_full']],
   [500, ['internal']],
   // Ours: a library's user can open a store without an object store and serve it.

@@ -121,7 +121,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
     expect((await bench.send(ask)).status).toBe(200)
     expect((await bench.send(ask)).status).toBe(200)
     const refused = await bench.send(ask)
-    checkProblem(refused, 429, { code: 'rate_limited', limit: 0.25 })
+    checkProblem(refused, 429, { code: 'rate_limited', limit: 0.25, usage: 2 })
     expect(refused.headers.get('retry-after')).toBe('4')
     expect((await bench.send({ ...ask, path: '/v1/nothing' })).status).toBe(429)
     expect((await bench.send({ ...ask, key: bench.strangerKey })).status).toBe(200)

@@ -62,7 +62,7 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       '[1',
       '"\u0001"',
       new Uint8Array([0x22, 0xff, 0x22]),
-      `${'['.repeat(100_000)}1234567890123456`,
+      `${'['.repeat(9_000)}1234567890123456`,
     ])('is refused as %j, which is no JSON', async (raw) => {
       if (raw === '') return
       checkProblem(await send({ method, path, raw }), 400, { code: 'invalid_json' })

@@ -103,3 +103,18 @@ test('a change of another key refuses nobody', async () => {
   const { ended } = exchange(port, head(method, path, body) + body)
   expect(answersIn(await ended).map(({ status }) => status)).toEqual([200])
 })
+
+describe.each(['backup', 'backup/incr', 'restore'])('POST …/%s', (route) => {
+  test('does not start if the key was revoked while it waited behind a backup', async () => {
+    await bench.store.backups.snapshot(bench.cell)
+    bench.objectStore.hold()
+    const before = bench.send({ method: 'POST', path: '/v1/databases/{cell}/backup' })
+    await bench.objectStore.arrival()
+    const waits = bench.send({ method: 'POST', path: `/v1/databases/{cell}/${route}`, body: {}, key })
+    await bench.send({ method: 'GET', path: '/v1/databases/{cell}/kv', key })
+    revoke()
+    bench.objectStore.open()
+    expect((await before).status).toBe(200)
+    expect((await waits).status).toBe(401)
+  })
+})

@@ -39,7 +39,7 @@ describe.each(TRANSPORTS)('timeout_ms, through %s', (_name, transport) => {
     const service = {
       execute: async (_cell: string, _operation: unknown, options?: ExecuteOptions) => {
         asked.push(options)
-        return []
+        return '{"results":[]}'
       },
     } as unknown as CellService
     bench = await Bench.open(transport, { handler: { service, limits: { statementMsMax: 900 } } })
@@ -113,7 +113,7 @@ describe('a client that hangs up', () => {
     const service = {
       execute: async (_cell: string, _operation: unknown, options?: ExecuteOptions) => {
         asked = options?.signal
-        return []
+        return '{"results":[]}'
       },
     } as unknown as CellService
     const server = http.createServer(createListener(bench.store, { service }))

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, onTestFinished, test } from 'vitest'
 import type { ExecuteOptions } from '../../src/service/cell-service.ts'
-import type { BatchableOperation, CellOperation, OperationResults } from '../../src/service/operations.ts'
+import type { BatchableOperation, CellOperation, ResultOf } from '../../src/service/operations.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { cellServiceBackupsContract } from './cell-service-backups.contract.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
@@ -25,10 +25,7 @@ export function cellServiceContract(name: string, make: MakeService): void {
     })
 
     /** On the test's own cell. */
-    function run<O extends CellOperation>(
-      operation: O,
-      options?: ExecuteOptions,
-    ): Promise<OperationResults[O['op']]> {
+    function run<O extends CellOperation>(operation: O, options?: ExecuteOptions): Promise<ResultOf<O>> {
       return subject.service.execute(id, operation, options)
     }
 
@@ -299,6 +296,22 @@ export function cellServiceContract(name: string, make: MakeService): void {
         if (each.status === 'rejected') expect(each.reason).toMatchObject({ code: 'cell_not_found' })
       }
       await expect(put('k', 'v')).rejects.toMatchObject({ code: 'cell_not_found' })
+    })
+
+    test('an operation that may not make the file grow is refused if it would; the next one without that bound is not', async () => {
+      const value = 'v'.repeat(100_000)
+      await put('a', value)
+      for (const growth of ['none', 'deletions'] as const) {
+        const refused = await rejectedBy(run({ op: 'kv.put', key: 'b', value, growth }))
+        expect(refused).toMatchObject({ code: 'cell_full', details: { sqliteCode: 'SQLITE_FULL' } })
+      }
+      const operations: BatchableOperation[] = [
+        { op: 'kv.delete', key: 'a' },
+        { op: 'kv.put', key: 'b', value },
+      ]
+      await run({ op: 'batch', operations, growth: 'none' })
+      await put('c', value)
+      expect(await stored('b')).toBe(value)
     })
 
     test('an operation whose signal is aborted before it begins never does', async () => {

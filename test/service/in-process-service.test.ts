@@ -1,6 +1,6 @@
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
-import { mayChange, parseOperation } from '../../src/service/apply-operation.ts'
+import { mayChange, parseOperation, type ReadableOperation } from '../../src/service/apply-operation.ts'
 import { InProcessService } from '../../src/service/in-process-service.ts'
 import type { BatchableOperation, CellOperation } from '../../src/service/operations.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
@@ -72,7 +72,7 @@ describe('what can change a cell', () => {
     [batch(sql('PRAGMA user_version = 1')), true],
     [batch({ op: 'kv.delete', key: 'k' }), true],
   ])('%j: %s', (operation, changes) => {
-    expect(mayChange(parseOperation(operation))).toBe(changes)
+    expect(mayChange(parseOperation(operation as ReadableOperation))).toBe(changes)
   })
 })
 

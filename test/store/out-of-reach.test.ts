@@ -3,6 +3,7 @@ import path from 'node:path'
 import { expect, test } from 'vitest'
 import { finishRestore } from '../../src/backup/restore/restore-install.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
+import { openTestDatabase } from '../support/open-test-database.ts'
 import { openTestCell } from '../support/open-test-store.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
@@ -54,4 +55,15 @@ test('a switch whose intent can not be looked at is not taken for undecided (inv
   back()
   finishRestore(paths)
   expect([fs.existsSync(paths.restoreTarget), fs.existsSync(paths.restoreIntent)]).toEqual([false, false])
+})
+
+test('a log that can not be looked at is not taken for none: the cell is quarantined (invariant 1)', async () => {
+  const database = openTestDatabase()
+  database.sql('CREATE TABLE t (n)')
+  const back = outOfReach(`${database.path}-wal`)
+  expect(codeOf(() => database.syncs.syncFound())).toBe('cell_quarantined')
+  back()
+  // A quarantined cell keeps its log.
+  database.close()
+  for (const suffix of ['-wal', '-shm']) fs.rmSync(database.path + suffix, { force: true })
 })

@@ -146,7 +146,7 @@ describe('by itself', () => {
       beforeOpen: () => {},
       missing: () => cellNotFound(),
     }
-    const pool = new CellPool(max, opener, { clock: new FakeClock(), log: silentLog })
+    const pool = new CellPool({ cellsMax: max }, opener, { clock: new FakeClock(), log: silentLog })
     onTestFinished(() => pool.closeAll())
     const add = (id: string) => {
       fs.mkdirSync(path.join(directory, id))

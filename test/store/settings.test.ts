@@ -41,6 +41,13 @@ describe('defaults', () => {
     expect(settings.backups.concurrency).toBe(4)
   })
 
+  test('back cells up every 15 minutes and every day, unless that is turned off', () => {
+    const { backups } = resolveSettings({})
+    expect(backups).toMatchObject({ incrementalEveryMs: 900_000, snapshotEveryMs: 86_400_000 })
+    const off = resolveSettings({ backups: { incrementalEveryMs: null, snapshotEveryMs: null } })
+    expect(off.backups).toMatchObject({ incrementalEveryMs: undefined, snapshotEveryMs: undefined })
+  })
+
   test('what was given stays', () => {
     const options = {
       durability: 'relaxed',
@@ -49,7 +56,7 @@ describe('defaults', () => {
       pageCacheBytes: 65_536,
       checkpointBytes: 1_000_000,
       objectStoreWaitMs: 1,
-      backups: { snapshotEveryMs: 10, incrementalEveryMs: 5, keep: 3, concurrency: 4 },
+      backups: { snapshotEveryMs: 10, incrementalEveryMs: 5, keep: 'all:2d', concurrency: 4 },
     } as const
     expect(resolveSettings(options)).toMatchObject(options)
   })
@@ -58,7 +65,7 @@ describe('defaults', () => {
 describe('a setting that makes no sense is refused by its name', () => {
   const NUMBERS = ['openCellsMax', 'pageCacheBytes', 'checkpointBytes', 'objectStoreWaitMs'] as const
   const LIMITS = Object.keys(DEFAULT_LIMITS)
-  const BACKUPS = ['snapshotEveryMs', 'incrementalEveryMs', 'keep', 'concurrency', 'restoreConcurrency']
+  const BACKUPS = ['snapshotEveryMs', 'incrementalEveryMs', 'concurrency', 'restoreConcurrency']
   const cases: [string, (value: unknown) => StoreOptions][] = [
     ...NUMBERS.map((name): [string, (value: unknown) => StoreOptions] => [
       name,

@@ -10,11 +10,19 @@ export const COUNTS = {
   CELLSTORE_BASE_COPIES: { test: 12, soak: 300, of: 'copies of a database that is written' },
   CELLSTORE_MODEL_RUNS: { test: 6, soak: 40, of: 'sequences of writes, backups and restores' },
   CELLSTORE_TEST_HTTP_FUZZ: { test: 2_000, soak: 20_000, of: 'mutated HTTP requests' },
+  CELLSTORE_REVOCATIONS: { test: 3, soak: 50, of: 'revocations under busy connections' },
+  CELLSTORE_TEST_HTTP_FUZZ_FIELDS: { test: 3_000, soak: 100_000, of: 'generated HTTP requests' },
   CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },
   CELLSTORE_TEST_SLOW_SOCKETS: { test: 50, soak: 500, of: 'slow heads and bodies' },
+  CELLSTORE_BUCKET_STORMS: { test: 1, soak: 20, of: 'histories with a bucket that fails' },
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
   CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },
   CELLSTORE_NODE_KILLS: { test: 5, soak: 50, of: 'kills of nodes and workers under HTTP writes' },
+  CELLSTORE_REQUEST_KILLS: {
+    test: 2,
+    soak: 20,
+    of: 'kills of a node at a request to its bucket, for each operation',
+  },
   CELLSTORE_POWER_LOSSES: { test: 50, soak: 500, of: 'power losses' },
   CELLSTORE_POWER_LOSS_STEPS: { test: 80, soak: 200, of: 'steps of the program that loses power' },
   CELLSTORE_START_FAULTS: { test: 6, soak: 60, of: 'faults in a start, or all' },
@@ -22,6 +30,7 @@ export const COUNTS = {
   CELLSTORE_WRITE_FAULTS: { test: 10, soak: 100, of: 'faults under writes, or all' },
   CELLSTORE_FOREIGN_RUNS: { test: 3, soak: 10, of: 'runs beside other programs' },
   CELLSTORE_DESCRIPTOR_CELLS: { test: 150, soak: 2_000, of: 'cells of a node with few descriptors' },
+  CELLSTORE_ATTACK_MIXES: { test: 1, soak: 24, of: 'mixes of attacks on a node' },
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
 } as const
 

@@ -24,7 +24,7 @@ const settings = {
   checkpointBytes: 4_194_304,
 } as const
 const pool = new CellPool(
-  4,
+  { cellsMax: 4 },
   {
     paths,
     settings: () => settings,

@@ -49,6 +49,8 @@ export interface LoggedLine {
 /** A store whose cells are run in workers, with real processes and the real time. */
 export class WorkerStore {
   readonly #data: StoreDirectory
+  /** Its workers are killed when it closes: they leave the logs of their cells too. */
+  isKilled = false
   readonly objectStore: string | undefined
   readonly log: LoggedLine[]
   readonly store: StoreCore
@@ -118,7 +120,7 @@ export class WorkerStore {
 
   /** Closes it; every cell passes integrity_check afterwards. */
   async close(): Promise<void> {
-    this.#data.mayHaveLogs = this.lostWorkers.length > 0
+    this.#data.mayHaveLogs = this.isKilled || this.lostWorkers.length > 0
     await this.#data.close()
   }
 }

@@ -66,7 +66,7 @@ describe('a store', () => {
       sqlPolicy: 'tenant',
     })
     assertType<StoreOptions>({ objectStore: {} as ObjectStore, limits: { keyBytesMax: 100 } })
-    assertType<StoreOptions>({ backups: { snapshotEveryMs: 86_400_000, keep: 30 }, clock: {} as Clock })
+    assertType<StoreOptions>({ backups: { snapshotEveryMs: 86_400_000, keep: 'all:1d' }, clock: {} as Clock })
     // @ts-expect-error: a misspelt setting
     assertType<StoreOptions>({ durabilty: 'full' })
     // @ts-expect-error: no such durability

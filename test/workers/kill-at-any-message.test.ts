@@ -5,9 +5,10 @@ import { expect, test } from 'vitest'
 import { newCellId } from '../../src/base/store-paths.ts'
 import type { Outcome } from '../../src/engine/group-commit.ts'
 import { Batch } from '../../src/workers/node/batch.ts'
-import type { QueuedOperation } from '../../src/workers/node/operation-queue.ts'
+import type { QueuedOperation } from '../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../src/workers/node/worker-process.ts'
 import { provenCommitMarker, wasCommitted } from '../../src/workers/protocol/commit-marker.ts'
+import { FakeClock } from '../support/fake-clock.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { BatchWorker } from '../support/workers/batch-worker.ts'
 
@@ -46,6 +47,7 @@ async function recover(
   const batch = new Batch(cells, 0)
   for (const message of messages) batch.take(message, 0)
   const { provisional, notRun } = batch.lost()
+  if (batch.finished !== undefined) expect(batch.finished.returned).toEqual(notRun)
   const next = new BatchWorker(place)
   const again = [...notRun]
   for (const { cellId, transaction, outcomes } of provisional) {
@@ -73,28 +75,38 @@ const SCHEMA = [
 ]
 const insert = (n: number) => `INSERT INTO t VALUES (${n})`
 
-test.each<[what: string, cells: string[][], keys: boolean]>([
-  [
-    'of one cell',
-    [
-      [
-        'SELECT 1',
-        insert(1),
-        insert(2),
-        'SELECT count(*) FROM one',
-        'INSERT INTO one VALUES (1)',
-        insert(3),
-        'INSERT OR ROLLBACK INTO one VALUES (1)',
-        insert(4),
-        'INSERT INTO one VALUES (2)',
-      ],
-    ],
+const ALL_KINDS = [
+  'SELECT 1',
+  insert(1),
+  insert(2),
+  'SELECT count(*) FROM one',
+  'INSERT INTO one VALUES (1)',
+  insert(3),
+  'INSERT OR ROLLBACK INTO one VALUES (1)',
+  insert(4),
+  'INSERT INTO one VALUES (2)',
+]
+/** Milliseconds of a batch. The clock goes on by one whenever it is asked. */
+const UNLIMITED = Number.POSITIVE_INFINITY
+
+test.each<[what: string, cells: string[][], keys: boolean, slice?: number]>([
+  ['of one cell', [ALL_KINDS], false],
+  ...Array.from({ length: 3 }, (_, i): [string, string[][], boolean, number] => [
+    `that has time for a part of it (${i})`,
+    [ALL_KINDS, [insert(1), insert(2)]],
     false,
-  ],
+    8 * i,
+  ]),
   [
     'of one cell, where each commits by itself',
     [[insert(1), 'INSERT INTO child VALUES (9)', insert(2), insert(3)]],
     true,
+  ],
+  [
+    'that has time for a part of it, where each commits by itself',
+    [[insert(1), 'INSERT INTO child VALUES (9)', insert(2), insert(3)]],
+    true,
+    12,
   ],
   [
     'of several cells',
@@ -107,9 +119,15 @@ test.each<[what: string, cells: string[][], keys: boolean]>([
   ],
 ])(
   'a worker can be killed before and after all that it writes of a batch %s: each operation is answered once, with its own result, and its change is there once (invariants 1, 8)',
-  async (_what, texts, keys) => {
+  async (_what, texts, keys, slice = UNLIMITED) => {
     const home = tempDirectory('cellstore-kill')
-    const first = new BatchWorker(path.join(home, 'first'))
+    const clock = new FakeClock()
+    const monotonic = () => {
+      clock.advance(1)
+      return FakeClock.prototype.monotonic.call(clock)
+    }
+    const ticking = Object.assign(clock, { monotonic })
+    const first = new BatchWorker(path.join(home, 'first'), { clock: ticking }, undefined, { sliceMs: slice })
     const ids = texts.map(() => newCellId())
     for (const id of ids) {
       first.cells.files.write(id)
@@ -132,7 +150,7 @@ test.each<[what: string, cells: string[][], keys: boolean]>([
     }
     await first.run(operationsOf(wanted))
     first.close()
-    expect(messages.length).toBeGreaterThan(3)
+    expect(messages.length).toBeGreaterThan(2)
     for (const { place, told } of kills) {
       for (const file of fs.readdirSync(place, { recursive: true, encoding: 'utf8' }))
         if (file.endsWith('-shm')) fs.rmSync(path.join(place, file))

@@ -31,10 +31,10 @@ async function countsOf({ service }: WorkerStore, cells: readonly string[]): Pro
   )
 }
 
-/** Until a worker has used so much time of a processor that it can only be a statement. */
+/** Until a worker has used so much time of a processor that it can only be a statement. The worker may only start now. */
 async function untilOneIsBusy(node: WorkerStore): Promise<void> {
   const before = new Map(node.workers.map((pid) => [pid, processorMs(pid)]))
-  const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? Number.POSITIVE_INFINITY) > 500
+  const isBusy = (pid: number) => processorMs(pid) - (before.get(pid) ?? 0) > 1_000
   await expect.poll(() => node.workers.some(isBusy), { timeout: 20_000 }).toBe(true)
 }
 

@@ -4,7 +4,7 @@ import { CellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
 import { decodeChecksums, decodeManifest } from './manifest-decoder.ts'
-import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable } from './seekable-zstd.ts'
+import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable, type Reopen } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. Its results count only once {@link readArchive} resolves. */
 export interface ArchiveSink {
@@ -34,9 +34,14 @@ export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
  * Reads an archive as a stream. Resolves only if every byte was proven: the blocks, the seek table, and each member's
  * length and SHA-256 (invariant 10).
  *
- * @throws `backup_corrupt`, naming the member; what `source` and `sink` throw
+ * @param reopen fetches a damaged part once more
+ * @throws `backup_corrupt`, naming the member; what `source`, `sink` and `reopen` throw
  */
-export async function readArchive(source: AsyncIterable<Uint8Array>, sink: ArchiveSink): Promise<void> {
+export async function readArchive(
+  source: AsyncIterable<Uint8Array>,
+  sink: ArchiveSink,
+  reopen?: Reopen,
+): Promise<void> {
   const extract = openExtract()
   const plainBytes = new PlainBytes()
   // The first error is the one to report: all others follow from it.
@@ -45,7 +50,7 @@ export async function readArchive(source: AsyncIterable<Uint8Array>, sink: Archi
     cause ??= error
     extract.destroy(cause as Error)
   }
-  const feeding = feed(source, extract, plainBytes).catch(fail)
+  const feeding = feed(decompressSeekable(source, reopen), extract, plainBytes).catch(fail)
   const checks = readMembers(extract, sink, plainBytes).catch((error) => {
     fail(isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error)
     return undefined
@@ -134,11 +139,11 @@ async function readMembers(extract: Extract, sink: ArchiveSink, plainBytes: Plai
 }
 
 async function feed(
-  source: AsyncIterable<Uint8Array>,
+  plainSource: AsyncIterable<Buffer>,
   extract: Extract,
   plainBytes: PlainBytes,
 ): Promise<void> {
-  for await (const plain of decompressSeekable(source)) {
+  for await (const plain of plainSource) {
     if (extract.destroyed) return
     plainBytes.count(plain.length)
     if (!extract.write(plain)) {

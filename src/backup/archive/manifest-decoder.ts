@@ -7,6 +7,7 @@ import {
   FORMAT,
   MANIFEST_MEMBER,
   type Manifest,
+  NEWER_FORMAT,
   WAL_MEMBER,
 } from './manifest.ts'
 
@@ -23,6 +24,8 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   base_version: z.string().nullable(),
   chain: z.array(z.string()),
   created_at: z.iso.datetime(),
+  // A later program may know more of them.
+  origin: z.enum(['schedule', 'owner', 'tenant']).optional().catch(undefined),
   sqlite_version: z.string(),
   database: z.object({ name: z.literal(DATABASE_MEMBER), size: z.int().positive() }).nullable(),
   wals: z.array(
@@ -52,6 +55,7 @@ export function decodeManifest(bytes: Buffer): Manifest {
     throw corrupt(
       MANIFEST_MEMBER,
       `it is of format ${format}, and this version reads up to ${FORMAT}; update cellstore`,
+      NEWER_FORMAT,
     )
   }
   throw corrupt(MANIFEST_MEMBER, 'it is not a manifest')

@@ -3,6 +3,9 @@ import { corrupt } from './backup-errors.ts'
 /** docs/format.md describes every field. A reader refuses a format it does not know. */
 export const FORMAT = 1
 
+/** The cause of a `backup_corrupt` that is none: a newer cellstore made the backup. */
+export const NEWER_FORMAT = new Error('The format of the backup is newer.')
+
 export const MANIFEST_MEMBER = 'manifest.json'
 export const DATABASE_MEMBER = 'cell.db'
 export const CHECKSUMS_MEMBER = 'checksums.json'
@@ -29,6 +32,8 @@ export interface Manifest {
   /** Every version that has to be applied before this one, oldest first, beginning with the base. */
   chain: string[]
   created_at: string
+  /** Who asked for it. Manifests from before this field lack it, and count as `schedule`. */
+  origin?: 'schedule' | 'owner' | 'tenant' | undefined
   sqlite_version: string
   database: { name: typeof DATABASE_MEMBER; size: number } | null
   wals: WalEntry[]

@@ -1,4 +1,5 @@
 import zlib from 'node:zlib'
+import { isCellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { release } from './block-memory.ts'
 import { BLOCK_MAGIC, blockEnd, splitBlocks } from './zstd-blocks.ts'
@@ -152,14 +153,40 @@ function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
   return table
 }
 
+/** Reads an archive again, from a byte of it to its end. */
+export type Reopen = (offset: number) => Promise<AsyncIterable<Uint8Array>>
+
 /**
  * The plain bytes of a seekable archive, block by block. Ends only after the seek table, and only if that agrees with
  * every block before it: an archive that was cut at the end of a block does not pass for a shorter one.
  *
+ * @param reopen fetches a part that does not prove itself once more: the damage may have happened on the way
  * @throws `backup_corrupt`
  */
-export async function* decompressSeekable(source: AsyncIterable<Uint8Array>): AsyncGenerator<Buffer> {
+export async function* decompressSeekable(
+  source: AsyncIterable<Uint8Array>,
+  reopen?: Reopen,
+): AsyncGenerator<Buffer> {
   const blocks: BlockSizes[] = []
+  let from = source
+  for (let fetchedTwice = -1; ; ) {
+    try {
+      yield* decompressFrom(from, blocks)
+      return
+    } catch (error) {
+      const at = blocks.reduce((sum, { compressed }) => sum + compressed, 0)
+      if (!isCellError(error, 'backup_corrupt') || reopen === undefined || at === fetchedTwice) throw error
+      fetchedTwice = at
+      from = await reopen(at)
+    }
+  }
+}
+
+/** @param blocks those before; each that is yielded is added */
+async function* decompressFrom(
+  source: AsyncIterable<Uint8Array>,
+  blocks: BlockSizes[],
+): AsyncGenerator<Buffer> {
   const inFlight: { compressed: number; plain: Promise<Buffer> }[] = []
   let seekTable: Buffer | undefined
 

@@ -5,8 +5,15 @@ import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
+import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer } from '../restore/cell-restorer.ts'
-import type { BackupKind, BackupOptions, BackupResult, RestoreResult } from '../versions/backup-types.ts'
+import type {
+  BackupKind,
+  BackupOptions,
+  BackupOrigin,
+  BackupResult,
+  RestoreResult,
+} from '../versions/backup-types.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 import type { Need } from './job.ts'
@@ -22,6 +29,7 @@ interface ArchiverRequest {
 
 export interface BackupRequest extends ArchiverRequest {
   kind: BackupKind
+  origin: BackupOrigin
 }
 
 export interface RestoreRequest extends ArchiverRequest {
@@ -61,8 +69,6 @@ export interface ArchiverParts {
   openReader(cellId: string, start: BaseStart): Promise<DatabaseReader>
   /** How large a restored cell may be. */
   limits: Limits
-  /** Restorable versions of a cell to keep; undefined keeps all. */
-  keep: number | undefined
   queue: JobQueueLimits
 }
 
@@ -95,15 +101,15 @@ export class Archiver implements ArchiverClient {
   }
 
   backup(
-    { cellId, account, need, kind }: BackupRequest,
-    { signal: caller, onProgress, onBegin }: JobOptions,
+    { cellId, account, need, kind, origin }: BackupRequest,
+    { signal: caller, permit, onProgress, onBegin }: JobOptions,
   ): Promise<MadeBackup> {
     return this.#queue.run({ lane: 'backup', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
-      const { keep } = this.#parts
+      permit?.check()
       const { runner, index } = this.#parts.destination
       try {
-        const result = await runner.run(cellId, this.#source(cellId), { kind, keep, onProgress, ...turn })
+        const result = await runner.run(cellId, this.#source(cellId), { kind, origin, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
         await this.#cells.endBackup(cellId)
@@ -113,17 +119,20 @@ export class Archiver implements ArchiverClient {
 
   restore(
     { cellId, account, need, version, accountId, onlyIfLost }: RestoreRequest,
-    { signal: caller, onProgress, onBegin }: JobOptions,
+    { signal: caller, permit, onProgress, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
+      permit?.check()
       try {
-        const { record, isLocal } = await this.#cells.beginRestore(cellId)
-        if (onlyIfLost && isLocal) return undefined
-        const existed = record?.deletedAt === null
-        const install = (manifest: ManifestHead, newest: string) =>
-          this.#cells.install(cellId, { manifest, newest, existed })
-        return await this.#restorer.run(cellId, { record, version, accountId, onProgress, install, ...turn })
+        const start = await this.#cells.beginRestore(cellId)
+        if (onlyIfLost && start.isLocal) return undefined
+        const existed = start.record?.deletedAt === null
+        const noteMark = (name: string) => this.#cells.noteMark(cellId, name)
+        const install = (manifest: ManifestHead, names: RestoredNames) =>
+          this.#cells.install(cellId, { manifest, ...names, existed })
+        const wanted = { ...start, version, accountId }
+        return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
       }
@@ -138,6 +147,7 @@ export class Archiver implements ArchiverClient {
         return { ...state, identity: identityOfCell(destination.storeId, record) }
       },
       dropChain: () => cells.dropChain(cellId),
+      claimVersion: (version) => cells.claimVersion(cellId, version),
       openReader: (start) => openReader(cellId, start),
       cuts: {
         beginBase: () => cells.beginBase(cellId),

@@ -5,12 +5,18 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
+import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { proveCopy } from '../restore/prove-copy.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
+import { Retention, type RetentionParts } from '../versions/retention.ts'
+import type { RetentionTable } from '../versions/retention-table.ts'
 import { UploadSweep } from '../versions/upload-sweep.ts'
 import { VersionIndex } from '../versions/version-index.ts'
+
+/** Which versions stay. */
+export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
 
 export interface BackupDestinationParts {
   objectStore: ObjectStore
@@ -18,10 +24,14 @@ export interface BackupDestinationParts {
   /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
   progress: BackupProgressTable
+  retention: RetentionTable
+  plans: RetentionPlans
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
   /** Threads to keep for a while after their work: as many as restores run at the same time. */
   threadsKept: number
+  /** The size of the largest cell. */
+  cellBytesMax: number
   clock: Clock
   log: Log
 }
@@ -36,6 +46,7 @@ export class BackupDestination {
   readonly index: VersionIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
+  readonly retention: Retention
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
@@ -44,25 +55,43 @@ export class BackupDestination {
   readonly #abort = new AbortController()
 
   constructor(parts: BackupDestinationParts) {
-    const { objectStore, storeId, paths, progress, spoolDirectory, threadsKept, clock, log } = parts
+    const { objectStore, storeId, paths, progress, spoolDirectory, clock, log } = parts
+    const { threadsKept, cellBytesMax, retention: table, plans } = parts
     this.objectStore = objectStore
     this.storeId = storeId
     this.clock = clock
     this.log = log
     this.progress = progress
-    this.index = new VersionIndex(objectStore, storeId, clock)
+    this.index = new VersionIndex(objectStore, storeId, clock, progress)
     this.trackers = new ChangeTrackers(paths, progress, clock)
-    this.moved.listen(() => this.trackers.markNothingStored())
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
-    this.#sweep = new UploadSweep(objectStore, clock, log)
+    this.retention = new Retention({
+      objectStore,
+      storeId,
+      claim,
+      ...plans,
+      index: this.index,
+      table,
+      progress,
+      clock,
+      log,
+    })
+    this.moved.listen(() => {
+      this.trackers.markNothingStored()
+      table.markNothingStored()
+    })
+    this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
     this.threads = new RestoreThreads(clock, threadsKept)
-    const { index, threads } = this
+    const { index, threads, retention } = this
     this.runner = new BackupRunner({
       objectStore,
       index,
+      progress,
       claim,
       sweep: this.#sweep,
+      probe: new PutProbe(objectStore),
+      retention,
       spoolDirectory,
       clock,
       log,
@@ -74,6 +103,7 @@ export class BackupDestination {
   forget(cellId: string): void {
     this.trackers.detach(cellId)
     this.progress.remove(cellId)
+    this.retention.forget(cellId)
   }
 
   /** Ends the work that belongs to no single backup. */

@@ -2,6 +2,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
+import type { RestoredNames } from '../restore/cell-installer.ts'
 
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {
@@ -16,13 +17,13 @@ export interface RestoreStart {
   record: CellRecord | undefined
   /** Its database file is on this machine. */
   isLocal: boolean
+  /** The newest version that this machine knows, stored or only tried. */
+  last: string | null
 }
 
 /** A restored database that is proven, in `incoming.db`. */
-export interface RestoredCell {
+export interface RestoredCell extends RestoredNames {
   manifest: ManifestHead
-  /** The cell's newest version in the object store. */
-  newest: string
   /** The cell existed in the catalog when its restore began. */
   existed: boolean
 }
@@ -37,6 +38,8 @@ export interface CellPort {
   beginBackup(cellId: string): Promise<BackupStart>
   /** A version of the chain is missing in the object store: the next backup is a base. */
   dropChain(cellId: string): Promise<void>
+  /** Uses up the time of a version that another state of the store made. */
+  claimVersion(cellId: string, version: string): Promise<void>
   /** This and the next four are those of `CellCuts`. */
   beginBase(cellId: string): Promise<BaseStart>
   endBase(cellId: string, id: string, version: string): Promise<BaseCut>
@@ -48,6 +51,8 @@ export interface CellPort {
 
   /** A restore builds `incoming.db` from here on: every process that opens the cell leaves that file alone. */
   beginRestore(cellId: string): Promise<RestoreStart>
+  /** A mark says that the cell is restored: the cell counts as changed, and the time of the mark's name is used up. */
+  noteMark(cellId: string, name: string): Promise<void>
   /**
    * Closes the cell, switches to `incoming.db`, and records the cell in the catalog. If it throws, the switch is either
    * decided, or will never happen.

@@ -17,20 +17,11 @@ export interface BackupChain {
 }
 
 /** The most versions of one chain: bounds what a restore has to read. */
-const VERSIONS_MAX = 64
+export const CHAIN_VERSIONS_MAX = 64
 /** The logs of a chain may grow to the size of the database, but always to this size. */
 const BYTES_MIN = 1_048_576
 /** The most kept logs: each close of a changed cell adds one, however small, and a manifest names them all. */
 const LOGS_MAX = 1_000
-
-/**
- * The most versions of a chain. If few versions are kept, the chain is short: a long one keeps many more versions alive.
- *
- * @param keep restorable versions; undefined keeps all
- */
-export function chainVersionsMax(keep: number | undefined): number {
-  return keep === undefined ? VERSIONS_MAX : Math.max(2, Math.min(VERSIONS_MAX, keep))
-}
 
 /**
  * Whether a new base costs less than the next incremental.

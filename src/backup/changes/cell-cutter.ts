@@ -45,6 +45,11 @@ export class CellCutter {
     this.#tracker(cellId).dropChain()
   }
 
+  /** Uses up the time of a version that another state of the store made. */
+  claimVersion(cellId: string, version: string): void {
+    this.#tracker(cellId).claimVersion(version)
+  }
+
   beginBase(cellId: string): Promise<BaseStart> {
     return this.#cut(cellId, (cuts) => cuts.beginBase())
   }

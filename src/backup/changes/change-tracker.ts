@@ -133,6 +133,12 @@ export class ChangeTracker {
     this.#save()
   }
 
+  /** Uses up the time of a version: a mark has it, or a version that another state of the store made. */
+  claimVersion(version: string): void {
+    this.progress.lastVersion = version
+    this.#save()
+  }
+
   stored({ version, kind, cut }: StoredBackup): void {
     if (cut.kind === 'base') this.#baseStored(version, cut)
     else if (this.progress.chain !== null) extendChain(this.progress.chain, version, cut)
@@ -172,9 +178,12 @@ export class ChangeTracker {
     this.#detached = true
   }
 
-  /** Marks the cell as changed after {@link differsFromFiles} has found a change. */
+  /** Marks the cell as changed after {@link differsFromFiles} has found a change. A worker may have the cell open. */
   markChanged(): void {
-    if (!this.progress.dirty) this.#changed()
+    if (this.progress.dirty) return
+    this.#noteChange()
+    if (!this.#detached) this.#table.markChanged(this.progress.cellId, this.#clock.now())
+    this.#onChange()
   }
 
   /** Whether the files can hold changes that the row does not show: after a crash. */
@@ -198,13 +207,17 @@ export class ChangeTracker {
   }
 
   #changed(): void {
+    this.#noteChange()
+    this.#save()
+    this.#onChange()
+  }
+
+  #noteChange(): void {
     this.progress.dirty = true
     this.progress.dirtySinceSnapshot = true
     // Before the first backup, due times count from the first change.
     this.progress.lastBackupAt ??= this.#clock.now()
     this.progress.lastSnapshotAt ??= this.#clock.now()
-    this.#save()
-    this.#onChange()
   }
 
   #baseStored(version: string, { id }: BaseCut): void {

@@ -35,6 +35,16 @@ const SCHEMA = `
     last_backup_at INTEGER,
     last_snapshot_at INTEGER
   ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS backup_foreign (
+    cell_id TEXT NOT NULL,
+    after TEXT NOT NULL,
+    through TEXT NOT NULL,
+    PRIMARY KEY (cell_id, after)
+  ) STRICT, WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS backup_damaged (
+    version TEXT PRIMARY KEY,
+    size_bytes INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
@@ -50,6 +60,13 @@ const PUT = `
     (cell_id, chain, base, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
   VALUES (@cellId, @chain, @base, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt)`
 
+/** Only the columns that a change sets: a worker may have saved the others since they were read. */
+const MARK_CHANGED = `
+  INSERT INTO backup_progress (cell_id, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
+  VALUES (@cellId, 1, 1, @now, @now)
+  ON CONFLICT (cell_id) DO UPDATE SET dirty = 1, dirty_since_snapshot = 1,
+    last_backup_at = coalesce(last_backup_at, @now), last_snapshot_at = coalesce(last_snapshot_at, @now)`
+
 type Row = Omit<BackupProgress, 'chain' | 'base' | 'dirty' | 'dirtySinceSnapshot'> & {
   chain: string | null
   base: string | null
@@ -57,13 +74,26 @@ type Row = Omit<BackupProgress, 'chain' | 'base' | 'dirty' | 'dirtySinceSnapshot
   dirtySinceSnapshot: number
 }
 
+/** Versions that another state of this store made: those after one version, up to another. */
+export interface ForeignVersions {
+  after: string
+  through: string
+}
+
 /** The table of {@link BackupProgress} rows in the local state. */
 export class BackupProgressTable {
   readonly #state: LocalState
   readonly #find: Statement
   readonly #put: Statement
+  readonly #markChanged: Statement
   readonly #remove: Statement
   readonly #due: Statement
+  readonly #putForeign: Statement
+  readonly #putDamaged: Statement
+  readonly #findDamaged: Statement
+  readonly #removeDamaged: Statement
+  readonly #findForeign: Statement
+  readonly #dirtyCount: Statement
 
   constructor(state: LocalState) {
     this.#state = state
@@ -73,7 +103,16 @@ export class BackupProgressTable {
       state.define('ALTER TABLE backup_progress ADD COLUMN base TEXT')
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
+    this.#markChanged = state.prepare(MARK_CHANGED)
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
+    this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
+    this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
+    this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
+    this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
+    this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
+    this.#dirtyCount = state
+      .prepare('SELECT count(*) FROM backup_progress WHERE dirty AND cell_id <> ?')
+      .pluck()
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -94,6 +133,11 @@ export class BackupProgressTable {
     this.#put.run(row)
   }
 
+  /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
+  markChanged(cellId: string, now: number): void {
+    this.#markChanged.run({ cellId, now })
+  }
+
   remove(cellId: string): void {
     this.#remove.run(cellId)
   }
@@ -110,6 +154,34 @@ export class BackupProgressTable {
     )
     this.#state.set(TARGET_KEY, target)
     return true
+  }
+
+  /** Notes versions that this directory's state never made: retention leaves them to a person. */
+  addForeign(cellId: string, { after, through }: ForeignVersions): void {
+    this.#putForeign.run(cellId, after, through)
+  }
+
+  /** Notes a version that a restore has proven damaged. */
+  addDamaged(version: string, sizeBytes: number): void {
+    this.#putDamaged.run(version, sizeBytes)
+  }
+
+  /** The size of the damaged object; another size is another object. */
+  damagedSize(version: string): number | undefined {
+    return this.#findDamaged.get(version) as number | undefined
+  }
+
+  removeDamaged(version: string): void {
+    this.#removeDamaged.run(version)
+  }
+
+  foreign(cellId: string): ForeignVersions[] {
+    return this.#findForeign.all(cellId) as ForeignVersions[]
+  }
+
+  /** How many cells have changed since their newest backup, without the catalog. */
+  dirtyCount(storeId: string): number {
+    return this.#dirtyCount.get(storeId) as number
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

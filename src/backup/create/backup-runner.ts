@@ -1,30 +1,32 @@
 import type { Log } from '../../base/log.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
-import { chainVersionsMax } from '../changes/backup-chain.ts'
+import { CHAIN_VERSIONS_MAX } from '../changes/backup-chain.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
-import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
+import { endOldHistory, type KnownHistory } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
-import { pruneVersions } from '../versions/retention.ts'
+import type { Retention } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import { type BackupTarget, CellBackup, type CellUnderBackup, type VersionName } from './cell-backup.ts'
+import { type BackupTarget, CellBackup, type CellUnderBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
 export interface BackupRunnerParts extends BackupTarget {
+  progress: BackupProgressTable
   claim: ObjectStoreClaim
   sweep: UploadSweep
+  retention: Retention
   log: Log
 }
 
 /** A cell to back up, wherever it is open. */
-export interface BackupSource extends CellUnderBackup {
+export interface BackupSource extends CellUnderBackup, KnownHistory {
   /** Called before each try. */
   begin(): Promise<BackupState>
-  /** A version of the chain is missing in the object store: the next backup is a base. */
-  dropChain(): Promise<void>
 }
 
 export interface BackupState extends KnownVersions {
@@ -33,15 +35,16 @@ export interface BackupState extends KnownVersions {
   sizeBytes: number
 }
 
-export interface BackupRun extends BackupOptions {
+export interface BackupRun extends Pick<BackupOptions, 'signal' | 'onProgress'> {
   kind: BackupKind
-  /** Restorable versions to keep; undefined keeps all. */
-  keep: number | undefined
+  origin: BackupOrigin
+  /** The most versions of a chain. */
+  chainVersionsMax?: number | undefined
   /** Waits until so many bytes may be read. */
   willMove?: (bytes: number) => Promise<void>
 }
 
-/** Runs backups of any cell: names each version, checks that its chain is still stored, and prunes old versions. */
+/** Runs backups of any cell: names each version, checks that its chain is still stored, and tells retention of it. */
 export class BackupRunner {
   readonly #parts: BackupRunnerParts
 
@@ -50,20 +53,24 @@ export class BackupRunner {
   }
 
   async run(cellId: string, source: BackupSource, run: BackupRun): Promise<BackupResult> {
-    const { claim, sweep } = this.#parts
-    const { kind, keep, signal, onProgress, willMove } = run
+    const { claim, probe, sweep, retention, clock } = this.#parts
+    const { kind, origin, chainVersionsMax = CHAIN_VERSIONS_MAX, signal, onProgress, willMove } = run
     signal?.throwIfAborted()
     await claim.ensure(signal)
+    await probe.check({ signal })
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
       const { identity, sizeBytes, ...known } = await source.begin()
-      const versions = await this.#versions(cellId, source, known, run)
-      if (kind === 'snapshot' || known.chain === null) await willMove?.(sizeBytes)
-      const nextVersion = () => this.#nextVersion(cellId, known, versions)
+      const versions = await this.#versions(cellId, source, known, signal)
+      const isOld = await endOldHistory(cellId, known.last, source, versions, this.#parts, { signal })
+      if (kind === 'snapshot' || known.chain === null || isOld) await willMove?.(sizeBytes)
+      // One attempt only: if the listing lags, the key is taken.
+      const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
+      const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
         const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress })
-        const result = await backup.run({ kind, nextVersion, versionsMax: chainVersionsMax(keep) })
-        await this.#prune(cellId, result, versions, run)
+        const result = await backup.run({ kind, origin, nextVersion, versionsMax: chainVersionsMax })
+        await retention.backupStored(cellId, clock.now(), { signal })
         return result
       } catch (error) {
         // Another version took this name since the listing, unknown to this machine: try a later time.
@@ -72,15 +79,23 @@ export class BackupRunner {
     }
   }
 
+  /** Whether the object store has newer versions of a cell than this directory ever made. Its chain has ended then. */
+  async endOldHistory(cellId: string, source: BackupSource, signal: AbortSignal): Promise<boolean> {
+    const { last } = await source.begin()
+    if (last === null) return false
+    const versions = await this.#parts.index.versions(cellId, { signal })
+    return await endOldHistory(cellId, last, source, versions, this.#parts, { signal })
+  }
+
   /**
-   * The stored versions, newest first: all if some may be pruned, otherwise from the chain's base on. If a version of the
-   * chain is missing, the chain ends: a person or a lifecycle rule may have emptied the object store.
+   * The stored versions from the chain's base on, newest first. If a version of the chain is missing, the chain ends: a
+   * person or a lifecycle rule may have emptied the object store.
    */
   async #versions(
     cellId: string,
     source: BackupSource,
     { chain, last }: KnownVersions,
-    { keep, signal }: BackupRun,
+    signal: AbortSignal | undefined,
   ): Promise<StoredVersion[]> {
     const { index, claim } = this.#parts
     const known = [...(chain ?? []), last].filter((each) => each !== null)
@@ -89,7 +104,7 @@ export class BackupRunner {
       .filter((each) => parseVersion(each)?.cellId === cellId)
       .toSorted(compareVersions)
       .at(-1)
-    const after = keep === undefined && oldest !== undefined ? keyBefore(oldest) : undefined
+    const after = oldest !== undefined ? keyBefore(oldest) : undefined
     const versions = await index.versions(cellId, { after, signal })
     const present = new Set(versions.map(({ version }) => version))
     if (known.every((version) => present.has(version))) return versions
@@ -99,28 +114,17 @@ export class BackupRunner {
     return versions
   }
 
+  /** The catalog's first version has the name that `store.json` gives it: a start that does not find it is refused. */
+  #firstVersion({ cell_id, store_id }: CellIdentity): string | undefined {
+    return cell_id === store_id ? this.#parts.claim.firstCatalog : undefined
+  }
+
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(cellId: string, { last }: KnownVersions, versions: readonly StoredVersion[]): VersionName {
+  #nextVersion(cellId: string, { last }: KnownVersions, versions: readonly StoredVersion[]): string {
     const taken = [versions[0]?.version, last].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
     const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))
-    return { version: versionOf(cellId, time), time }
-  }
-
-  /** Never fails the backup, which is stored already: the next backup prunes again. */
-  async #prune(
-    cellId: string,
-    { version, sizeBytes }: BackupResult,
-    before: readonly StoredVersion[],
-    { keep, signal }: BackupRun,
-  ): Promise<void> {
-    if (keep === undefined) return
-    const versions = [{ version, sizeBytes }, ...before]
-    try {
-      await pruneVersions(this.#parts.objectStore, this.#parts.index, cellId, versions, keep, { signal })
-    } catch (err) {
-      this.#parts.log.warn({ cellId, err }, 'could not remove old backups; the next backup tries again')
-    }
+    return versionOf(cellId, time)
   }
 }

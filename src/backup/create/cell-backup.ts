@@ -8,15 +8,18 @@ import { readAll, Spool } from '../archive/spool.ts'
 import type { BaseCut, BaseStart, CellCuts, IncrementalCut } from '../changes/cell-cuts.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import type { BackupKind, BackupOptions, BackupResult } from '../versions/backup-types.ts'
+import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 import { BaseCopy } from './base-copy.ts'
 import type { DatabaseReader } from './database-reader.ts'
+import type { PutProbe } from './put-probe.ts'
 
 export interface BackupTarget {
   objectStore: ObjectStore
   /** Told of each backup that is stored. */
   index: VersionIndex
+  /** Told how each PUT ended. */
+  probe: PutProbe
   spoolDirectory: string
   clock: Clock
   /** Runs SQLite's check of every page. @throws `backup_corrupt` */
@@ -26,16 +29,11 @@ export interface BackupTarget {
 /** What to make, and under which name. */
 export interface BackupOrder {
   kind: BackupKind
+  origin: BackupOrigin
   /** The most versions of a chain. */
   versionsMax: number
-  /** Called right before the cut: the time of a version is that of its state. */
-  nextVersion(): VersionName
-}
-
-export interface VersionName {
-  version: string
-  /** Epoch milliseconds of the version. */
-  time: number
+  /** Called right before the cut: the stamp of a version is that of its state. */
+  nextVersion(): string
 }
 
 /** The process that has the cell open, and how to read the cell's files from here. */
@@ -78,13 +76,17 @@ export class CellBackup {
 
   async #incremental(order: BackupOrder): Promise<BackupResult | undefined> {
     const { cuts } = this.#cell
-    const name = order.nextVersion()
-    const cut = await cuts.cutIncremental(name.version, order.versionsMax)
+    const version = order.nextVersion()
+    const cut = await cuts.cutIncremental(version, order.versionsMax)
     if (cut === undefined) return undefined
     const { chain, segments } = cut
-    const manifest = this.#manifest(order, name, cut, { database: null, chain, wals: segments.map(walEntry) })
+    const manifest = this.#manifest(order, version, cut, {
+      database: null,
+      chain,
+      wals: segments.map(walEntry),
+    })
     const result = await this.#store(manifest, segments.map(segmentSource))
-    await cuts.stored({ version: name.version, kind: order.kind, cut })
+    await cuts.stored({ version, kind: order.kind, cut })
     return result
   }
 
@@ -95,14 +97,14 @@ export class CellBackup {
     try {
       const start = await cuts.beginBase()
       await this.#read(copy, start)
-      const name = order.nextVersion()
-      const cut = await cuts.endBase(start.id, name.version)
+      const version = order.nextVersion()
+      const cut = await cuts.endBase(start.id, version)
       await copy.redo(cut.segments, this.#options.signal)
       const source = copy.source()
       const database = { name: DATABASE_MEMBER, size: source.size } as const
-      const manifest = this.#manifest(order, name, cut, { database, chain: [], wals: [] })
+      const manifest = this.#manifest(order, version, cut, { database, chain: [], wals: [] })
       const result = await this.#store(manifest, [source], copy)
-      await cuts.stored({ version: name.version, kind: order.kind, cut })
+      await cuts.stored({ version, kind: order.kind, cut })
       return result
     } finally {
       await copy.dispose()
@@ -134,7 +136,7 @@ export class CellBackup {
 
   /** @param copy of the database, proven while it is compressed: the upload waits for both */
   async #store(manifest: Manifest, members: readonly MemberSource[], copy?: BaseCopy): Promise<BackupResult> {
-    const { objectStore, index, spoolDirectory, clock } = this.#target
+    const { objectStore, index, probe, spoolDirectory, clock } = this.#target
     const { signal, onProgress } = this.#options
     const spool = new Spool(spoolDirectory)
     try {
@@ -142,10 +144,15 @@ export class CellBackup {
       // A slow upload needs no second copy on the disk.
       await copy?.dispose()
       const { body, sha256 } = await spool.finish()
-      await objectStore.put(manifest.version, body, {
+      const uploading = objectStore.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),
       })
+      uploading.then(
+        () => probe.noted(true),
+        (error) => probe.noted(isCellError(error, 'object_exists') || signal?.aborted === true),
+      )
+      await uploading
       index.stored(manifest, body.size)
       return {
         version: manifest.version,
@@ -184,9 +191,9 @@ export class CellBackup {
   }
 
   #manifest(
-    { kind }: BackupOrder,
-    { version, time }: VersionName,
-    { sqliteVersion }: BaseCut | IncrementalCut,
+    { kind, origin }: BackupOrder,
+    version: string,
+    { cutAt, sqliteVersion }: BaseCut | IncrementalCut,
     content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
   ): Manifest {
     return {
@@ -195,7 +202,9 @@ export class CellBackup {
       version,
       kind,
       base_version: content.chain[0] ?? null,
-      created_at: new Date(time).toISOString(),
+      // The wall clock's time. The version's stamp is an order: it stays ahead if the clock was once ahead.
+      created_at: new Date(cutAt).toISOString(),
+      origin,
       sqlite_version: sqliteVersion,
       ...content,
     }

@@ -2,6 +2,9 @@ import { setMaxListeners } from 'node:events'
 import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 
+/** The slowest transfer over a network that a call accepts by default, in bytes per second. */
+export const SLOWEST_BYTES_PER_SECOND = 131_072
+
 /** How long a store's calls may take. */
 export interface Patience {
   /** The longest time of a call in milliseconds, without the time for its bytes. It includes the store's own retries. */

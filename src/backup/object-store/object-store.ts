@@ -53,12 +53,13 @@ export interface ObjectStore {
   delete(key: string, options?: CallOptions): Promise<void>
 
   /**
-   * Ends uploads under `prefix` that began before `olderThanMs` (epoch milliseconds) and never finished.
+   * Ends uploads under `prefix` that began before `olderThanMs` (epoch milliseconds) and never finished. If one can't be
+   * ended, it still ends the others.
    *
    * @returns the number of uploads that it ended.
-   * @throws `object_store_error` if the store cannot list unfinished uploads.
+   * @throws `object_store_error` if the store cannot list unfinished uploads; the first failure to end one.
    */
-  sweepUploads(prefix: string, olderThanMs: number, options?: CallOptions): Promise<number>
+  sweepUploads(prefix: string, olderThanMs: number, options?: SweepOptions): Promise<number>
 
   /** Ends the calls that are under way and releases sockets and other resources. Later calls fail. */
   close(): Promise<void>
@@ -91,6 +92,11 @@ export interface ObjectEntry {
 
 export interface CallOptions {
   signal?: AbortSignal | undefined
+}
+
+export interface SweepOptions extends CallOptions {
+  /** Only uploads of these keys; by default all. A bucket may hold other applications' uploads. */
+  owns?: ((key: string) => boolean) | undefined
 }
 
 export interface TransferOptions extends CallOptions {

@@ -2,15 +2,25 @@ import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
+import type { CellError } from '../../errors.ts'
+import { corrupt } from '../archive/backup-errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { CellOwnership } from '../versions/cell-ownership.ts'
 import { backupNotFound } from '../versions/object-keys.ts'
-import { listingOf, type VersionIndex } from '../versions/version-index.ts'
+import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
+import type { RestoredNames } from './cell-installer.ts'
 import { buildDatabase } from './restore-build.ts'
 import { discardRestored } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
+import {
+  type CellContents,
+  currentVersion,
+  lastName,
+  type MarkedCell,
+  markRestored,
+} from './restored-mark.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
@@ -22,13 +32,15 @@ export interface CellRestorerParts {
   paths(cellId: string): CellPaths
 }
 
-export interface CellRestore extends RestoreOptions {
+export interface CellRestore extends RestoreOptions, MarkedCell {
   /** The cell's record in the catalog, also of a deleted cell. */
   record: CellRecord | undefined
+  /** The cell's database file is on this machine. */
+  isLocal: boolean
   /** Waits until so many stored bytes may be read. */
   willMove(bytes: number): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
-  install(manifest: ManifestHead, newest: string): Promise<void>
+  install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
 
 /** Restores cells from their backups. The caller runs no other backup or restore of the same cell meanwhile. */
@@ -41,42 +53,63 @@ export class CellRestorer {
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
-    const { objectStore, clock, storeId, threads, limits } = this.#parts
+    const { objectStore, index, clock, storeId, threads, limits } = this.#parts
     const { signal, onProgress, willMove } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    const { manifest, newest } = await this.#find(cellId, restore)
+    const { manifest, listing, contents } = await this.#find(cellId, restore)
+    const { version, kind } = manifest
     const paths = this.#parts.paths(cellId)
     const expected = { storeId, cellId, limits }
     const sizeBytes = await buildDatabase(objectStore, manifest, expected, paths, threads, {
       signal,
       onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
       willMove,
+      onDamage: (each) => index.proven(each, listing, false),
     })
+    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
     try {
       signal?.throwIfAborted()
-      await restore.install(manifest, newest)
+      const mark =
+        version === currentVersion(contents)
+          ? undefined
+          : await markRestored(objectStore, clock, version, contents, { ...restore, cellId }, { signal })
+      signal?.throwIfAborted()
+      const newest = contents.versions[0]?.version ?? version
+      const last = mark ?? lastName(cellId, contents) ?? newest
+      await restore.install(manifest, { newest, last })
     } catch (error) {
       discardRestored(paths)
       throw error
     }
-    const { version, kind } = manifest
     return { version, kind, sizeBytes, durationMs: clock.monotonic() - started }
   }
 
   /** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
   async #find(
     cellId: string,
-    { record, accountId, version, signal }: CellRestore,
-  ): Promise<{ manifest: ManifestHead; newest: string }> {
+    { record, isLocal, accountId, version: named, signal }: CellRestore,
+  ): Promise<{ manifest: ManifestHead; listing: Listing; contents: CellContents }> {
     const { index } = this.#parts
     const ownership = new CellOwnership(index, () => record)
     ownership.checkRecord(cellId, accountId)
-    const versions = await index.versions(cellId, { signal })
+    const contents = await index.contents(cellId, { signal })
+    const { versions } = contents
+    const listing = listingOf(versions)
     await ownership.checkManifests(cellId, versions, accountId, { signal })
-    const newest = versions[0]?.version
-    if (newest === undefined) throw backupNotFound()
-    const manifest = await index.manifest(version ?? newest, cellId, listingOf(versions), { signal })
-    return { manifest, newest }
+    const version = named ?? (isLocal ? versions[0]?.version : currentVersion(contents))
+    if (version === undefined) throw backupNotFound()
+    const manifest = await index.manifest(version, cellId, listing, { signal })
+    // What is asked for by name is tried again: the object may have been mended.
+    const damaged = named === undefined ? index.knownDamage(manifest, listing) : undefined
+    if (damaged !== undefined) throw knownDamage(damaged)
+    return { manifest, listing, contents }
   }
+}
+
+function knownDamage(version: string): CellError {
+  return corrupt(
+    version,
+    'an earlier restore found it damaged; restore another version, or name this one to try it again',
+  )
 }

@@ -1,6 +1,6 @@
 import { makeDirectory } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import type { CellError } from '../../errors.ts'
+import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -13,6 +13,8 @@ export interface RestoreProgress extends CallOptions {
   onProgress?: ((bytes: number, total: number) => void) | undefined
   /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
+  /** Called with the version that proved damaged, before the rejection. */
+  onDamage?: ((version: string) => void) | undefined
 }
 
 const PARALLEL_HEADS = 8
@@ -37,25 +39,33 @@ export async function buildDatabase(
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]
   const builder = new RestoreBuilder(paths.restoreTarget, versions, expected, threads)
+  // The version to blame for damage.
+  let reading: string | undefined
   try {
     const total = await totalSize(store, versions, progress)
     await progress.willMove?.(total)
     let done = 0
     for (const version of versions) {
-      const object = await store.get(version, { signal: progress.signal, reusesMemory: true })
-      if (object === undefined) throw missingVersion(version)
-      const counted = count(object.body, (bytes) => {
-        progress.signal?.throwIfAborted()
-        done += bytes
-        progress.onProgress?.(done, total)
-      })
-      await readArchive(counted, builder.sinkFor(version))
+      const open = async (offset: number) => {
+        const range = offset === 0 ? undefined : { offset, length: Number.MAX_SAFE_INTEGER - offset }
+        const object = await store.get(version, { signal: progress.signal, reusesMemory: true, range })
+        if (object === undefined) throw missingVersion(version)
+        return count(object.body, (bytes) => {
+          progress.signal?.throwIfAborted()
+          done = Math.min(done + bytes, total)
+          progress.onProgress?.(done, total)
+        })
+      }
+      reading = version
+      await readArchive(await open(0), builder.sinkFor(version), open)
       builder.endArchive()
     }
+    reading = target.version
     const size = await builder.prove()
     await builder.releaseThread()
     return size
   } catch (error) {
+    if (reading !== undefined && isCellError(error, 'backup_corrupt')) progress.onDamage?.(reading)
     await builder.close()
     removeUnfinished(paths)
     throw error

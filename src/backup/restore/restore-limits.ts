@@ -28,7 +28,7 @@ export function checkSize(bytes: number, limits: Limits): void {
 function tooLarge(what: string, bytes: number, { cellBytesMax }: Limits): CellError {
   return new CellError(
     'cell_full',
-    `The backup holds ${what} of ${bytes} bytes, and a cell may have ${cellBytesMax} (cellBytesMax). Nothing was restored. Raise the limit to restore it.`,
+    `The backup holds ${what} of ${bytes} bytes, and a cell may have ${cellBytesMax} (limits.cellBytesMax). Nothing was restored. Raise the limit to restore it.`,
     { limit: cellBytesMax },
   )
 }

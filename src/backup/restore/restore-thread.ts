@@ -8,6 +8,12 @@ const MAIN = import.meta.url.endsWith('.ts')
   ? new URL('./restore-thread-main.ts', import.meta.url)
   : new URL('./restore-thread.js', import.meta.url)
 
+/**
+ * Address space for compiled code, in MiB. V8's default is 512, which counts against the memory limit of a worker process:
+ * a second restore at the same time, or the first under a small limit, ended the process.
+ */
+const CODE_RANGE_MIB = 16
+
 /** Runs tasks in another thread: the check of a large database must not block the event loop. */
 export class RestoreThread implements RestoreTaskRunner {
   readonly #worker: Worker
@@ -17,7 +23,11 @@ export class RestoreThread implements RestoreTaskRunner {
 
   constructor() {
     // Not all options of the process are valid for a thread, and none is needed.
-    this.#worker = new Worker(MAIN, { execArgv: [], name: 'cellstore restore' })
+    this.#worker = new Worker(MAIN, {
+      execArgv: [],
+      name: 'cellstore restore',
+      resourceLimits: { codeRangeSizeMb: CODE_RANGE_MIB },
+    })
     this.#worker
       .on('message', (outcome: TaskOutcome) => this.#settle(outcome))
       .on('messageerror', (error) => this.#fail(error))

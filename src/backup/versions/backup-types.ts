@@ -3,6 +3,9 @@
 /** `snapshot`: the whole cell. `incremental`: what changed since the newest backup. */
 export type BackupKind = 'snapshot' | 'incremental'
 
+/** Who asked for a backup: the schedule, the store's owner or program, or a tenant with a key. */
+export type BackupOrigin = 'schedule' | 'owner' | 'tenant'
+
 export interface BackupResult {
   /** Names the backup for a restore; it is the stored object's key. */
   version: string
@@ -33,6 +36,13 @@ export interface BackupOptions {
   signal?: AbortSignal | undefined
   /** Called while bytes are read, uploaded or downloaded. Must not throw. */
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
+  /** Asked when it has waited for its turn, just before it starts: what `check` throws refuses it. */
+  permit?: { check(): void } | undefined
+}
+
+export interface MakeBackupOptions extends BackupOptions {
+  /** Default `owner`. What tenants ask for has a plan of its own, and never displaces other versions. */
+  origin?: BackupOrigin | undefined
 }
 
 export interface RestoreOptions extends BackupOptions {

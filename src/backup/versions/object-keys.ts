@@ -9,10 +9,28 @@ export const STORE_OBJECT = 'store.json'
 /** The prefix of all backups; also shows whether the object store is empty. */
 export const BACKUPS_PREFIX = 'snapshots/'
 
+/** A small object that shows whether the object store takes objects; removed at once. */
+export function probeKey(id: string): string {
+  return `probes/${id}`
+}
+
 /** Stamps have four digits for the year. The year 9999 stays free, so that each version has room for a later one. */
 const TIME_MAX = Date.UTC(9999, 0)
 
 const VERSION = /^snapshots\/([^/]+)\/backup-(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})(?:\.(\d{3}))?Z$/
+
+/** A mark's name has two times: when the cell was restored, and that of the version which it was restored to. */
+const RESTORED_MARK = /^(snapshots\/[^/]+\/)restored-([^-]+)-to-([^-]+)$/
+
+/** Says that a cell was restored to a version that was not its newest one. */
+export interface RestoredMark {
+  key: string
+  /** Epoch milliseconds; it has a place in the order of the cell's versions. */
+  time: number
+  /** What the cell was restored to. */
+  version: string
+}
+const NOTE = /^(snapshots\/[^/]+\/)(pin|marks|proven|plan)-(\d{8}T\d{6}\.\d{3}Z)$/
 
 export interface ParsedVersion {
   cellId: string
@@ -29,8 +47,44 @@ export function cellPrefix(cellId: string): string {
 /** @param time epoch milliseconds. @throws `internal` for a time that no version can have */
 export function versionOf(cellId: string, time: number): string {
   if (!(time >= 0 && time < TIME_MAX)) throw new CellError('internal', 'A backup has no room for its time.')
-  const timestamp = new Date(time).toISOString().replaceAll(/[-:]/g, '')
-  return `${cellPrefix(cellId)}backup-${timestamp}`
+  return `${cellPrefix(cellId)}backup-${stampOf(time)}`
+}
+
+function stampOf(time: number): string {
+  return new Date(time).toISOString().replaceAll(/[-:]/g, '')
+}
+
+/**
+ * Small objects next to a cell's versions, for the retention of them. `pin` has the stamp of its version; the others have a
+ * stamp of their own, and the newest counts.
+ */
+export type NoteKind = 'pin' | 'marks' | 'proven' | 'plan'
+
+/** @param time epoch milliseconds */
+export function noteKey(cellId: string, kind: NoteKind, time: number): string {
+  return `${cellPrefix(cellId)}${kind}-${stampOf(time)}`
+}
+
+/** @returns undefined if it is no such object */
+export function parseNote(key: string): { kind: NoteKind; time: number } | undefined {
+  const [, folder = '', kind, stamp = ''] = NOTE.exec(key) ?? []
+  const parsed = kind === undefined ? undefined : parseVersion(`${folder}backup-${stamp}`)
+  return parsed && { kind: kind as NoteKind, time: parsed.time }
+}
+
+/** @param version of the same cell */
+export function restoredMarkOf(time: number, version: string): RestoredMark {
+  const { cellId } = parseVersion(version) as ParsedVersion
+  const key = `${cellPrefix(cellId)}restored-${stampOf(time)}-to-${version.slice(version.lastIndexOf('-') + 1)}`
+  return { key, time, version }
+}
+
+/** @returns undefined if it is malformed */
+export function parseRestoredMark(key: string): RestoredMark | undefined {
+  const [, prefix, stamp, to] = RESTORED_MARK.exec(key) ?? []
+  const version = `${prefix}backup-${to}`
+  const time = parseVersion(`${prefix}backup-${stamp}`)?.time
+  return time === undefined || parseVersion(version) === undefined ? undefined : { key, time, version }
 }
 
 /** A key right before a version that this store made: a listing after the key starts with that version. */

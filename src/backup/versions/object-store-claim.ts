@@ -16,6 +16,7 @@ export class ObjectStoreClaim {
   readonly #onNewTarget: () => void
   readonly #signal: AbortSignal
   #claimed: Promise<void> | undefined
+  #firstCatalog: string | undefined
 
   /** @param signal aborts the claim when the store closes; a single caller cannot abort it */
   constructor(
@@ -49,11 +50,17 @@ export class ObjectStoreClaim {
     this.#claimed = undefined
   }
 
+  /** The version of the catalog that comes first in this prefix, and is never pruned; undefined before {@link ensure}. */
+  get firstCatalog(): string | undefined {
+    return this.#firstCatalog
+  }
+
   async #claim(): Promise<void> {
     try {
       const identity = await claimPrefix(this.#store, this.#storeId, this.#clock.now(), {
         signal: this.#signal,
       })
+      this.#firstCatalog = identity.first_catalog
       if (this.#progress.setTarget(identity.claim_id)) this.#onNewTarget()
     } catch (error) {
       this.#claimed = undefined

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import { text } from 'node:stream/consumers'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
-import { BACKUPS_PREFIX, STORE_OBJECT } from './object-keys.ts'
+import { BACKUPS_PREFIX, parseVersion, STORE_OBJECT, versionOf } from './object-keys.ts'
 
 const FORMAT = 1
 
@@ -12,6 +12,8 @@ export interface StoreIdentity {
   /** Unique to this prefix: with another id, nothing is stored here yet. */
   claim_id: string
   created_at: string
+  /** The version of the catalog that was stored here first, and stays. Absent if an earlier cellstore claimed the prefix. */
+  first_catalog?: string | undefined
 }
 
 const IDENTITY_BYTES_MAX = 4_096
@@ -20,11 +22,30 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 /**
  * Reads the owner of a prefix from `store.json`, which is created once (invariant 14).
  *
- * @returns the store's id, or undefined if the prefix holds no store
+ * @returns undefined if the prefix holds no store
  * @throws `object_store_mismatch` if the prefix holds backups but no `store.json`, or an unreadable one
  */
-export async function readStoreId(store: ObjectStore): Promise<string | undefined> {
-  return (await readIdentity(store, {}))?.store_id
+export async function readIdentity(
+  store: ObjectStore,
+  options: CallOptions = {},
+): Promise<StoreIdentity | undefined> {
+  const content = await store.get(STORE_OBJECT, {
+    ...options,
+    range: { offset: 0, length: IDENTITY_BYTES_MAX },
+  })
+  if (content === undefined) {
+    if (await isEmpty(store, options)) return undefined
+    throw new CellError(
+      'object_store_mismatch',
+      `${store.url} holds backups, but no ${STORE_OBJECT} that names their store. Put the file back, or use another prefix.`,
+    )
+  }
+  const identity = await readJson(content.body)
+  if (isIdentity(identity)) return identity
+  throw new CellError(
+    'object_store_mismatch',
+    `This version of cellstore cannot read ${STORE_OBJECT} in ${store.url}.`,
+  )
 }
 
 /**
@@ -45,6 +66,7 @@ export async function claimPrefix(
       store_id: storeId,
       claim_id: randomUUID(),
       created_at: new Date(now).toISOString(),
+      first_catalog: versionOf(storeId, now),
     }
     try {
       await store.put(STORE_OBJECT, bufferBody(Buffer.from(`${JSON.stringify(identity)}\n`)), options)
@@ -61,35 +83,18 @@ export async function claimPrefix(
   )
 }
 
-async function readIdentity(store: ObjectStore, options: CallOptions): Promise<StoreIdentity | undefined> {
-  const content = await store.get(STORE_OBJECT, {
-    ...options,
-    range: { offset: 0, length: IDENTITY_BYTES_MAX },
-  })
-  if (content === undefined) {
-    if (await isEmpty(store, options)) return undefined
-    throw new CellError(
-      'object_store_mismatch',
-      `${store.url} holds backups, but no ${STORE_OBJECT} that names their store. Put the file back, or use another prefix.`,
-    )
-  }
-  const identity = await readJson(content.body)
-  if (isIdentity(identity)) return identity
-  throw new CellError(
-    'object_store_mismatch',
-    `This version of cellstore cannot read ${STORE_OBJECT} in ${store.url}.`,
-  )
-}
-
 /** By hand: every start reads it, and a schema library takes longer to load than the rest of a start. */
 function isIdentity(value: unknown): value is StoreIdentity {
-  const { format, store_id, claim_id, created_at } = (value ?? {}) as Partial<Record<string, unknown>>
+  const { format, store_id, claim_id, created_at, first_catalog } = (value ?? {}) as Partial<
+    Record<string, unknown>
+  >
   const ids = [store_id, claim_id]
   return (
     format === FORMAT &&
     ids.every((id) => typeof id === 'string' && UUID.test(id)) &&
     typeof created_at === 'string' &&
-    !Number.isNaN(Date.parse(created_at))
+    !Number.isNaN(Date.parse(created_at)) &&
+    (first_catalog === undefined || parseVersion(String(first_catalog))?.cellId === store_id)
   )
 }
 

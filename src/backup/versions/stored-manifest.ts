@@ -1,3 +1,4 @@
+import { isCellError } from '../../errors.ts'
 import { checkIdentity, type Expected, type Manifest } from '../archive/manifest.ts'
 import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/seekable-zstd.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -19,9 +20,24 @@ const HEAD_BYTES = 16_384
  */
 export async function fetchManifest(
   store: ObjectStore,
-  { version, sizeBytes }: StoredVersion,
+  stored: StoredVersion,
   expected: Expected,
   options: CallOptions = {},
+): Promise<Manifest> {
+  try {
+    return await fetchOnce(store, stored, expected, options)
+  } catch (error) {
+    if (!isCellError(error, 'backup_corrupt')) throw error
+    // The damage may have happened on the way.
+    return await fetchOnce(store, stored, expected, options)
+  }
+}
+
+async function fetchOnce(
+  store: ObjectStore,
+  { version, sizeBytes }: StoredVersion,
+  expected: Expected,
+  options: CallOptions,
 ): Promise<Manifest> {
   const { MANIFEST_BYTES_MAX, readManifest } = await import('../archive/archive-reader.ts')
   let head = Buffer.alloc(0)

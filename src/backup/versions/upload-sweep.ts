@@ -1,27 +1,39 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { SLOWEST_BYTES_PER_SECOND } from '../object-store/call-deadline.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
+import { BACKUPS_PREFIX, parseVersion } from './object-keys.ts'
 
-/** The age of an abandoned upload, since no upload takes this long. Also the interval of the sweep. */
+/** The interval of the sweep, and the least age of an abandoned upload. */
 const DAY_MS = 24 * 60 * 60 * 1000
+/** A backup object may be larger than the largest cell: it may hold logs, too. */
+const OBJECT_SHARE_MAX = 4
+
+/** An upload of this age is abandoned: the slowest upload of the largest object takes less time. */
+function abandonedAfterMs(cellBytesMax: number): number {
+  return Math.max(DAY_MS, ((OBJECT_SHARE_MAX * cellBytesMax) / SLOWEST_BYTES_PER_SECOND) * 1_000)
+}
 
 /**
  * Removes unfinished multipart uploads of processes that were killed or lost the connection: they cost money and never
- * show in a listing. Runs at most once a day, in parallel with backups, which neither wait for it nor fail with it.
+ * show in a listing. Ends only uploads of backups: the bucket may be shared. Runs at most once a day, in parallel with backups, which neither wait for it nor fail with it.
  */
 export class UploadSweep {
   readonly #store: ObjectStore
   readonly #clock: Clock
   readonly #log: Log
+  readonly #ageMs: number
   readonly #abort = new AbortController()
   /** By the monotonic clock. */
   #notBefore = Number.NEGATIVE_INFINITY
   #running: Promise<void> | undefined
 
-  constructor(store: ObjectStore, clock: Clock, log: Log) {
+  /** @param cellBytesMax the size of the largest cell */
+  constructor(store: ObjectStore, clock: Clock, log: Log, cellBytesMax: number) {
     this.#store = store
     this.#clock = clock
     this.#log = log
+    this.#ageMs = abandonedAfterMs(cellBytesMax)
   }
 
   /** Starts a sweep if it is due. Only the owner of the prefix may call it. */
@@ -40,11 +52,13 @@ export class UploadSweep {
   async #sweep(): Promise<void> {
     const { signal } = this.#abort
     try {
-      const ended = await this.#store.sweepUploads('', this.#clock.now() - DAY_MS, { signal })
-      if (ended > 0) this.#log.info({ ended }, 'removed unfinished uploads older than a day')
+      const olderThan = this.#clock.now() - this.#ageMs
+      const owns = (key: string) => parseVersion(key) !== undefined
+      const ended = await this.#store.sweepUploads(BACKUPS_PREFIX, olderThan, { signal, owns })
+      if (ended > 0) this.#log.info({ ended }, 'removed uploads that never finished')
     } catch (err) {
       if (!signal.aborted)
-        this.#log.warn({ err }, 'could not remove unfinished uploads; trying again in a day')
+        this.#log.warn({ err }, 'could not remove all unfinished uploads; trying again in a day')
     }
   }
 }

@@ -2,10 +2,23 @@ import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { isCellError } from '../../errors.ts'
 import type { Expected, Manifest, ManifestHead } from '../archive/manifest.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ListOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupKind } from './backup-types.ts'
-import { backupNotFound, cellPrefix, compareVersions, parseVersion } from './object-keys.ts'
+import {
+  backupNotFound,
+  cellPrefix,
+  compareVersions,
+  parseRestoredMark,
+  parseVersion,
+  type RestoredMark,
+} from './object-keys.ts'
 import { fetchManifest, type StoredVersion } from './stored-manifest.ts'
+
+interface ContentsOptions extends ListOptions {
+  /** Called with each key that is neither a version nor the mark of a restore. */
+  onOther?: (key: string) => void
+}
 
 /** One backup in a listing. */
 export interface BackupInfo {
@@ -40,24 +53,43 @@ export class VersionIndex {
   /** The newest version of each cell that this node stored. */
   readonly #newest = new LruCache<string>(MANIFESTS_MAX)
 
-  /** @param clock without one, every stamp is believed, however far ahead */
-  constructor(store: ObjectStore, storeId: string, clock?: Clock) {
+  readonly #progress: BackupProgressTable | undefined
+
+  /**
+   * @param clock without one, every stamp is believed, however far ahead
+   * @param progress remembers which versions are damaged
+   */
+  constructor(store: ObjectStore, storeId: string, clock?: Clock, progress?: BackupProgressTable) {
     this.#store = store
     this.#storeId = storeId
     this.#clock = clock
+    this.#progress = progress
   }
 
   /**
    * Versions of a cell, newest first: all, or those after a key. Leaves out what another hand stored with a stamp far
    * ahead of the clock: it would be the newest version forever.
    */
-  async versions(cellId: string, options: ListOptions = {}): Promise<StoredVersion[]> {
+  async versions(cellId: string, options: ContentsOptions = {}): Promise<StoredVersion[]> {
+    return (await this.contents(cellId, options)).versions
+  }
+
+  /** {@link versions}, and the cell's marks of restores, newest first. */
+  async contents(
+    cellId: string,
+    { onOther, ...options }: ContentsOptions = {},
+  ): Promise<{ versions: StoredVersion[]; marks: RestoredMark[] }> {
     const versions: StoredVersion[] = []
+    const marks: RestoredMark[] = []
     for await (const { key, size } of this.#store.list(cellPrefix(cellId), options)) {
-      if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
+      const mark = parseRestoredMark(key)
+      if (mark !== undefined) marks.push(mark)
+      else if (parseVersion(key)?.cellId === cellId) versions.push({ version: key, sizeBytes: size })
+      else onOther?.(key)
     }
     versions.sort((a, b) => compareVersions(a.version, b.version))
-    return await this.#withoutForeign(cellId, versions, options)
+    marks.sort((a, b) => b.time - a.time)
+    return { versions: await this.#withoutForeign(cellId, versions, options), marks }
   }
 
   /** @throws `backup_not_found` if it is not in the listing, `backup_corrupt` */
@@ -91,6 +123,7 @@ export class VersionIndex {
   ): Promise<ManifestHead | undefined> {
     try {
       const manifest = await this.manifest(version, cellId, listing, options)
+      if (this.knownDamage(manifest, listing) !== undefined) return undefined
       for (const [i, link] of manifest.chain.entries()) {
         const { chain } = await this.manifest(link, cellId, listing, options)
         if (chain.length !== i || !chain.every((each, j) => each === manifest.chain[j])) return undefined
@@ -117,6 +150,21 @@ export class VersionIndex {
       )
     }
     return infos.filter((info) => info !== undefined)
+  }
+
+  /** A restore has read this version in full and found it damaged, or has proven it. */
+  proven(version: string, listing: Listing, isWhole: boolean): void {
+    const sizeBytes = listing.get(version)
+    if (isWhole) this.#progress?.removeDamaged(version)
+    else if (sizeBytes !== undefined) this.#progress?.addDamaged(version, sizeBytes)
+  }
+
+  /** The version, of this one and its chain, that an earlier restore has found damaged. */
+  knownDamage({ version, chain }: ManifestHead, listing: Listing): string | undefined {
+    return [...chain, version].find((each) => {
+      const sizeBytes = this.#progress?.damagedSize(each)
+      return sizeBytes !== undefined && sizeBytes === listing.get(each)
+    })
   }
 
   remember({ wals: _, database: __, ...head }: Described, sizeBytes: number): void {
@@ -194,7 +242,9 @@ export class VersionIndex {
   ): Promise<BackupInfo | undefined> {
     try {
       const head = await this.manifest(version, cellId, listing, options)
-      return head.chain.every((link) => listing.has(link)) ? infoOf(head, sizeBytes) : undefined
+      const isWhole =
+        head.chain.every((link) => listing.has(link)) && this.knownDamage(head, listing) === undefined
+      return isWhole ? infoOf(head, sizeBytes) : undefined
     } catch (error) {
       // Pruned since the listing, or damaged: it cannot be restored, so it is not listed.
       if (isUnusable(error)) return undefined
@@ -211,6 +261,7 @@ export function listingOf(versions: readonly StoredVersion[]): Listing {
   return new Map(versions.map(({ version, sizeBytes }) => [version, sizeBytes]))
 }
 
-function isUnusable(error: unknown): boolean {
+/** Whether the error says that a version cannot be restored, rather than that nobody can tell. */
+export function isUnusable(error: unknown): boolean {
   return isCellError(error, 'backup_not_found') || isCellError(error, 'backup_corrupt')
 }

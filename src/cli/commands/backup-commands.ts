@@ -4,6 +4,7 @@ import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import { allPages, runOwnerCommand } from '../owner-command.ts'
 import { runTransfer } from '../transfer.ts'
+import { addRetentionCommands } from './retention-commands.ts'
 
 const STOPPED = `
 While a node runs on the data directory, the command uses the node's object
@@ -15,11 +16,12 @@ export function addBackupCommands(program: Command): void {
   addRestore(program)
   const backups = program
     .command('backups')
-    .summary('list the backups of a cell')
+    .summary('list backups, and decide which of them stay')
     .description(
       'Backups are objects in the object store. Each one is a version to which the cell can be restored.',
     )
   addList(backups)
+  addRetentionCommands(backups)
 }
 
 function addBackup(program: Command): void {

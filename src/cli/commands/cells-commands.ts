@@ -72,7 +72,13 @@ function addDelete(cells: Command): void {
 
 function showCells({ databases }: CellPageDocument): string {
   return formatTable(
-    ['ID', 'NAME', 'CREATED', 'ACCOUNT'],
-    databases.map(({ id, name, created_at, account_id }) => [id, name ?? '', created_at, account_id ?? '–']),
+    ['ID', 'NAME', 'CREATED', 'LAST STORED', 'ACCOUNT'],
+    databases.map(({ id, name, created_at, last_stored_at, account_id }) => [
+      id,
+      name ?? '',
+      created_at,
+      last_stored_at ?? 'never',
+      account_id ?? '–',
+    ]),
   )
 }

@@ -10,7 +10,8 @@ import type {
   CreatedKeyDocument,
   KeyDocument,
 } from '../../http/owner-routes.ts'
-import type { SqlDocument } from '../../http/sql-codec.ts'
+import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
+import type { SqlDocument } from '../../service/json/documents.ts'
 
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
 export interface Transport {
@@ -122,6 +123,38 @@ export class OwnerClient {
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
     return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+  }
+
+  /** Removes what the cell's plan no longer keeps, and marks what goes next. */
+  prune(
+    { cell, dryRun }: { cell: string; dryRun?: boolean | undefined },
+    options: BackupOptions = {},
+  ): Promise<PruneDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/backups/prune`, { dry_run: dryRun }, options)
+  }
+
+  /** Removes everything that the object store holds of a deleted cell. */
+  purge({ cell }: { cell: string }, options: BackupOptions = {}): Promise<PurgeDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/backups/purge`, { confirm: cell }, options)
+  }
+
+  /** @throws `backup_not_found`, `invalid_version` */
+  pin({ cell, version }: { cell: string; version: string }): Promise<PinDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/backups/pin`, { version })
+  }
+
+  unpin({ cell, version }: { cell: string; version: string }): Promise<PinDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/backups/unpin`, { version })
+  }
+
+  /** The cell's own plan; null if it has none. */
+  plan({ cell }: { cell: string }): Promise<PlanDocument> {
+    return this.#ask('GET', `${pathOf(cell)}/backups/plan`)
+  }
+
+  /** @param input.plan null: the store's plan holds again @throws `invalid_request` */
+  setPlan({ cell, plan }: { cell: string; plan: string | null }): Promise<PlanDocument> {
+    return this.#ask('PUT', `${pathOf(cell)}/backups/plan`, { plan })
   }
 
   /** Closes the store if it is open in this process. */

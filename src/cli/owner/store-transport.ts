@@ -16,7 +16,10 @@ import type { OwnerRequest, Transport } from './owner-client.ts'
  */
 export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
   const objectStore = objectStoreOf(flags)
-  const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, clock, log }
+  // A command does what it is for, and leaves the rest to the node.
+  const { keep, keepTenant } = flags
+  const backups = { snapshotEveryMs: null, incrementalEveryMs: null, prune: false, keep, keepTenant }
+  const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, backups, clock, log }
   const store = await CellStore.open(flags.dataDir, options).catch((error) => {
     throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
   })
@@ -26,7 +29,11 @@ export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Prom
 /** Answers requests in this process, which has the store open. */
 export function storeTransport(store: CellStore): Transport {
   const application = new Application(store, {}, OWNER)
-  return { send: (request) => application.handle(localRequest(request)), close: () => store.close() }
+  const send: Transport['send'] = async (request) => {
+    const { status, body } = await application.handle(localRequest(request))
+    return { status, body: typeof body === 'string' ? body : Buffer.from(body).toString() }
+  }
+  return { send, close: () => store.close() }
 }
 
 /** A request that never was on a wire. */

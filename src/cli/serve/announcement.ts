@@ -1,11 +1,13 @@
 import packageJson from '../../../package.json' with { type: 'json' }
-import { timeOf } from '../../http/time.ts'
+import { timeOf } from '../../service/json/time.ts'
+import type { StoreCore } from '../../store/store-core.ts'
+import { formatDuration } from '../output.ts'
 import type { FirstKeyIssued } from './first-start.ts'
 
 /** What a node prints on standard output, once, before it answers any request. */
 export interface Announcement {
   address: string
-  store: { readonly id: string }
+  store: Pick<StoreCore, 'id' | 'registry' | 'retention' | 'settings'>
   dataDir: string
   objectStore: string
   firstKey: FirstKeyIssued | undefined
@@ -23,6 +25,7 @@ function documentOf({ address, store, dataDir, objectStore, firstKey }: Announce
     store_id: store.id,
     data_dir: dataDir,
     object_store: objectStore,
+    backups: backupsOf(store),
   }
   if (firstKey === undefined) return { ...place, first_key: null }
   const { key, chosen } = firstKey
@@ -33,8 +36,35 @@ function documentOf({ address, store, dataDir, objectStore, firstKey }: Announce
   }
 }
 
-function forPeople({ address, dataDir, objectStore, firstKey }: Announcement): string {
-  const place = `cellstore ${packageJson.version} serves on ${address}\ndata in ${dataDir}, backups in ${objectStore}\n`
+function backupsOf({ registry, retention, settings }: Announcement['store']) {
+  const { snapshotEveryMs = null, incrementalEveryMs = null } = settings.backups
+  const summary = retention?.summary()
+  const oldest = summary?.oldestStoredAt ?? null
+  return {
+    snapshot_every_ms: snapshotEveryMs,
+    incremental_every_ms: incrementalEveryMs,
+    keep: summary?.keep ?? null,
+    keep_tenant: summary?.keepTenant ?? null,
+    cells: registry.countAll(),
+    stored: summary?.stored ?? 0,
+    oldest_stored_at: oldest === null ? null : timeOf(oldest),
+    changed: summary?.changed ?? 0,
+  }
+}
+
+/** Says what is backed up and when, and how the cells stand. */
+function backupLines(store: Announcement['store']): string {
+  const { snapshot_every_ms, incremental_every_ms, keep, cells, stored, oldest_stored_at, changed } =
+    backupsOf(store)
+  const every = (ms: number | null) => (ms === null ? 'never' : `every ${formatDuration(ms)}`)
+  const schedule = `backups of what changed ${every(incremental_every_ms)}, snapshots ${every(snapshot_every_ms)}; keeps ${keep}`
+  if (cells === 0) return schedule
+  const since = oldest_stored_at === null ? '' : `, each since ${oldest_stored_at}`
+  return `${schedule}\n${cells} ${cells === 1 ? 'cell' : 'cells'}: ${stored} stored${since}; ${changed} changed since or never stored`
+}
+
+function forPeople({ address, store, dataDir, objectStore, firstKey }: Announcement): string {
+  const place = `cellstore ${packageJson.version} serves on ${address}\ndata in ${dataDir}, backups in ${objectStore}\n${backupLines(store)}\n`
   if (firstKey === undefined) return place
   const { key, chosen } = firstKey
   const shown = chosen

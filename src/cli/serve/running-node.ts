@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
@@ -9,6 +10,7 @@ import { type OwnerServer, type OwnerServerOptions, serveOwner } from '../owner/
 import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
+import { limitsFrom, type NodeLimits } from './limits/limits.ts'
 import { isLoopback, listen } from './listen.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
@@ -24,12 +26,11 @@ export interface NodeComponents {
 /** A store that is served: over HTTP to the holders of keys, and over its socket to its owner. */
 export class RunningNode {
   readonly #store: ServedStore
-  readonly #server: NodeServer
+  #server: NodeServer | undefined
   #owner: OwnerServer | undefined
 
-  private constructor(store: ServedStore, server: NodeServer) {
+  private constructor(store: ServedStore) {
     this.#store = store
-    this.#server = server
   }
 
   /** @throws what opening the store throws, and `invalid_setting` for a port or a host that can't be had */
@@ -38,15 +39,18 @@ export class RunningNode {
     const paths = new StorePaths(flags.dataDir)
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
-    const store = await openServedStore(flags, objectStore, { clock, log }).catch((error) => {
+    const limits = limitsFrom({ ...flags })
+    const store = await openServedStore(flags, { objectStore, limits, clock, log }).catch((error) => {
       throw isCellError(error, 'object_store_unavailable') ? nobodyKnows(error, flags.dataDir) : error
     })
     const { core, service } = store
-    const node = new RunningNode(store, new NodeServer(core, serverOptions(flags, { logger: log, service })))
+    const node = new RunningNode(store)
     try {
+      const server = new NodeServer(core, serverOptions(limits, { logger: log, service }))
+      node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
       node.#owner = await startOwnerServer(core, paths, left, { service, logger: log })
-      const address = await listen(node.#server, flags.host, flags.port)
+      const address = await listen(server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
         announce({ address, store: core, dataDir: paths.root, objectStore, firstKey }, flags.json === true),
@@ -64,21 +68,24 @@ export class RunningNode {
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.core.publishSocket(null)
-    await Promise.all([this.#server.stop({ drainMs }), this.#owner?.stop({ drainMs })])
+    await Promise.all([this.#server?.stop({ drainMs }), this.#owner?.stop({ drainMs })])
     await this.#store.close(drainMs)
   }
 }
 
-function serverOptions(flags: ServeFlags, parts: NodeServerOptions): NodeServerOptions {
-  const { rate, connections, connectionsPerAddress, statementTimeout } = flags
+function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServerOptions {
+  const { requestDeadlineMs, ...http } = limits.http
+  const { perSecond, burst } = limits.rate
   return {
     ...parts,
-    limits: { statementMsMax: statementTimeout },
-    rate: rate === undefined ? undefined : { perSecond: rate },
-    connections: {
-      ...(connections === undefined ? {} : { connectionsMax: connections }),
-      connectionsPerAddressMax: connectionsPerAddress,
+    limits: {
+      ...http,
+      result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
+      memory: { ...DEFAULT_HTTP_LIMITS.memory, ...limits.memory },
     },
+    requestDeadlineMs,
+    rate: perSecond === undefined ? undefined : { perSecond, burst },
+    connections: limits.connections,
   }
 }
 

@@ -6,15 +6,9 @@ import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { StoreOptions } from '../../store/settings.ts'
 import { runAll, StoreCore } from '../../store/store-core.ts'
-import { WorkerService } from '../../workers/node/worker-service.ts'
+import { WorkerService, type WorkerServiceOptions } from '../../workers/node/worker-service.ts'
+import type { NodeLimits } from './limits/limits.ts'
 import type { ServeFlags } from './serve-flags.ts'
-
-const MIB = 1_048_576
-
-const SERVICE_OPTIONS = {
-  restoreWaitMs: REQUEST_DEADLINE_MS_DEFAULT,
-  answerBytesMax: DEFAULT_HTTP_LIMITS.result.bytesMax,
-}
 
 /** A store that is open, and the service that runs its cells: in worker processes, or with `--workers 0` in this one. */
 export interface ServedStore {
@@ -23,36 +17,47 @@ export interface ServedStore {
   close(deadlineMs: number): Promise<void>
 }
 
+export interface ServedStoreParts {
+  objectStore: string
+  limits: NodeLimits
+  clock: Clock
+  log: Log
+}
+
 /** @throws as `CellStore.openOrCreate`; `internal` if no worker can be started */
 export async function openServedStore(
   flags: ServeFlags,
-  objectStore: string,
-  parts: { clock: Clock; log: Log },
+  { limits, ...parts }: ServedStoreParts,
 ): Promise<ServedStore> {
-  const options = { ...storeOptions(flags), objectStore, ...parts }
-  if (flags.workers > 0) return await openWithWorkers(flags, options, objectStore)
+  const options = { ...storeOptions(flags, limits), ...parts }
+  const waitMs = limits.http.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT
+  const answerBytesMax = limits.result.bytesMax ?? DEFAULT_HTTP_LIMITS.result.bytesMax
+  if (flags.workers > 0) {
+    return await openWithWorkers(flags, options, {
+      objectStore: parts.objectStore,
+      workers: flags.workers,
+      waitMs,
+      answerBytesMax,
+      statementMs: limits.http.statementMsMax ?? DEFAULT_HTTP_LIMITS.statementMsMax,
+      limits: limits.workers,
+      queue: limits.queue,
+    })
+  }
   const store = await CellStore.openOrCreate(flags.dataDir, options)
   return {
     core: store.core,
-    service: new InProcessService(store, SERVICE_OPTIONS),
+    service: new InProcessService(store, { restoreWaitMs: waitMs, answerBytesMax }),
     close: (deadlineMs) => store.close({ deadlineMs }),
   }
 }
 
 async function openWithWorkers(
-  { dataDir, workers, workerMemory, statementTimeout, drain }: ServeFlags,
+  { dataDir, drain }: ServeFlags,
   options: StoreOptions,
-  objectStore: string,
+  serviceOptions: WorkerServiceOptions,
 ): Promise<ServedStore> {
   const core = await StoreCore.openOrCreate(dataDir, options)
-  const service = new WorkerService(core, {
-    objectStore,
-    workers,
-    waitMs: SERVICE_OPTIONS.restoreWaitMs,
-    answerBytesMax: SERVICE_OPTIONS.answerBytesMax,
-    statementMs: statementTimeout,
-    limits: { memoryMax: workerMemory * MIB },
-  })
+  const service = new WorkerService(core, serviceOptions)
   const close = (deadlineMs: number) => closeBoth(core, service, deadlineMs)
   try {
     await service.start()
@@ -74,25 +79,21 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(flags: ServeFlags): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, backupKeep } = flags
+function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
+  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, keep, keepTenant } = flags
   return {
+    ...store,
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
-    quotas: {
-      cellsMax: flags.accountCells,
-      apiKeysMax: flags.accountKeys,
-      creationsPerSecond: flags.accountCreations,
-      backupsAtOnce: flags.accountBackups,
-      backupMibPerSecond: flags.accountBackupRate,
-    },
+    limits,
+    quotas,
     backups: {
+      ...backups,
       snapshotEveryMs: snapshotEvery,
       incrementalEveryMs: incrementalEvery,
-      keep: backupKeep,
-      concurrency: flags.backupsAtOnce,
-      restoreConcurrency: flags.restoresAtOnce,
+      keep,
+      keepTenant,
     },
   }
 }

@@ -49,10 +49,14 @@ function encode(params: SqlParams, limits: Limits): Encoded {
 function encodeList(params: readonly SqlParam[], { paramsMax }: Limits): readonly Bindable[] {
   if (params.length === 0) return NONE
   if (params.length > paramsMax) {
-    throw new CellError('invalid_parameter', `A statement takes at most ${paramsMax} parameters.`, {
-      field: 'params',
-      limit: paramsMax,
-    })
+    throw new CellError(
+      'invalid_parameter',
+      `A statement takes at most ${paramsMax} parameters (limits.paramsMax).`,
+      {
+        field: 'params',
+        limit: paramsMax,
+      },
+    )
   }
   const list: Bindable[] = []
   // By index: a hole in the array must be seen.

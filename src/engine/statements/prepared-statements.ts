@@ -168,9 +168,13 @@ function columnsOf(statement: Statement): string[] {
 /** @throws `sql_too_long` */
 export function checkSqlLength(sql: string, { sqlBytesMax }: Pick<Limits, 'sqlBytesMax'>): void {
   if (sql.length <= sqlBytesMax && Buffer.byteLength(sql) <= sqlBytesMax) return
-  throw new CellError('sql_too_long', `A statement is at most ${sqlBytesMax} bytes long.`, {
-    limit: sqlBytesMax,
-  })
+  throw new CellError(
+    'sql_too_long',
+    `A statement is at most ${sqlBytesMax} bytes long (limits.sqlBytesMax).`,
+    {
+      limit: sqlBytesMax,
+    },
+  )
 }
 
 function checkText(sql: string, { sqlBytesMax }: Limits): void {

@@ -68,9 +68,11 @@ export function collectRows(rows: Iterable<RawRow>, limits: ResultLimits): SqlVa
   const taken: SqlValue[][] = []
   let bytes = 0
   for (const raw of rows) {
-    if (taken.length >= limits.rowsMax) throw tooLarge(`more than ${limits.rowsMax} rows`, limits.rowsMax)
+    if (taken.length >= limits.rowsMax)
+      throw tooLarge(`more than ${limits.rowsMax} rows (result.rowsMax)`, limits.rowsMax)
     for (const value of raw) bytes += valueCost(value)
-    if (bytes > limits.bytesMax) throw tooLarge(`larger than ${limits.bytesMax} bytes`, limits.bytesMax)
+    if (bytes > limits.bytesMax)
+      throw tooLarge(`larger than ${limits.bytesMax} bytes (result.bytesMax)`, limits.bytesMax)
     taken.push(decodeRow(raw))
   }
   return taken

@@ -26,13 +26,15 @@ export interface RunnerEvents {
   changing(): void
   /** After a change outside of {@link Transactions}. Must not throw. */
   changed(): void
+  /** Told how many bytes of SQL text the schema has now, unless that is rolled back. Must not throw. */
+  schemaGrew(bytes: number): void
   /** Runs a statement that deletes; a second time if the first has failed without a trace. */
   deletion<T>(run: () => T): T
 }
 
 const CHANGES = 'SELECT changes(), last_insert_rowid()'
 
-const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_schema'
+export const SCHEMA_BYTES = 'SELECT ifnull(sum(octet_length(sql)), 0) FROM main.sqlite_schema'
 
 type AnyResult = SqlResult<SqlRow | SqlValue[]>
 
@@ -80,11 +82,14 @@ export class StatementRunner {
     const result = this.#change(prepared, bound)
     const bytes = this.#connection.prepare(SCHEMA_BYTES).pluck().get() as number
     const limit = this.#limits.schemaBytesMax
-    if (bytes <= limit) return result
+    if (bytes <= limit) {
+      this.#events.schemaGrew(bytes)
+      return result
+    }
     throw new CellError(
       'cell_full',
-      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (schemaBytesMax). Drop something first.`,
-      { limit },
+      `The schema of the cell would have ${bytes} bytes of SQL text; it may have ${limit} (limits.schemaBytesMax). Drop something first.`,
+      { limit, usage: bytes },
     )
   }
 

@@ -3,6 +3,7 @@ import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
+import { RetentionTable } from '../../backup/versions/retention-table.ts'
 import { systemClock } from '../../base/clock.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { LocalState } from '../../catalog/local-state.ts'
@@ -55,7 +56,7 @@ class ArchiverMain {
   }
 
   #start(settings: ArchiverSettings): void {
-    const { nodePid, dataDir, objectStore, storeId, limits, keep, queue } = settings
+    const { nodePid, dataDir, objectStore, storeId, limits, plans, queue } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
     // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
@@ -67,8 +68,11 @@ class ArchiverMain {
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),
+      retention: new RetentionTable(state),
+      plans,
       spoolDirectory: paths.spoolOf(process.pid),
       threadsKept: queue.atOnce.restore,
+      cellBytesMax: limits.cellBytesMax,
       clock,
       log,
     })
@@ -79,7 +83,6 @@ class ArchiverMain {
       paths: (id) => paths.cell(id),
       openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
       limits,
-      keep,
       queue,
     })
     this.#parts = { archiver, destination, state }

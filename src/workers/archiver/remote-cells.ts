@@ -21,6 +21,10 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'dropChain', args: [cellId] })
   }
 
+  claimVersion(cellId: string, version: string): Promise<void> {
+    return this.#call({ method: 'claimVersion', args: [cellId, version] })
+  }
+
   beginBase(cellId: string): Promise<BaseStart> {
     return this.#call({ method: 'beginBase', args: [cellId] })
   }
@@ -47,6 +51,10 @@ export class RemoteCells implements CellPort {
 
   beginRestore(cellId: string): Promise<RestoreStart> {
     return this.#call({ method: 'beginRestore', args: [cellId] })
+  }
+
+  noteMark(cellId: string, name: string): Promise<void> {
+    return this.#call({ method: 'noteMark', args: [cellId, name] })
   }
 
   install(cellId: string, restored: RestoredCell): Promise<void> {

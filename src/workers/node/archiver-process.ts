@@ -52,6 +52,8 @@ interface PendingJob {
   reject(error: unknown): void
   /** Its turn has come in the present process. */
   hasBegun: boolean
+  /** Why it was not permitted when its turn came. */
+  refusal?: unknown
   /** Processes that ended while it ran. */
   crashes: number
 }
@@ -177,8 +179,7 @@ export class ArchiverProcess implements ArchiverClient {
         break
       case 'begun': {
         const job = this.#jobs.get(message.id)
-        if (job !== undefined) job.hasBegun = true
-        job?.options.onBegin?.()
+        if (job !== undefined) this.#begun(message.id, job)
         break
       }
       case 'progress':
@@ -186,8 +187,7 @@ export class ArchiverProcess implements ArchiverClient {
         break
       case 'reply':
         this.#retryMs = RETRY_MS_MIN
-        if (message.error === undefined) this.#jobs.get(message.id)?.resolve(message.value)
-        else this.#jobs.get(message.id)?.reject(fromWireError(message.error))
+        this.#settle(message)
         break
       case 'moved':
         this.#parts.onMoved()
@@ -200,6 +200,24 @@ export class ArchiverProcess implements ArchiverClient {
         const cause = err === undefined ? {} : { err: fromWireError(err) }
         this.#parts.log[level]({ ...fields, ...cause, archiver: child.identity.pid }, text)
       }
+    }
+  }
+
+  #settle({ id, value, error }: Extract<FromArchiver, { type: 'reply' }>): void {
+    const job = this.#jobs.get(id)
+    if (error === undefined) job?.resolve(value)
+    else job?.reject(job.refusal ?? fromWireError(error))
+  }
+
+  /** The archiver asks this process before it touches the cell, so a job without a permit ends before that. */
+  #begun(id: number, job: PendingJob): void {
+    job.hasBegun = true
+    job.options.onBegin?.()
+    try {
+      job.options.permit?.check()
+    } catch (refusal) {
+      job.refusal = refusal
+      this.#send({ type: 'abort', id })
     }
   }
 
@@ -225,7 +243,8 @@ export class ArchiverProcess implements ArchiverClient {
     }
     log.warn({ archiver: child.identity.pid }, 'the archiver has ended; a new one takes its place')
     for (const job of this.#jobs.values()) {
-      if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
+      if (job.refusal !== undefined) job.reject(job.refusal)
+      else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
       else if (job.hasBegun && ++job.crashes === CRASHES_MAX) this.#giveUp(job, endedAgain())
       job.hasBegun = false
     }

@@ -37,7 +37,7 @@ export function newArchiving(
       objectStore,
       storeId: core.id,
       limits,
-      keep: backups.keep,
+      plans: { keep: backups.keep, keepTenant: backups.keepTenant, prune: backups.prune },
       queue: jobQueueLimits(settings),
     },
     cells: new NodeCells(core, workers, upkeep),
@@ -50,7 +50,11 @@ export function newArchiving(
   })
   destination.moved.listen(() => workers.nothingStored())
   const record = (id: string) => core.findCell(id)
-  const isLocal = (id: string) => core.files.exists(id)
+  const isLocal = (id: string) => {
+    if (core.files.exists(id)) return true
+    core.cellsFolder.assertHere()
+    return false
+  }
   const assertRunning = () => archiver.assertRunning()
   return {
     archiver,

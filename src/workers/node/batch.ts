@@ -2,7 +2,8 @@ import type { Outcome } from '../../engine/group-commit.ts'
 import type { CellError } from '../../errors.ts'
 import type { WireOutcome } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import { isStatement, type QueuedOperation } from './operation-queue.ts'
+import { isStatement, type QueuedOperation } from './queued-operation.ts'
+import type { RunningStatement } from './running-work.ts'
 import type { BatchMessage } from './worker-process.ts'
 
 /** Provisional results: they count only if their transaction was committed. */
@@ -14,14 +15,22 @@ export interface ProvisionalResults {
   refusal?: CellError | undefined
 }
 
-/** What a worker does for an operation: one of its statements, the COMMIT of its transaction, or other work. */
-export interface RunningStatement {
-  kind: 'statement' | 'commit' | 'upkeep'
-  operation: QueuedOperation
-  /** Monotonic. */
-  since: number
-  /** The worker's `waitedMs`, or `processorMs`, at the first check: see `WorkerSlot.ranMs`. */
-  countedFrom?: number
+/** What the operations of a cell have taken in a batch. */
+export interface CellTime {
+  cellId: string
+  accountId: string
+  operations: number
+  /** Of the processor; 0 if it was too little to count. */
+  ms: number
+  /** Whether a tenant's SQL was among them. */
+  hasStatements: boolean
+}
+
+export interface FinishedBatch {
+  /** Operations that have not started, because the batch had no time for them. */
+  returned: QueuedOperation[]
+  /** The cells of which operations ran. */
+  ran: CellTime[]
 }
 
 /**
@@ -36,18 +45,22 @@ export interface RunningStatement {
  *     provisional(t) ── committed(t), or results ────────┘
  *                       without a transaction
  *
+ * When the batch is done, operations that have not started are `returned`: the worker said nothing of them before.
  * If the next try holds the operation, it becomes provisional in that transaction. A caller that gives up settles its
  * operation in any state. When the worker ends early, nothing of the `sent` operations is committed, and they run again
  * (`notRun`). For provisional ones, the slot reads the cell's commit marker, which tells whether `t` was committed.
  */
 export class Batch {
   readonly #operations: readonly QueuedOperation[]
+  readonly #cells: readonly (readonly QueuedOperation[])[]
+  #finished: FinishedBatch | undefined
   #statement: RunningStatement | undefined
   readonly #provisional = new Map<string, ProvisionalResults>()
   /** Monotonic time of the worker's last message. */
   heardAt: number
 
   constructor(cells: readonly (readonly QueuedOperation[])[], now: number) {
+    this.#cells = cells
     this.#operations = cells.flat()
     this.heardAt = now
   }
@@ -56,27 +69,38 @@ export class Batch {
     return this.#statement
   }
 
-  /** @returns true once the batch is done */
-  take(message: BatchMessage, now: number): boolean {
+  /** Set once the batch is done. */
+  get finished(): FinishedBatch | undefined {
+    return this.#finished
+  }
+
+  take(message: BatchMessage, now: number): void {
     this.heardAt = now
     this.#statement = undefined
     switch (message.type) {
       case 'started':
+        this.#bound(message)
         this.#statement = { kind: 'statement', operation: this.#at(message.index), since: now }
-        return false
+        break
       case 'results':
         this.#takeResults(message.outcomes, message.transaction, now)
-        return false
+        break
       case 'committed':
         this.#committed(message.transaction)
-        return false
+        break
       case 'upkeep':
         if (message.index !== undefined)
           this.#statement = { kind: 'upkeep', operation: this.#at(message.index), since: now }
-        return false
+        break
       case 'done':
-        return true
+        this.#finish(message)
     }
+  }
+
+  /** Work on another cell has come in between: its time must not count for the operation. */
+  resume(): void {
+    if (this.#statement !== undefined && this.#statement.kind !== 'statement')
+      this.#statement.countedFrom = undefined
   }
 
   /** Whether operations on other cells wait for this batch. */
@@ -91,6 +115,20 @@ export class Batch {
     const unknown = new Set(provisional.flatMap(({ outcomes }) => outcomes.map(([operation]) => operation)))
     const notRun = this.#operations.filter((each) => !each.isSettled && !unknown.has(each))
     return { provisional, notRun }
+  }
+
+  #finish({ returned = [], spent = [] }: Extract<BatchMessage, { type: 'done' }>): void {
+    const notStarted = new Set(returned.map((index) => this.#at(index)))
+    const spentMs = new Map(spent)
+    const ran = this.#cells.flatMap((operations, i): CellTime[] => {
+      const started = returned.length === 0 ? operations : operations.filter((each) => !notStarted.has(each))
+      const [first] = started
+      if (first === undefined) return []
+      const { cellId, accountId } = first
+      const ms = spentMs.get(i) ?? 0
+      return [{ cellId, accountId, ms, operations: started.length, hasStatements: started.some(isStatement) }]
+    })
+    this.#finished = { returned: [...notStarted], ran }
   }
 
   #takeResults(outcomes: readonly WireOutcome[], transaction: string | undefined, now: number): void {
@@ -125,6 +163,11 @@ export class Batch {
       operation.settle(outcome)
     }
     this.#provisional.delete(transaction)
+  }
+
+  #bound({ index, statementMs }: Extract<BatchMessage, { type: 'started' }>): void {
+    const operation = this.#at(index)
+    if (statementMs !== undefined) operation.statementMs = Math.min(statementMs, operation.statementMs)
   }
 
   #at(index: number): QueuedOperation {

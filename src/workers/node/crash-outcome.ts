@@ -1,6 +1,6 @@
 import { CellError } from '../../errors.ts'
-import type { QueuedOperation } from './operation-queue.ts'
-import type { KillReason } from './worker-slot.ts'
+import type { KillReason } from './lost-worker.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 
 /** What happens to an operation whose worker ended. */
 export interface CrashOutcome {
@@ -64,7 +64,7 @@ export function countCrash(operation: QueuedOperation): boolean {
 function timeout(limit: number): CellError {
   return new CellError(
     'statement_timeout',
-    `The statement took longer than ${limit} ms and was rolled back. Make it cheaper, or split it.`,
+    `The statement took longer than ${limit} ms (http.statementMsMax, timeout_ms) and was rolled back. Make it cheaper, or split it.`,
     { limit },
   )
 }
@@ -72,7 +72,7 @@ function timeout(limit: number): CellError {
 function memoryExceeded(limit: number): CellError {
   return new CellError(
     'result_memory_exceeded',
-    `The statement needed more than ${limit} bytes of memory and was rolled back. Make it cheaper, or split it.`,
+    `The statement needed more than ${limit} bytes of memory (workers.memoryMax) and was rolled back. Make it cheaper, or split it.`,
     { limit },
   )
 }

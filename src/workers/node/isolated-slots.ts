@@ -1,5 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
-import type { QueuedOperation } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
 export interface IsolatedSlotsParts {
@@ -25,12 +25,19 @@ interface IsolatedSlot {
   lastStrikeAt: number
   /** A worker was requested. */
   isAwaitingWorker: boolean
+  /** Since when it has, or awaits, a worker. */
+  turnSince: number
 }
+
+/** A cell that is busy without a pause gives its worker up after this long, if another account has none. */
+const TURN_MS = 5_000
 
 /** Cells whose statements hold up their neighbours. Each has a slot of its own for a while. */
 export class IsolatedSlots {
   readonly #parts: IsolatedSlotsParts
   readonly #cells = new Map<string, IsolatedSlot>()
+  /** Accounts in the order of their last turns. */
+  readonly #served = new Set<string>()
 
   constructor(parts: IsolatedSlotsParts) {
     this.#parts = parts
@@ -44,58 +51,98 @@ export class IsolatedSlots {
     return this.#cells.get(cellId)?.slot
   }
 
+  /** How many cells of an account are isolated. */
+  cellsOf(accountId: string): number {
+    let count = 0
+    for (const each of this.#cells.values()) if (each.accountId === accountId) count++
+    return count
+  }
+
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
   set({ cellId, accountId }: Pick<QueuedOperation, 'cellId' | 'accountId'>): WorkerSlot {
     const now = this.#parts.clock.monotonic()
     const known = this.#cells.get(cellId)
     if (known !== undefined) known.lastStrikeAt = now
     else {
-      const slot = this.#parts.newSlot()
-      this.#cells.set(cellId, { accountId, slot, lastStrikeAt: now, isAwaitingWorker: false })
+      this.#add(cellId, accountId, now)
     }
     this.assignWorker()
     return (this.#cells.get(cellId) as IsolatedSlot).slot
   }
 
-  /** Returns idle cells to the shared slots: after their time, or earlier if another cell waits for a worker. */
+  #add(cellId: string, accountId: string, lastStrikeAt: number): void {
+    const slot = this.#parts.newSlot()
+    this.#cells.set(cellId, { accountId, slot, lastStrikeAt, isAwaitingWorker: false, turnSince: 0 })
+  }
+
+  /**
+   * Returns idle cells to the shared slots: after their time, or earlier if another cell waits for a worker. A busy one
+   * gives up its worker after its turn, if an account waits that has none.
+   */
   rebalance(): void {
     const now = this.#parts.clock.monotonic()
-    const isAwaited = [...this.#cells.values()].some(
-      ({ slot, isAwaitingWorker }) => slot.worker === undefined && !isAwaitingWorker,
-    )
-    for (const [cellId, { slot, lastStrikeAt }] of this.#cells) {
-      if (slot.worker === undefined || slot.stopping || !slot.idle) continue
-      if (isAwaited || now - lastStrikeAt > this.#parts.isolationMs) void this.#returnToShared(cellId, slot)
+    const isAwaited = this.#awaiting().length > 0
+    const isDeprived = this.#awaiting().some(({ accountId }) => this.#assignedTo(accountId) === 0)
+    for (const [cellId, { accountId, slot, lastStrikeAt, turnSince }] of this.#cells) {
+      if (slot.worker === undefined || slot.stopping) continue
+      if (slot.idle) {
+        if (isAwaited || now - lastStrikeAt > this.#parts.isolationMs) void this.#release(cellId, slot)
+      } else if (isDeprived && now - turnSince > TURN_MS)
+        void this.#release(cellId, slot, () => this.#add(cellId, accountId, lastStrikeAt))
     }
     this.assignWorker()
   }
 
   /** Requests workers for slots that have none, up to `workersMax`, and for each account up to `perAccountMax`. */
   assignWorker(): void {
-    const { workersMax, perAccountMax } = this.#parts
-    const all = [...this.#cells.values()]
-    const assigned = all.filter(({ slot, isAwaitingWorker }) => isAwaitingWorker || slot.worker !== undefined)
-    for (const isolated of all) {
-      const { accountId, slot } = isolated
-      if (assigned.length >= workersMax) return
-      if (slot.worker !== undefined || slot.stopping || isolated.isAwaitingWorker) continue
-      if (assigned.filter((each) => each.accountId === accountId).length >= perAccountMax) continue
-      assigned.push(isolated)
-      isolated.isAwaitingWorker = true
-      void this.#parts.assignWorker(slot).then(() => {
-        isolated.isAwaitingWorker = false
-        slot.worker?.yieldToOthers()
+    const { workersMax, perAccountMax, clock } = this.#parts
+    for (let free = workersMax - this.#assignedTo(); free > 0; free--) {
+      const next = this.#awaiting()
+        .filter(({ accountId }) => this.#assignedTo(accountId) < perAccountMax)
+        .sort((a, b) => this.#turnOf(a.accountId) - this.#turnOf(b.accountId))[0]
+      if (next === undefined) return
+      this.#served.delete(next.accountId)
+      this.#served.add(next.accountId)
+      next.isAwaitingWorker = true
+      next.turnSince = clock.monotonic()
+      void this.#parts.assignWorker(next.slot).then(() => {
+        next.isAwaitingWorker = false
+        next.slot.worker?.yieldToOthers()
       })
     }
   }
 
-  /** The isolated worker closes the cell before the shared one opens it (invariant 2). */
-  async #returnToShared(cellId: string, slot: WorkerSlot): Promise<void> {
+  /** Slots without a worker, the oldest first. */
+  #awaiting(): IsolatedSlot[] {
+    return [...this.#cells.values()].filter((each) => !isAssigned(each) && !each.slot.stopping)
+  }
+
+  /** How many workers an account has, or all of them. */
+  #assignedTo(accountId?: string): number {
+    const all = [...this.#cells.values()].filter(isAssigned)
+    return accountId === undefined ? all.length : all.filter((each) => each.accountId === accountId).length
+  }
+
+  /** The accounts that have had no turn come first, then the one whose last turn is longest ago. */
+  #turnOf(accountId: string): number {
+    return [...this.#served].indexOf(accountId)
+  }
+
+  /** The isolated worker closes the cell before another one opens it (invariant 2). @param then puts it into its next slot */
+  async #release(cellId: string, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
     const { clock, closeMs, onReturned } = this.#parts
     const timer = clock.setTimer(() => slot.worker?.kill(), closeMs)
     await slot.stop()
     timer.cancel()
+    const isLast = this.#cells.size === 1
     this.#cells.delete(cellId)
+    if (isLast) this.#served.clear()
+    then()
     onReturned(slot.dispose())
+    this.assignWorker()
   }
+}
+
+function isAssigned({ slot, isAwaitingWorker }: IsolatedSlot): boolean {
+  return isAwaitingWorker || slot.worker !== undefined
 }

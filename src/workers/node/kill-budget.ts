@@ -1,9 +1,10 @@
 import type { Clock } from '../../base/clock.ts'
+import { overLimit } from '../../base/over-limit.ts'
 import { TokenBuckets } from '../../base/token-buckets.ts'
-import { CellError } from '../../errors.ts'
+import type { CellError } from '../../errors.ts'
 
 export interface KillRate {
-  /** Workers that may be ended for the statements of one account in a minute, in the long run. */
+  /** Workers that may be ended for the cells of one account in a minute, in the long run. */
   killsPerMinute: number
   /** How many of them at once. */
   killsBurst: number
@@ -28,6 +29,10 @@ export class KillBudget {
     if (refusal !== undefined) throw refusal
   }
 
+  isUsedUp(accountId: string): boolean {
+    return this.#kills.waitMs(accountId) > 0
+  }
+
   /** Charges a worker that was ended. @returns the error for its statement if the budget was used up before */
   charge(accountId: string): CellError | undefined {
     const refusal = this.#refusal(accountId)
@@ -39,11 +44,13 @@ export class KillBudget {
     const waitMs = this.#kills.waitMs(accountId)
     if (waitMs === 0) return undefined
     const { killsBurst, killsPerMinute } = this.#rate
-    return new CellError(
+    const usage = this.#kills.taken(accountId)
+    const facts = { setting: 'workers.killsBurst', limit: killsBurst, usage, retryAfterMs: Math.ceil(waitMs) }
+    return overLimit(
       'rate_limited',
-      `Statements of this account have ended ${killsBurst} workers (killsBurst), and ${killsPerMinute} a minute come back ` +
-        '(killsPerMinute). Wait, and make the statements cheaper.',
-      { limit: killsBurst, retryAfterMs: Math.ceil(waitMs) },
+      `Cells of the account have ended ${usage} workers, of which ${killsPerMinute} a minute are forgotten (workers.killsPerMinute)`,
+      facts,
+      'Wait, and make their statements and schemas cheaper.',
     )
   }
 }

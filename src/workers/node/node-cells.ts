@@ -40,6 +40,10 @@ export class NodeCells implements CellPort {
     return this.#cut(cellId, { method: 'dropChain', args: [] })
   }
 
+  claimVersion(cellId: string, version: string): Promise<void> {
+    return this.#cut(cellId, { method: 'claimVersion', args: [version] })
+  }
+
   beginBase(cellId: string): Promise<BaseStart> {
     return this.#cut(cellId, { method: 'beginBase', args: [] })
   }
@@ -69,16 +73,20 @@ export class NodeCells implements CellPort {
   async beginRestore(cellId: string): Promise<RestoreStart> {
     this.#building.add(cellId)
     this.#workers.setBuilding([...this.#building])
-    const isLocal = await this.#run({ task: 'begin-restore', cellId })
-    return { record: this.#core.findCell(cellId), isLocal }
+    const state = await this.#run({ task: 'begin-restore', cellId })
+    return { record: this.#core.findCell(cellId), ...state }
   }
 
-  async install(cellId: string, { manifest, newest, existed }: RestoredCell): Promise<void> {
+  async noteMark(cellId: string, name: string): Promise<void> {
+    await this.#run({ task: 'note-mark', cellId, name })
+  }
+
+  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
     const assertExists = () => {
       if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
     }
     assertExists()
-    const options = { newest, version: manifest.version, isRepeat: false }
+    const options = { newest, last, version: manifest.version, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })

@@ -1,97 +1,30 @@
-import type { Outcome } from '../../engine/group-commit.ts'
-import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
+import { overLimit, TRY_LATER } from '../../base/over-limit.ts'
 import { CellError } from '../../errors.ts'
-import type { OperationPermit } from '../../service/cell-service.ts'
-import type { CellOperation } from '../../service/operations.ts'
+import { AccountTurns } from './account-turns.ts'
+import type { FinishedBatch } from './batch.ts'
+import { BatchCapacity } from './batch-capacity.ts'
+import type { QueuedOperation } from './queued-operation.ts'
 
-/** An operation that waits for a worker, or runs in one. */
-export interface QueuedOperation {
-  readonly cellId: string
-  /** Whose turn it is, and whose budget; the cell's id for a cell without an account. */
-  readonly accountId: string
-  readonly operation: CellOperation
-  /** Approximate size in memory. */
-  readonly bytes: number
-  /** Milliseconds that each of its statements may run. */
-  readonly statementMs: number
-  /** Monotonic time after which it is refused instead of started. */
-  readonly notAfter: number
-  /** Aborted when the caller no longer waits for the answer. */
-  readonly signal: AbortSignal | undefined
-  /** Asked just before it starts. */
-  readonly permit?: OperationPermit | undefined
-  /** Workers that ended without a known reason while this operation may have been the cause. */
-  crashes: number
-  isSettled: boolean
-  /** The first call counts. */
-  settle(outcome: Outcome): void
-}
-
-/** Of an operation, an entry or a key, besides its text. */
-const OBJECT_BYTES = 64
-/** Of a number, a flag or a null in a list. */
-const VALUE_BYTES = 8
-
-/** Whether it runs a tenant's SQL, or may: only such operations can take long. */
-export function isStatement({ operation }: QueuedOperation): boolean {
-  return operation.op === 'sql' || operation.op === 'batch'
-}
-
-/** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */
-export function operationBytes(operation: CellOperation): number {
-  switch (operation.op) {
-    case 'sql':
-      return OBJECT_BYTES + operation.sql.length + paramsBytes(operation.params)
-    case 'kv.put':
-      return OBJECT_BYTES + operation.key.length + operation.value.length
-    case 'kv.mset':
-      return operation.entries.reduce(
-        (sum, { key, value }) => sum + OBJECT_BYTES + key.length + value.length,
-        OBJECT_BYTES,
-      )
-    case 'kv.ttl':
-    case 'kv.mget':
-    case 'kv.deleteMany':
-      return operation.keys.reduce((sum, key) => sum + OBJECT_BYTES + key.length, OBJECT_BYTES)
-    case 'batch':
-      return operation.operations.reduce((sum, each) => sum + operationBytes(each), OBJECT_BYTES)
-    case 'kv.list':
-      return OBJECT_BYTES
-    default:
-      return OBJECT_BYTES + operation.key.length
-  }
-}
-
-function paramsBytes(params: SqlParams = []): number {
-  if (Array.isArray(params)) return params.reduce((sum: number, value) => sum + paramBytes(value), 0)
-  return Object.entries(params).reduce(
-    (sum, [name, value]) => sum + OBJECT_BYTES + name.length + paramBytes(value),
-    0,
-  )
-}
-
-function paramBytes(value: SqlParam): number {
-  if (typeof value === 'string') return VALUE_BYTES + value.length
-  return value instanceof Uint8Array ? OBJECT_BYTES + value.byteLength : VALUE_BYTES
-}
-
+/** Of the operations that wait for one worker. */
 export interface QueueBounds {
   operationsMax: number
   operationsPerCellMax: number
+  /** Of what they take in memory. */
   bytesMax: number
 }
 
-/** Operations in one batch; and those of one cell, or of one account, in it, if others wait too. */
-const BATCH_MAX = 256
-const BATCH_SHARE = 64
-/** A batch of this many bytes takes no further operation. */
-const BATCH_BYTES = 16_777_216
+export const DEFAULT_QUEUE_BOUNDS: QueueBounds = {
+  operationsMax: 20_000,
+  operationsPerCellMax: 2_000,
+  bytesMax: 268_435_456,
+}
+
 /** Suggested to callers when a queue is full. */
 const FULL_RETRY_MS = 1_000
 
 /**
  * Operations that wait for a worker, by cell. Batches take from each account in turn, and from each of its cells, so neither a
- * busy cell nor an account with many cells delays the others.
+ * busy cell nor an account with many cells delays the others. See {@link AccountTurns} for whose turn comes first.
  */
 export class OperationQueue {
   readonly #bounds: QueueBounds
@@ -101,8 +34,12 @@ export class OperationQueue {
   #size = 0
   #bytes = 0
 
-  constructor(bounds: QueueBounds) {
+  readonly turns: AccountTurns
+
+  /** @param sliceMs milliseconds that a batch may take */
+  constructor(bounds: QueueBounds, sliceMs: number) {
     this.#bounds = bounds
+    this.turns = new AccountTurns(sliceMs)
   }
 
   get size(): number {
@@ -114,13 +51,23 @@ export class OperationQueue {
     return this.#cells.size > (this.#cells.has(cellId) ? 1 : 0)
   }
 
+  /** An account's operations. Settled ones are not started any more. */
+  *waitingOf(accountId: string): Generator<QueuedOperation> {
+    for (const cellId of this.#accounts.get(accountId) ?? []) yield* this.#cells.get(cellId) ?? []
+  }
+
   /** @throws `busy` when the queue is full */
   add(operation: QueuedOperation): void {
     const { operationsMax, operationsPerCellMax, bytesMax } = this.#bounds
     const waiting = this.#cells.get(operation.cellId) ?? []
-    if (this.#size >= operationsMax || this.#bytes + operation.bytes > bytesMax)
-      throw full('Too many requests wait on this node.')
-    if (waiting.length >= operationsPerCellMax) throw full('Too many requests wait for this cell.')
+    if (this.#size >= operationsMax)
+      throw full('Too many operations wait on this node', 'queue.operationsMax', operationsMax)
+    if (this.#bytes + operation.bytes > bytesMax)
+      throw full('The operations that wait on this node are too large', 'queue.bytesMax', bytesMax)
+    if (waiting.length >= operationsPerCellMax) {
+      const has = `${waiting.length} operations wait for this cell`
+      throw full(has, 'queue.operationsPerCellMax', operationsPerCellMax, waiting.length)
+    }
     this.#push(waiting, operation)
   }
 
@@ -133,10 +80,32 @@ export class OperationQueue {
     }
   }
 
+  /**
+   * Puts operations that a batch had no time for back, each before what waits for its cell. A cell of which nothing ran has its
+   * account's next turn. One of which something ran has had its turn.
+   */
+  putBack({ returned, ran }: Pick<FinishedBatch, 'returned' | 'ran'>): void {
+    const cells = Map.groupBy(returned, ({ cellId }) => cellId)
+    for (const [cellId, operations] of [...cells].reverse()) {
+      const own = operations.filter(({ isSettled }) => !isSettled)
+      const [first] = own
+      if (first === undefined) continue
+      const waiting = this.#cells.get(cellId)
+      this.#cells.set(cellId, [...own, ...(waiting ?? [])])
+      this.#size += own.length
+      for (const { bytes } of own) this.#bytes += bytes
+      const others = this.#accounts.get(first.accountId) ?? []
+      const hasHadTurn = ran.some((each) => each.cellId === cellId)
+      const order = hasHadTurn ? [...others, cellId] : [cellId, ...others]
+      this.#accounts.set(first.accountId, new Set(order))
+    }
+  }
+
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
   takeBatch(now: number): QueuedOperation[][] {
     const batch: QueuedOperation[][] = []
-    const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1)
+    const timeFor = (accountId: string) => this.turns.operationsMax(accountId)
+    const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1, timeFor)
     for (const cellId of this.#turns()) {
       if (capacity.isFull) break
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
@@ -177,7 +146,10 @@ export class OperationQueue {
 
   /** Each cell once: the first of each account, then the second of each, and so on. */
   *#turns(): Generator<string> {
-    let accounts = [...this.#accounts.values()].map((cells) => ({ next: cells.values(), left: cells.size }))
+    let accounts = this.turns.inOrder(this.#accounts.keys()).map((accountId) => {
+      const cells = this.#accounts.get(accountId) as Set<string>
+      return { next: cells.values(), left: cells.size }
+    })
     while (accounts.length > 0) {
       for (const account of accounts) {
         account.left--
@@ -226,45 +198,11 @@ export class OperationQueue {
   }
 }
 
-/** How much still fits into a batch. */
-class BatchCapacity {
-  readonly #perCell: number
-  readonly #perAccount: number
-  readonly #ofAccounts = new Map<string, number>()
-  #operations = 0
-  #bytes = 0
-  #isSealed = false
-
-  /** Whether several cells, and several accounts, share it. */
-  constructor(hasCells: boolean, hasAccounts: boolean) {
-    this.#perCell = hasCells ? BATCH_SHARE : BATCH_MAX
-    this.#perAccount = hasAccounts ? BATCH_SHARE : BATCH_MAX
-  }
-
-  get isFull(): boolean {
-    return this.#isSealed || this.#operations === BATCH_MAX || this.#bytes >= BATCH_BYTES
-  }
-
-  /** @param ofCell operations on the same cell that the batch already has */
-  admit({ accountId, bytes, crashes }: QueuedOperation, ofCell: number): boolean {
-    if (this.isFull || ofCell === this.#perCell) return false
-    const ofAccount = this.#ofAccounts.get(accountId) ?? 0
-    if (ofAccount === this.#perAccount) return false
-    // This operation may have crashed a worker. It runs alone, so that a second crash shows the cause.
-    if (crashes > 0 && this.#operations > 0) return false
-    this.#isSealed = crashes > 0
-    this.#ofAccounts.set(accountId, ofAccount + 1)
-    this.#operations++
-    this.#bytes += bytes
-    return true
-  }
-}
-
 /** @returns true if the operation is settled and must not start */
 function refuseIfLate(operation: QueuedOperation, now: number): boolean {
   if (operation.isSettled) return true
   if (operation.notAfter > now) return false
-  operation.settle({ ok: false, error: full('The request waited too long in the queue.') })
+  operation.settle({ ok: false, error: waitedTooLong() })
   return true
 }
 
@@ -279,6 +217,12 @@ function isForbidden(operation: QueuedOperation): boolean {
   }
 }
 
-function full(message: string): CellError {
-  return new CellError('busy', `${message} Try again.`, { retryAfterMs: FULL_RETRY_MS })
+function full(has: string, setting: string, limit: number, usage?: number): CellError {
+  const ofAccount = usage === undefined ? {} : { usage }
+  return overLimit('busy', has, { setting, limit, ...ofAccount, retryAfterMs: FULL_RETRY_MS }, TRY_LATER)
+}
+
+function waitedTooLong(): CellError {
+  const message = 'The request waited too long in the queue (http.requestDeadlineMs). Try again.'
+  return new CellError('busy', message, { retryAfterMs: FULL_RETRY_MS })
 }

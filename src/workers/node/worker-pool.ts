@@ -9,10 +9,14 @@ import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { IsolatedSlots } from './isolated-slots.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
-import { isStatement, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import type { LostWorker } from './lost-worker.ts'
+import type { QueueBounds } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
+import { type Charged, chargedFor } from './running-work.ts'
+import { Trials } from './trials.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
-import { type LostWorker, type SlotContext, WorkerSlot } from './worker-slot.ts'
-import { WorkerSpawner } from './worker-spawner.ts'
+import { type SlotContext, WorkerSlot } from './worker-slot.ts'
+import { stopping, WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
   /** Worker processes that share all cells. */
@@ -21,19 +25,25 @@ export interface WorkerPoolParts {
   log: Log
   limits: WorkerLimits
   bounds: QueueBounds
-  settings: WorkerSettings
+  /** Milliseconds of the processor that a task may take without a break. */
+  taskMs: number
+  settings: Omit<WorkerSettings, 'sliceMs'>
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
-  /** Called when a statement caused the end of its worker. */
+  /** Called when a statement or a task caused the end of its worker. */
   onStrike(cellId: string): void
+  /** Called before a task is tried again. @throws `rate_limited` while the cell has to wait after its strikes */
+  checkStrikes(cellId: string): void
 }
 
 /** How often the running statements are checked. */
 const CHECK_MS = 10
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
+/** Tasks that open their cell. */
+const OPENING: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'collect'])
 /** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
 
@@ -46,6 +56,7 @@ export class WorkerPool {
   readonly #spawner: WorkerSpawner
   readonly #shared: WorkerSlot[]
   readonly #isolated: IsolatedSlots
+  readonly #trials: Trials
   readonly #kills: KillBudget
   readonly #context: SlotContext
   #timer: Timer | undefined
@@ -55,13 +66,17 @@ export class WorkerPool {
   constructor(parts: WorkerPoolParts) {
     const { count, clock, bounds, record, limits } = parts
     this.#parts = parts
-    this.#spawner = new WorkerSpawner(parts)
+    const { sliceMs } = limits
+    this.#spawner = new WorkerSpawner({ ...parts, settings: { ...parts.settings, sliceMs } })
     const epoch = randomBytes(8).toString('hex')
     let batches = 0
     this.#context = {
       clock,
       bounds,
+      sliceMs,
       record,
+      ranStatements: (cell) => this.#trials.ranStatements(cell),
+      charged: (cellId) => this.#charged(cellId),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
     }
@@ -78,20 +93,23 @@ export class WorkerPool {
       assignWorker: (slot) => this.#assignWorker(slot),
       onReturned: (operations) => (this.#stopped ? refuse(operations) : this.#requeue(operations)),
     })
+    this.#trials = new Trials(this.#isolated, limits.holdMs)
   }
 
-  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started */
+  /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
   async start(): Promise<void> {
     const assigned = this.#shared.map((slot) => this.#assignWorker(slot))
     await this.#spawner.firstReady
     await Promise.all(assigned)
+    if (this.#stopped) throw stopping()
     this.#scheduleCheck()
   }
 
-  /** @throws `busy` when too many operations wait; `rate_limited` for a statement of an account that cost too many workers */
+  /** @throws `busy` when too many operations wait; `rate_limited` in a shared worker if the account cost too many of them */
   add(operation: QueuedOperation): void {
-    if (isStatement(operation)) this.#kills.check(operation.accountId)
-    this.#slotOf(operation.cellId).add(operation)
+    const slot = this.#slotFor(operation)
+    if (this.#isShared(slot)) this.#kills.check(operation.accountId)
+    slot.add(operation)
   }
 
   /**
@@ -104,12 +122,17 @@ export class WorkerPool {
     ended: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
+      if (this.#stopped) throw stopping()
+      // An installation may be decided already, and must come to its end.
+      if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
+      // It can't be refused, as operations are: but it holds up nobody in a worker of its own.
+      if (OPENING.has(task.task) && this.#kills.isUsedUp(this.#charged(task.cellId).accountId))
+        this.#isolate(this.#charged(task.cellId))
       try {
         return await this.#slotOf(task.cellId).runTask(task, options)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
-        if (this.#stopped) throw stopping()
-        if (tries >= triesMax) throw endedAgain(tries)
+        if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
         ended()
       }
     }
@@ -140,7 +163,7 @@ export class WorkerPool {
       for (const slot of slots) slot.worker?.kill()
     }
     const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
-    for (const slot of slots) if (slot.statement?.kind === 'statement') slot.worker?.kill()
+    for (const slot of slots) if (slot.work?.kind === 'statement') slot.worker?.kill()
     await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
     timer.cancel()
     for (const slot of slots) refuse(slot.dispose())
@@ -153,6 +176,13 @@ export class WorkerPool {
 
   #slotOf(cellId: string): WorkerSlot {
     return this.#isolated.of(cellId) ?? this.#sharedSlotOf(cellId)
+  }
+
+  /** Where the operation runs. Its cell is isolated first if it has to be on trial. */
+  #slotFor(operation: QueuedOperation): WorkerSlot {
+    const slot = this.#slotOf(operation.cellId)
+    const isOnTrial = this.#isShared(slot) && this.#trials.mustIsolate(operation, slot)
+    return isOnTrial ? this.#isolate(operation) : slot
   }
 
   #sharedSlotOf(cellId: string): WorkerSlot {
@@ -169,13 +199,13 @@ export class WorkerPool {
 
   async #assignWorker(slot: WorkerSlot): Promise<void> {
     const worker = await this.#spawner.take()
-    if (this.#stopped) worker.kill()
-    else slot.use(worker)
+    if (this.#stopped) worker?.kill()
+    else if (worker !== undefined) slot.use(worker)
   }
 
   /** Puts each operation into its cell's present slot. Their order stays. */
   #requeue(operations: readonly QueuedOperation[]): void {
-    for (const [slot, own] of Map.groupBy(operations, ({ cellId }) => this.#slotOf(cellId))) slot.requeue(own)
+    for (const [slot, own] of Map.groupBy(operations, (each) => this.#slotFor(each))) slot.requeue(own)
   }
 
   /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
@@ -201,18 +231,19 @@ export class WorkerPool {
     })
     if (isSlowCheck) slot.expire(now)
     if (reason !== undefined) slot.kill(reason)
-    const { statement } = slot
-    if (!isShared && statement !== undefined && slot.ranMs(statement, now) > this.#parts.limits.holdMs) {
-      this.#isolate(statement.operation)
+    const { work } = slot
+    if (!isShared && work !== undefined && slot.ranMs(work, now) > this.#parts.limits.holdMs) {
+      this.#isolate(chargedFor(work))
     }
   }
 
   /** Gives the cell a slot of its own, with its waiting operations. */
-  #isolate({ cellId, accountId }: QueuedOperation): void {
+  #isolate({ cellId, accountId }: Pick<Charged, 'cellId' | 'accountId'>): WorkerSlot {
     const slot = this.#isolated.set({ cellId, accountId })
     const { operations, provisional } = this.#sharedSlotOf(cellId).releaseCell(cellId)
     for (const each of provisional) slot.resolve(each)
     slot.requeue(operations)
+    return slot
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {
@@ -220,7 +251,11 @@ export class WorkerPool {
     const isShared = this.#isShared(slot)
     if (!slot.stopping) {
       this.#parts.log.warn(
-        { worker: worker.identity.pid, reason: reason ?? 'exited' },
+        {
+          worker: worker.identity.pid,
+          reason: reason ?? 'exited',
+          cell: (lost.statement ?? lost.commit)?.cellId,
+        },
         'a worker has ended; a new one takes its place',
       )
       // The shared slot serves many cells, so it gets the spare worker first.
@@ -230,18 +265,46 @@ export class WorkerPool {
     }
     for (const each of provisional) this.#slotOf(each.cellId).resolve(each)
     this.#requeue(notRun)
+    const culprit = lost.statement ?? lost.commit ?? lost.task
+    if (culprit !== undefined) this.#tryWaiting(culprit.accountId)
+  }
+
+  /** What waits in shared workers was added before the account's cells turned out to be slow. */
+  #tryWaiting(accountId: string): void {
+    for (const { queue } of this.#shared)
+      for (const each of [...queue.waitingOf(accountId)]) this.#slotFor(each)
+  }
+
+  #charged(cellId: string): Charged {
+    const { record, taskMs } = this.#parts
+    return { cellId, accountId: record(cellId)?.accountId ?? cellId, statementMs: taskMs, signal: undefined }
+  }
+
+  /** What an account has waiting in shared workers would cost further ones. */
+  #refuseWaiting(accountId: string, error: CellError, notRun: readonly QueuedOperation[]): void {
+    const waiting = [...notRun, ...this.#shared.flatMap(({ queue }) => [...queue.waitingOf(accountId)])]
+    for (const each of waiting) {
+      if (each.accountId === accountId && this.#isolated.of(each.cellId) === undefined)
+        each.settle({ ok: false, error })
+    }
   }
 
   /** Settles the operations that caused the end. All others run again. */
   #settleLost(
-    { worker, reason, statement, commit, provisional, notRun }: LostWorker,
+    { worker, reason, statement, commit, task, provisional, notRun }: LostWorker,
     isShared: boolean,
   ): void {
     const { limits, onStrike } = this.#parts
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
-    const culprit = statement ?? commit
+    const culprit = statement ?? commit ?? task
     const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
     const overBudget = isItsFault && culprit ? this.#kills.charge(culprit.accountId) : undefined
+    if (overBudget !== undefined && culprit !== undefined)
+      this.#refuseWaiting(culprit.accountId, overBudget, notRun)
+    if (task !== undefined && isItsFault) {
+      if (cause === 'timeout') onStrike(task.cellId)
+      this.#isolate(task)
+    }
     if (commit !== undefined && isForStatement(cause)) {
       const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
       for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
@@ -262,10 +325,6 @@ export class WorkerPool {
 
 function refuse(operations: readonly QueuedOperation[]): void {
   for (const each of operations) each.settle({ ok: false, error: stopping() })
-}
-
-function stopping(): CellError {
-  return new CellError('shutting_down', 'The node is stopping.')
 }
 
 function endedAgain(tries: number): CellError {

@@ -25,6 +25,9 @@ export type BatchMessage = Extract<
   { type: 'started' | 'upkeep' | 'results' | 'committed' | 'done' }
 >
 
+/** Messages about what the worker does now. */
+export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' }>
+
 /** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'expiry' | 'log' }>
 
@@ -46,6 +49,12 @@ export class WorkerEnded extends Error {
 
 const OUT_OF_MEMORY_SIGNALS: ReadonlySet<NodeJS.Signals> = new Set(['SIGABRT', 'SIGTRAP', 'SIGILL'])
 
+/** How often a worker is asked whether it still answers. */
+const PING_EVERY_MS = 1_000
+
+/** So many cells are remembered as used. After that, any may be. */
+const USED_CELLS_MAX = 100_000
+
 /** A worker keeps the records of this many cells. */
 const SENT_RECORDS_MAX = 10_000
 
@@ -59,13 +68,17 @@ export class WorkerProcess {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   readonly identity: ProcessIdentity
-  onBatch: ((message: BatchMessage) => void) | undefined
+  onBatch: ((message: WorkMessage) => void) | undefined
   readonly #child: ChildProcess
   readonly #requests: Writable
   readonly #tasks = new Map<number, Task>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
+  readonly #usedCells = new Set<string>()
   #taskIds = 0
+  /** Monotonic time of the last ping. */
+  #pingedAt = Number.NEGATIVE_INFINITY
+  #hasAnswered = true
   #isReady = false
 
   /**
@@ -109,6 +122,7 @@ export class WorkerProcess {
     const forget = this.#sentRecords.size > SENT_RECORDS_MAX ? [...this.#sentRecords] : []
     for (const cellId of forget) this.#sentRecords.delete(cellId)
     const withRecords = cells.map((cell) => {
+      this.#use(cell.cellId)
       if (this.#sentRecords.has(cell.cellId)) return { ...cell, record: undefined }
       this.#sentRecords.add(cell.cellId)
       return { ...cell, record: record(cell.cellId) }
@@ -122,6 +136,7 @@ export class WorkerProcess {
     record: CellRecord | undefined,
     { signal }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
+    this.#use(task.cellId)
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
@@ -136,6 +151,15 @@ export class WorkerProcess {
     }) as Promise<WorkerTaskResults[T['task']]>
   }
 
+  /** False only if it has never had anything to do for the cell: then the cell is not open there. */
+  mayHaveUsed(cellId: string): boolean {
+    return this.#usedCells.size >= USED_CELLS_MAX || this.#usedCells.has(cellId)
+  }
+
+  #use(cellId: string): void {
+    if (this.#usedCells.size < USED_CELLS_MAX) this.#usedCells.add(cellId)
+  }
+
   get hasTasks(): boolean {
     return this.#tasks.size > 0
   }
@@ -148,6 +172,16 @@ export class WorkerProcess {
   /** The cells whose `incoming.db` is being built. */
   setBuilding(cellIds: string[]): void {
     this.#send({ type: 'building', cellIds })
+  }
+
+  /** Asks now and then whether it still answers. @returns for how many milliseconds it has not */
+  unansweredMs(now: number): number {
+    if (this.#hasAnswered && now - this.#pingedAt >= PING_EVERY_MS) {
+      this.#pingedAt = now
+      this.#hasAnswered = false
+      this.#send({ type: 'ping' })
+    }
+    return this.#hasAnswered ? 0 : now - this.#pingedAt
   }
 
   /** The cell's record has changed: the next message about the cell carries it. */
@@ -205,6 +239,9 @@ export class WorkerProcess {
       case 'ready':
         this.#isReady = true
         ready()
+        break
+      case 'pong':
+        this.#hasAnswered = true
         break
       case 'reply': {
         const task = this.#tasks.get(message.id)

@@ -2,12 +2,13 @@ import { type BackupManager, objectStoreNotConfigured } from '../../backup/backu
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
-  BackupOptions,
   BackupResult,
+  MakeBackupOptions,
   RestoreOptions,
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
+import type { Clock } from '../../base/clock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -17,7 +18,7 @@ import type {
   CellService,
   ExecuteOptions,
 } from '../../service/cell-service.ts'
-import type { CellOperation, OperationResults } from '../../service/operations.ts'
+import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { noBackup } from '../../store/local-cells.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -26,7 +27,8 @@ import { fromWireError } from '../protocol/wire-error.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
-import { operationBytes, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
+import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
+import { operationBytes, type QueuedOperation } from './queued-operation.ts'
 import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
@@ -42,11 +44,11 @@ export interface WorkerServiceOptions {
   /** Milliseconds that a statement may run. */
   statementMs: number
   limits?: Partial<WorkerLimits> | undefined
+  /** Of each worker. */
+  queue?: Partial<QueueBounds> | undefined
   /** What SQL may do. Keep the default `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
 }
-
-const BOUNDS: QueueBounds = { operationsMax: 20_000, operationsPerCellMax: 2_000, bytesMax: 268_435_456 }
 
 /** Runs operations on cells in child processes: no statement can hold up another cell for long, or crash the node. */
 export class WorkerService implements CellService {
@@ -75,7 +77,8 @@ export class WorkerService implements CellService {
       clock,
       log,
       limits,
-      bounds: BOUNDS,
+      bounds: { ...DEFAULT_QUEUE_BOUNDS, ...options.queue },
+      taskMs: options.statementMs,
       settings: {
         nodePid: process.pid,
         dataDir: paths.root,
@@ -85,6 +88,7 @@ export class WorkerService implements CellService {
         settings,
         sqlPolicy,
         answerBytesMax,
+        openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
         building: [],
       },
       record: (cellId) => core.findCell(cellId),
@@ -92,6 +96,7 @@ export class WorkerService implements CellService {
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
       onStrike: (cellId) => this.#backoff.strike(cellId),
+      checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
     this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
   }
@@ -111,7 +116,7 @@ export class WorkerService implements CellService {
     cellId: string,
     operation: O,
     options: ExecuteOptions = {},
-  ): Promise<OperationResults[O['op']]> {
+  ): Promise<ResultOf<O>> {
     this.#assertRunning()
     this.#backoff.check(cellId)
     try {
@@ -137,11 +142,12 @@ export class WorkerService implements CellService {
     const deletedAt = this.#core.markDeleted(cellId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
-    // If a restore brought the cell back meanwhile, its files are new and stay.
-    if (this.#core.findCell(cellId)?.deletedAt === deletedAt) this.#core.removeLocal(cellId)
+    // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
+    const record = this.#core.findCell(cellId)
+    if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
-  async backup(cellId: string, kind: BackupKind, options: BackupOptions = {}): Promise<BackupResult> {
+  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return await this.#backups[kind](cellId, options)
   }
 
@@ -169,10 +175,16 @@ export class WorkerService implements CellService {
   }
 
   async #close(deadlineMs: number): Promise<void> {
-    await this.#upkeep.stop()
+    const { clock } = this.#core
+    const deadline = clock.monotonic() + deadlineMs
+    const upkeep = this.#upkeep.stop()
+    await within(clock, deadlineMs, upkeep)
     this.#stopped = true
-    await this.#archiving?.archiver.stop(deadlineMs)
-    await this.#workers.stop(deadlineMs)
+    const leftMs = () => Math.max(0, deadline - clock.monotonic())
+    await this.#archiving?.archiver.stop(leftMs())
+    await this.#workers.stop(leftMs())
+    // What a frozen worker did not end has ended with it.
+    await upkeep
   }
 
   /** @throws `object_store_not_configured`, `store_closed` */
@@ -208,7 +220,7 @@ export class WorkerService implements CellService {
     cellId: string,
     operation: O,
     { signal, deadlineMs, permit }: ExecuteOptions,
-  ): Promise<OperationResults[O['op']]> {
+  ): Promise<ResultOf<O>> {
     this.#assertRunning()
     signal?.throwIfAborted()
     const { statementMs, waitMs } = this.#options
@@ -227,7 +239,7 @@ export class WorkerService implements CellService {
         settle: (outcome) => {
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
-          if (outcome.ok) resolve(outcome.value as OperationResults[O['op']])
+          if (outcome.ok) resolve(outcome.value as ResultOf<O>)
           else reject(outcome.error)
         },
       }
@@ -252,4 +264,11 @@ export class WorkerService implements CellService {
       }
     }
   }
+}
+
+/** Waits for work, up to a time. */
+async function within(clock: Clock, ms: number, work: Promise<void>): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timer = clock.setTimer(resolve, ms)
+  await Promise.race([work, promise]).finally(() => timer.cancel())
 }

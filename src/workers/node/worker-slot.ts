@@ -1,41 +1,32 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
-import { CellError } from '../../errors.ts'
-import { wasCommitted } from '../protocol/commit-marker.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type ProvisionalResults, type RunningStatement, unknownOutcome } from './batch.ts'
-import { isStatement, OperationQueue, type QueueBounds, type QueuedOperation } from './operation-queue.ts'
-import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
+import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'
+import type { KillReason, LostWorker } from './lost-worker.ts'
+import { OperationQueue, type QueueBounds } from './operation-queue.ts'
+import type { QueuedOperation } from './queued-operation.ts'
+import { type Charged, chargedFor, type RunningTask, type RunningWork, ranMs } from './running-work.ts'
+import { UnresolvedTransactions } from './unresolved-transactions.ts'
+import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
 
 export interface SlotContext {
   clock: Clock
   bounds: QueueBounds
+  /** Milliseconds that a batch may take. */
+  sliceMs: number
   record(cellId: string): CellRecord | undefined
+  /** Whose time a task of the cell takes. */
+  charged(cellId: string): Charged
   /** Unique across all batches of all nodes. */
   nextBatchName(): string
+  /** Called when statements of a cell have run to their ends. */
+  ranStatements(cell: CellTime): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
 }
 
-/** Why a node kills a worker. */
-export type KillReason = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent'
-
-/** The open work of a worker that has ended. */
-export interface LostWorker {
-  worker: WorkerHandle
-  /** Undefined if the node did not kill it. */
-  reason: KillReason | undefined
-  /** The statement that was running at the end, if any. */
-  statement: QueuedOperation | undefined
-  /** The operation whose COMMIT was running at the end, if any: the commit marker decides what happens to it. */
-  commit: QueuedOperation | undefined
-  /** Their transactions may have been committed. */
-  provisional: ProvisionalResults[]
-  /** Must run again. Includes `statement`'s operation. */
-  notRun: QueuedOperation[]
-}
-
 interface WaitingTask {
+  cellId: string
   resolve(worker: WorkerHandle): void
   reject(error: unknown): void
 }
@@ -60,25 +51,27 @@ export class WorkerSlot {
   #batch: Batch | undefined
   #scheduled = false
   #killReason: KillReason | undefined
-  #killedStatement: RunningStatement | undefined
+  #killedWork: RunningWork | undefined
+  #task: RunningTask | undefined
   #stopping = false
-  /** Transactions whose commit marker no worker has read yet. */
-  readonly #unresolved = new Set<ProvisionalResults>()
+  readonly #unresolved: UnresolvedTransactions
   /** Tasks that wait for a worker. */
   readonly #waiting = new Set<WaitingTask>()
 
   constructor(context: SlotContext, onLost: (slot: WorkerSlot, lost: LostWorker) => void) {
     this.#context = context
     this.#onLost = onLost
-    this.queue = new OperationQueue(context.bounds)
+    this.queue = new OperationQueue(context.bounds, context.sliceMs)
+    this.#unresolved = new UnresolvedTransactions(context)
   }
 
   get worker(): WorkerHandle | undefined {
     return this.#worker
   }
 
-  get statement(): RunningStatement | undefined {
-    return this.#batch?.statement
+  /** What its worker does now, if that is known. */
+  get work(): RunningWork | undefined {
+    return this.#task ?? this.#batch?.statement
   }
 
   get stopping(): boolean {
@@ -91,32 +84,31 @@ export class WorkerSlot {
     return this.#batch === undefined && this.queue.size === 0 && !isAsked
   }
 
-  /** Whether operations on other cells wait for the statement that is running. */
-  holdsUpOthers({ operation }: RunningStatement): boolean {
-    const { cellId } = operation
+  /** Whether operations on other cells wait for the work that is running. */
+  holdsUpOthers(work: RunningWork): boolean {
+    const { cellId } = chargedFor(work)
     return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
   }
 
-  /**
-   * Milliseconds that a statement has run. Time in which its worker had no processor does not count, from the first
-   * check of the statement on: a busy machine must not cause kills. Of a COMMIT and of upkeep only processor time counts, from
-   * the first check on: a slow disk must not cause kills either.
-   */
-  ranMs(statement: RunningStatement, now: number): number {
-    if (statement.kind !== 'statement') {
-      const processorMs = this.#worker?.processorMs() ?? 0
-      statement.countedFrom ??= processorMs
-      return processorMs - statement.countedFrom
-    }
-    const waitedMs = this.#worker?.waitedMs() ?? 0
-    statement.countedFrom ??= waitedMs
-    return now - statement.since - (waitedMs - statement.countedFrom)
+  /** Whether its worker may have the cell open, or is about to open it for a task. */
+  mayHaveOpen(cellId: string): boolean {
+    if (this.#worker?.mayHaveUsed(cellId)) return true
+    return [...this.#waiting].some((each) => each.cellId === cellId)
   }
 
-  /** Milliseconds since the running batch's last message; 0 without a batch and while a statement runs. */
+  /** Milliseconds that the work has run: see {@link ranMs}. */
+  ranMs(work: RunningWork, now: number): number {
+    return ranMs(work, this.#worker, now)
+  }
+
+  /**
+   * Milliseconds since the running batch's last message, and without a batch those for which a worker with tasks has not
+   * answered; 0 while a statement runs.
+   */
   silentMs(now: number): number {
     const batch = this.#batch
-    return batch === undefined || batch.statement?.kind === 'statement' ? 0 : now - batch.heardAt
+    if (batch === undefined) return this.#worker?.hasTasks === true ? this.#worker.unansweredMs(now) : 0
+    return batch.statement?.kind === 'statement' ? 0 : now - batch.heardAt
   }
 
   /** @throws `busy` */
@@ -136,7 +128,7 @@ export class WorkerSlot {
     worker.onBatch = (message) => this.#take(message)
     void worker.ended.then(() => this.#ended(worker))
     // Before any batch: its transactions would overwrite the commit marker.
-    for (const provisional of this.#unresolved) this.#ask(worker, provisional)
+    this.#unresolved.askAll(worker)
     for (const { resolve } of this.#waiting) resolve(worker)
     void worker.ready.then(
       () => this.#flush(),
@@ -149,15 +141,12 @@ export class WorkerSlot {
    * again.
    */
   resolve(provisional: ProvisionalResults): void {
-    this.#unresolved.add(provisional)
-    if (this.#worker !== undefined) this.#ask(this.#worker, provisional)
+    this.#unresolved.add(provisional, this.#worker)
   }
 
   /** Hands a cell over to another slot. @returns its waiting operations and unresolved transactions */
   releaseCell(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
-    const provisional = [...this.#unresolved].filter((each) => each.cellId === cellId)
-    for (const each of provisional) this.#unresolved.delete(each)
-    return { operations: this.queue.takeCell(cellId), provisional }
+    return { operations: this.queue.takeCell(cellId), provisional: this.#unresolved.takeCell(cellId) }
   }
 
   /** @throws `WorkerEnded`, the signal's reason, and what the task throws */
@@ -166,24 +155,23 @@ export class WorkerSlot {
     options: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     const hasWorker = this.#worker !== undefined && !this.#stopping
-    const worker = hasWorker ? (this.#worker as WorkerHandle) : await this.#nextWorker(options.signal)
+    const worker = hasWorker
+      ? (this.#worker as WorkerHandle)
+      : await this.#nextWorker(task.cellId, options.signal)
     return await worker.runTask(task, this.#context.record(task.cellId), options)
   }
 
   /** Refuses operations that have waited too long. */
   expire(now: number): void {
     this.queue.expire(now)
-    for (const { outcomes } of this.#unresolved) {
-      for (const [operation] of outcomes)
-        if (operation.notAfter <= now) operation.settle({ ok: false, error: unknownOutcome() })
-    }
+    this.#unresolved.expire(now)
   }
 
   /** Kills the worker. `onLost` follows when the process has ended. */
   kill(reason: KillReason): void {
     if (this.#killReason !== undefined) return
     this.#killReason = reason
-    this.#killedStatement = this.statement
+    this.#killedWork = this.work
     this.#worker?.kill()
   }
 
@@ -197,14 +185,13 @@ export class WorkerSlot {
   /** Ends the use of a stopped slot. @returns the operations that wait */
   dispose(): QueuedOperation[] {
     for (const { reject } of this.#waiting) reject(new WorkerEnded())
-    for (const { outcomes } of this.#unresolved)
-      for (const [operation] of outcomes) operation.settle({ ok: false, error: unknownOutcome() })
+    this.#unresolved.giveUp()
     return this.queue.takeAll()
   }
 
-  #nextWorker(signal: AbortSignal | undefined): Promise<WorkerHandle> {
+  #nextWorker(cellId: string, signal: AbortSignal | undefined): Promise<WorkerHandle> {
     const { promise, resolve, reject } = Promise.withResolvers<WorkerHandle>()
-    const waiting = { resolve, reject }
+    const waiting = { cellId, resolve, reject }
     const abandon = () => reject(signal?.reason)
     if (signal?.aborted === true) abandon()
     this.#waiting.add(waiting)
@@ -239,19 +226,46 @@ export class WorkerSlot {
     worker.runBatch(this.#context.nextBatchName(), wire, this.#context.record)
   }
 
-  #take(message: Parameters<Batch['take']>[0]): void {
-    if (this.#batch?.take(message, this.#context.clock.monotonic()) !== true) return
+  #take(message: WorkMessage): void {
+    const now = this.#context.clock.monotonic()
+    if (message.type === 'working') {
+      const { cellId } = message
+      this.#task =
+        cellId === undefined ? undefined : { kind: 'task', cell: this.#context.charged(cellId), since: now }
+      if (cellId === undefined) this.#batch?.resume()
+      return
+    }
+    this.#task = undefined
+    this.#batch?.take(message, now)
+    const finished = this.#batch?.finished
+    if (finished === undefined) return
     this.#batch = undefined
+    this.#finish(finished)
     this.#flush()
+  }
+
+  #finish(finished: FinishedBatch): void {
+    const { turns } = this.queue
+    for (const each of finished.ran) {
+      turns.charge(each.accountId, each.operations, each.ms)
+      if (each.hasStatements) this.#context.ranStatements(each)
+    }
+    if (finished.returned.length > 0) this.queue.putBack(finished)
+    if (this.queue.size === 0) turns.reset()
   }
 
   #ended(worker: WorkerHandle): void {
     this.#worker = undefined
-    const running = this.#killedStatement ?? this.statement
-    const statement = running?.operation
+    const running = this.#killedWork ?? this.work
+    if (running !== undefined) {
+      const ms = this.#context.clock.monotonic() - running.since
+      this.queue.turns.charge(chargedFor(running).accountId, 1, ms)
+    }
+    const statement = running?.kind === 'task' ? undefined : running?.operation
     const reason = this.#killReason
     this.#killReason = undefined
-    this.#killedStatement = undefined
+    this.#killedWork = undefined
+    this.#task = undefined
     const { provisional, notRun } = this.#batch?.lost() ?? { provisional: [], notRun: [] }
     this.#batch = undefined
     // The statement had just ended when its worker was killed: the commit marker decides what happens to it.
@@ -262,38 +276,10 @@ export class WorkerSlot {
       worker,
       reason,
       statement: isUndecided ? undefined : statement,
+      task: running?.kind === 'task' ? running.cell : undefined,
       commit: isUndecided && running?.kind === 'commit' ? statement : undefined,
       provisional,
       notRun,
     })
-  }
-
-  #ask(worker: WorkerHandle, provisional: ProvisionalResults): void {
-    const { cellId, transaction, outcomes, refusal } = provisional
-    worker.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
-      (last) => {
-        this.#unresolved.delete(provisional)
-        if (wasCommitted(transaction, last))
-          for (const [operation, outcome] of outcomes) operation.settle(outcome)
-        else
-          this.#runAgain(
-            outcomes.map(([operation]) => operation),
-            refusal,
-          )
-      },
-      (error) => {
-        if (error instanceof WorkerEnded) return
-        this.#unresolved.delete(provisional)
-        const invitesRetry = error instanceof CellError && error.kind === 'retry'
-        const answer = invitesRetry ? unknownOutcome(error) : error
-        for (const [operation] of outcomes) operation.settle({ ok: false, error: answer })
-      },
-    )
-  }
-
-  #runAgain(operations: readonly QueuedOperation[], refusal: CellError | undefined): void {
-    const again = operations.filter((each) => refusal === undefined || !isStatement(each))
-    this.#context.requeue(again)
-    for (const each of operations) if (!again.includes(each)) each.settle({ ok: false, error: refusal })
   }
 }

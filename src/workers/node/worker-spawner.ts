@@ -28,7 +28,7 @@ export class WorkerSpawner {
   readonly #alive = new Set<WorkerHandle>()
   /** Started, but not taken yet. */
   readonly #spares = new Set<WorkerHandle>()
-  readonly #waiting: ((worker: WorkerHandle) => void)[] = []
+  readonly #waiting: ((worker: WorkerHandle | undefined) => void)[] = []
   #retryMs = RETRY_MS_MIN
   #retryTimer: Timer | undefined
   #stopped = false
@@ -41,7 +41,7 @@ export class WorkerSpawner {
     this.#firstReady.promise.catch(() => {})
   }
 
-  /** Resolves once a worker has been ready; rejects if no worker can be started. */
+  /** Resolves once a worker has been ready; rejects if no worker can be started, or if {@link stop} comes first. */
   get firstReady(): Promise<void> {
     return this.#firstReady.promise
   }
@@ -55,8 +55,9 @@ export class WorkerSpawner {
     return this.#waiting.length === 0 && [...this.#spares].some(({ isReady }) => isReady)
   }
 
-  /** Resolves with a ready worker. */
-  take(): Promise<WorkerHandle> {
+  /** Resolves with a ready worker; with none once the spawner is stopped. */
+  take(): Promise<WorkerHandle | undefined> {
+    if (this.#stopped) return Promise.resolve(undefined)
     return new Promise((resolve) => {
       this.#waiting.push(resolve)
       this.#provide()
@@ -67,6 +68,8 @@ export class WorkerSpawner {
   async stop(): Promise<void> {
     this.#stopped = true
     this.#retryTimer?.cancel()
+    this.#firstReady.reject(stopping())
+    for (const giveUp of this.#waiting.splice(0)) giveUp(undefined)
     const spares = [...this.#spares]
     for (const spare of spares) spare.kill()
     await Promise.all(spares.map(({ ended }) => ended))
@@ -130,4 +133,8 @@ export class WorkerSpawner {
     this.#retryTimer ??= this.#parts.clock.setTimer(provide, this.#retryMs, { keepsAlive: true })
     this.#retryMs = Math.min(this.#retryMs * 2, RETRY_MS_MAX)
   }
+}
+
+export function stopping(): CellError {
+  return new CellError('shutting_down', 'The node is stopping.')
 }

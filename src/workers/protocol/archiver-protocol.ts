@@ -1,4 +1,5 @@
 import type { BackupRequest, RestoreRequest } from '../../backup/archiver/archiver.ts'
+import type { RetentionPlans } from '../../backup/archiver/backup-destination.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
 import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
@@ -16,8 +17,7 @@ export interface ArchiverSettings {
   objectStore: string
   storeId: string
   limits: Limits
-  /** Restorable versions of a cell to keep; undefined keeps all. */
-  keep: number | undefined
+  plans: RetentionPlans
   queue: JobQueueLimits
 }
 

@@ -1,3 +1,4 @@
+import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
@@ -27,8 +28,12 @@ export interface WorkerSettings {
   building: string[]
   /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
+  /** Bytes of SQL text in the schemas of all cells that the worker has open. */
+  openSchemaBytesMax: number
   /** Bytes of values in one answer of several parts. */
   answerBytesMax: number
+  /** Milliseconds after which a batch starts no further operation. */
+  sliceMs: number
 }
 
 /** The operations on one cell. Numbers count through all cells of the batch, in order. */
@@ -51,8 +56,10 @@ export type CutCall = {
 export type WorkerTask =
   /** A step of the cell's backup. */
   | { task: 'cut'; cellId: string; call: CutCall }
-  /** A restore of the cell begins. Answered at once, as is `install`. */
+  /** A restore of the cell begins. Answered at once, as are the next two. */
   | { task: 'begin-restore'; cellId: string }
+  /** A mark in the object store names the version to which the cell is restored. */
+  | { task: 'note-mark'; cellId: string; name: string }
   /** Switches to the restored database. */
   | { task: 'install'; cellId: string; options: InstallOptions }
   | { task: 'collect'; cellId: string }
@@ -64,8 +71,8 @@ export type WorkerTask =
 
 export interface WorkerTaskResults {
   cut: unknown
-  /** Whether the cell's data is on this machine. */
-  'begin-restore': boolean
+  'begin-restore': Omit<RestoreStart, 'record'>
+  'note-mark': undefined
   install: undefined
   collect: undefined
   release: undefined
@@ -85,6 +92,8 @@ export type ToWorker =
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
+  /** Answered with `pong`, as soon as the worker reads messages. */
+  | { type: 'ping' }
   /** The bucket is another one than before: nothing is stored there yet. */
   | { type: 'nothing-stored' }
   /** The cells whose `incoming.db` is being built, as in the settings. */
@@ -99,17 +108,30 @@ export type WireOutcome =
 
 export type FromWorker =
   | { type: 'ready' }
-  /** A tenant's statement starts: the time until the next message counts as its own. */
-  | { type: 'started'; index: number }
+  | { type: 'pong' }
+  /**
+   * A tenant's statement starts: the time until the next message counts as its own. `statementMs` bounds it further, if
+   * the worker has found that in the request.
+   */
+  | { type: 'started'; index: number; statementMs?: number | undefined }
   /**
    * Other work for an operation starts, such as opening its cell: until the next message, the processor's time counts as the
    * operation's. Without an index, what follows is nobody's: the worker waits for fsyncs.
    */
   | { type: 'upkeep'; index: number | undefined }
+  /**
+   * Other work for a cell starts: a task's, or the closing of a cell to make room. Without a cell, that work is over, and
+   * the time is again that of the operation that the worker told of before.
+   */
+  | { type: 'working'; cellId: string | undefined }
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }
-  | { type: 'done' }
+  /**
+   * The batch is over. `returned` operations have not started: they had no time. `spent` are the milliseconds of the
+   * processor that cells took, by their number in the batch; those that took less than one are left out.
+   */
+  | { type: 'done'; returned?: number[] | undefined; spent?: [cell: number, ms: number][] | undefined }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }

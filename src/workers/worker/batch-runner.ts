@@ -9,6 +9,7 @@ import {
   type ParsedOperation,
   parseOperation,
 } from '../../service/apply-operation.ts'
+import type { readUnread } from '../../service/json/requests.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
@@ -16,6 +17,7 @@ import { transactionName, writeCommitMarker } from '../protocol/commit-marker.ts
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import type { Outbox } from './outbox.ts'
+import { ProcessorTime } from './processor-time.ts'
 
 /** Small reads, which run together in one transaction. */
 const LOOKUPS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl'])
@@ -47,33 +49,72 @@ export class BatchRunner {
   #startedAt = 0
   /** The node was told that a statement is running. */
   #isAnnounced = false
+  readonly #sliceMs: number
+  readonly #processor: ProcessorTime
 
-  constructor(cells: LocalCells, context: ApplyContext, openCellsMax: number, out: Outbox) {
+  constructor(
+    cells: LocalCells,
+    context: ApplyContext,
+    { openCellsMax, sliceMs }: BatchSettings,
+    out: Outbox,
+    processorMs?: () => number,
+  ) {
     this.#cells = cells
     this.#context = context
     this.#out = out
+    this.#sliceMs = sliceMs
+    this.#processor = new ProcessorTime(context.clock, processorMs)
     this.#handles = new LruCache(openCellsMax)
   }
 
-  /** Resolves once all operations are answered. No other batch may start before that. */
+  /** Resolves once all operations are answered, or returned. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
-    const parsed = cells.map(({ cellId, operations }) => ({
-      cellId,
-      operations: operations.map(parseOperation),
-    }))
+    this.#processor.begin()
+    const hasUnread = cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
+    const parsed = this.#parse(cells, hasUnread ? await loadReader() : undefined)
     // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
-    const syncsLater = parsed.filter(({ operations }) => operations.some(mayChange)).length > 1
+    const syncsLater = parsed.filter(({ operations }) => operations.some(isChange)).length > 1
     const unsynced: Promise<void>[] = []
+    const returned: number[] = []
+    const spent: [cell: number, ms: number][] = []
     let first = 0
-    for (const { cellId, operations } of parsed) {
+    for (const [at, { cellId, operations }] of parsed.entries()) {
       const answers = new Answers(this.#out)
-      const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
-      if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
+      if (at === 0 || !this.#isOver()) {
+        const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
+        if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
+        const ms = this.#processor.lap()
+        if (ms > 0) spent.push([at, ms])
+      }
+      if (this.#isOver()) returned.push(...unanswered(operations, first, answers))
       first += operations.length
     }
     if (unsynced.length > 0) await this.#allSynced(unsynced)
-    this.#out.send({ type: 'done' })
+    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf(spent) })
+  }
+
+  /** Other accounts wait for the worker: what has not started goes back to the node. */
+  #isOver(): boolean {
+    return this.#context.clock.monotonic() - this.#startedAt > this.#sliceMs
+  }
+
+  /** @param read needed if any operation is unread */
+  #parse(cells: readonly BatchCell[], read?: typeof readUnread): ParsedCell[] {
+    let index = 0
+    const parse = (operation: CellOperation): Runnable => {
+      const at = index++
+      if (operation.op !== 'unread') return parseOperation(operation)
+      this.#out.send({ type: 'upkeep', index: at })
+      this.#isAnnounced = true
+      try {
+        const { operation: request, timeoutMs } = (read as typeof readUnread)(operation)
+        return { ...parseOperation(request), statementMs: timeoutMs }
+      } catch (error) {
+        return new Refused(error)
+      }
+    }
+    return cells.map(({ cellId, operations }) => ({ cellId, operations: operations.map(parse) }))
   }
 
   /** Sends answers of finished fsyncs meanwhile: the fsync of one cell can take long. */
@@ -91,24 +132,30 @@ export class BatchRunner {
 
   /** @returns the cell's database, if it could be opened */
   #runCell({ name, cellId, operations, first, answers, syncsLater }: CellRun): CellDatabase | undefined {
-    const changes: [index: number, operation: ParsedOperation][] = []
+    const changes: [index: number, operation: Readable][] = []
     let database: CellDatabase | undefined
     try {
       if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep', index: first })
       database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
-      const lookups: [index: number, operation: ParsedOperation][] = []
+      const lookups: [index: number, operation: Readable][] = []
+      let hasRead = false
       for (const [i, operation] of operations.entries()) {
-        if (mayChange(operation)) changes.push([first + i, operation])
+        if (operation instanceof Refused) answers.add(first + i, { ok: false, error: operation.error })
+        else if (mayChange(operation)) changes.push([first + i, operation])
         else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
-        else this.#read(cell, operation, first + i, answers)
+        // Changes that came later wait too, and earlier ones run: or a cell's many reads would hold up its changes for good.
+        else if (hasRead && this.#isOver()) break
+        else {
+          this.#read(cell, operation, first + i, answers)
+          hasRead = true
+        }
       }
       if (lookups.length > 0) this.#lookUp(cell, database, lookups, answers)
       if (changes.length > 0) this.#change({ name, cell, database, changes, answers, syncsLater })
     } catch (error) {
       // The cell can't be used. Operations that have an answer keep it.
-      const rest = operations.map((_, i) => first + i).filter((index) => !answers.has(index))
-      for (const index of rest) answers.add(index, { ok: false, error })
+      for (const index of unanswered(operations, first, answers)) answers.add(index, { ok: false, error })
     }
     answers.flush()
     return database
@@ -118,12 +165,13 @@ export class BatchRunner {
   #lookUp(
     cell: Cell,
     database: CellDatabase,
-    lookups: readonly [index: number, operation: ParsedOperation][],
+    lookups: readonly [index: number, operation: Readable][],
     answers: Answers,
   ): void {
     let done = 0
     const lookUp = () => {
       for (const [index, operation] of lookups.slice(done)) {
+        if (done > 0 && this.#isOver()) return
         this.#read(cell, operation, index, answers)
         done++
         // A failed read can end the transaction. The others then run in a new one.
@@ -131,10 +179,10 @@ export class BatchRunner {
       }
     }
     if (lookups.length === 1) lookUp()
-    while (done < lookups.length) database.read(lookUp)
+    while (done < lookups.length && (done === 0 || !this.#isOver())) database.read(lookUp)
   }
 
-  #read(cell: Cell, operation: ParsedOperation, index: number, answers: Answers): void {
+  #read(cell: Cell, operation: Readable, index: number, answers: Answers): void {
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()
     answers.add(
@@ -168,15 +216,16 @@ export class BatchRunner {
         bytes += resultBytes(outcomes.at(-1))
         return bytes > GROUP_RESULT_BYTES
       },
+      isOver: () => this.#isOver(),
     }
     if (syncsLater) database.syncs.defer(() => database.commitGroup(works, events))
     else database.commitGroup(works, events)
   }
 
-  #apply(cell: Cell, operation: ParsedOperation, index: number): unknown {
+  #apply(cell: Cell, operation: Readable, index: number): unknown {
     // Only these can take long: the others are bounded by the data they touch, and have no statement deadline.
     const isStatement = operation.op === 'sql' || operation.op === 'batch'
-    if (isStatement) this.#out.send({ type: 'started', index })
+    if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
     else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
     return applyOperation(cell, operation, this.#context)
@@ -197,11 +246,45 @@ export class BatchRunner {
   }
 }
 
+/** What reads bodies takes long to load, and most workers never need it. */
+async function loadReader(): Promise<typeof readUnread> {
+  return (await import('../../service/json/requests.ts')).readUnread
+}
+
+interface ParsedCell {
+  cellId: string
+  operations: Runnable[]
+}
+
+/** An operation that was read, with the bound that its request gives its statements. */
+type Readable = ParsedOperation & { statementMs?: number | undefined }
+
+/** An operation whose body is not what it should be. */
+class Refused {
+  readonly error: unknown
+
+  constructor(error: unknown) {
+    this.error = error
+  }
+}
+
+type Runnable = Readable | Refused
+
+function isChange(operation: Runnable): boolean {
+  return !(operation instanceof Refused) && mayChange(operation)
+}
+
+export interface BatchSettings {
+  openCellsMax: number
+  /** Milliseconds after which a batch starts no further operation. */
+  sliceMs: number
+}
+
 interface CellRun {
   /** The batch's name. */
   name: string
   cellId: string
-  operations: readonly ParsedOperation[]
+  operations: readonly Runnable[]
   /** The first operation's number in the batch. */
   first: number
   answers: Answers
@@ -212,7 +295,7 @@ interface CellRun {
 interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
   cell: Cell
   database: CellDatabase
-  changes: readonly [index: number, operation: ParsedOperation][]
+  changes: readonly [index: number, operation: Readable][]
 }
 
 /** A change in a group commit. */
@@ -233,6 +316,16 @@ class Change implements GroupWork {
   settle(outcome: Outcome): void {
     if (!this.#answers.has(this.index)) this.#answers.add(this.index, outcome)
   }
+}
+
+/** The numbers of operations that have no answer. */
+function unanswered(operations: readonly unknown[], first: number, answers: Answers): number[] {
+  return operations.map((_, i) => first + i).filter((index) => !answers.has(index))
+}
+
+/** An empty list needs no bytes in a message. */
+function someOf<T>(list: T[]): T[] | undefined {
+  return list.length > 0 ? list : undefined
 }
 
 function outcomeOf(run: () => unknown): Outcome {

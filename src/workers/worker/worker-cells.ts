@@ -7,12 +7,15 @@ import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { CellsFolder } from '../../store/cells-folder.ts'
 import { LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
-import type { CutCall, WorkerSettings } from '../protocol/protocol.ts'
+import type { CutCall, WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
 
 export interface WorkerCellsEvents {
   changed(cellId: string): void
+  /** Whose time begins; undefined: nobody's. */
+  working(cellId: string | undefined): void
   /** An entry expires earlier than the local state said. */
   expiry(): void
 }
@@ -45,10 +48,13 @@ export class WorkerCells {
       paths,
       settings,
       hints: this.#hints,
+      folder: new CellsFolder(paths.cells, this.#state),
       changes: this.#changes,
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
+      openSchemaBytesMax: worker.openSchemaBytesMax,
+      working: (id) => events.working(id),
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt),
       recover: undefined,
     })
@@ -57,6 +63,12 @@ export class WorkerCells {
 
   setBuilding(cellIds: readonly string[]): void {
     if (this.local.archived !== undefined) this.local.archived.installer.building = cellIds
+  }
+
+  beginRestore(cellId: string): WorkerTaskResults['begin-restore'] {
+    const installer = this.local.archived?.installer
+    installer?.begin(cellId)
+    return { isLocal: this.local.isLocal(cellId), last: installer?.lastVersion(cellId) ?? null }
   }
 
   /** Switches a cell to its restored database: its content is another now, with other expiries. */

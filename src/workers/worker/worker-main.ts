@@ -29,6 +29,7 @@ class WorkerMain {
         cells.forget(message.forget, (cellId) => tasks.isBusyWith(cellId))
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
+        cells.local.pool.endWork()
         this.#batch = batches.run(message.name, message.cells)
         break
       case 'task':
@@ -37,6 +38,9 @@ class WorkerMain {
         break
       case 'abort':
         tasks.abort(message.id)
+        break
+      case 'ping':
+        out.send({ type: 'pong' })
         break
       case 'nothing-stored':
         cells.nothingStored()
@@ -56,13 +60,15 @@ class WorkerMain {
     if (process.ppid !== settings.nodePid) die()
     const cells = new WorkerCells(settings, log, {
       changed: (cellId) => out.send({ type: 'changed', cellId }),
+      working: (cellId) => out.send({ type: 'working', cellId }),
       expiry: () => out.send({ type: 'expiry' }),
     })
-    const { sqlPolicy, answerBytesMax } = settings
+    const { sqlPolicy, answerBytesMax, sliceMs } = settings
+    const { openCellsMax } = settings.settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
     this.#parts = {
       cells,
-      batches: new BatchRunner(cells.local, context, settings.settings.openCellsMax, out),
+      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs }, out),
       tasks: new WorkerTasks(cells, (message) => out.send(message)),
     }
   }

@@ -61,8 +61,9 @@ export class WorkerTasks {
       case 'cut':
         return this.#cells.cut(cellId, task.call)
       case 'begin-restore':
-        local.archived?.installer.begin(cellId)
-        return local.isLocal(cellId)
+        return this.#cells.beginRestore(cellId)
+      case 'note-mark':
+        return local.archived?.installer.noteMark(cellId, task.name)
       case 'install':
         return this.#cells.install(cellId, task.options)
       case 'collect':
@@ -72,7 +73,8 @@ export class WorkerTasks {
       case 'quarantine':
         return local.pool.quarantine.state(cellId)
       case 'last-transaction':
-        return local.files.exists(cellId) ? provenCommitMarker(local.open(cellId)) : undefined
+        if (!local.files.exists(cellId)) return undefined
+        return local.pool.work(cellId, () => provenCommitMarker(local.open(cellId)))
     }
   }
 }

@@ -100,7 +100,7 @@ describe('A backup that fails leaves nothing behind, and the next one is right:'
 
   test('whichever call to the object store fails, before or after it was carried out', async () => {
     const failing = new FailingStore(place.folder())
-    const store = await place.create({ objectStore: failing, backups: { keep: 3 } })
+    const store = await place.create({ objectStore: failing, backups: { keep: 'all:1h' } })
     const cell = createLedger(store)
     const states = new Map<string, number>()
     for (const afterTheFact of [false, true]) {

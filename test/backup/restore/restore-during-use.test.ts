@@ -48,7 +48,7 @@ test('a cell that is closed and opened while it is restored shows the old data u
 
 test('a cell whose data is gone comes back once, however often it is asked for meanwhile', async () => {
   const { reopen, dataDir, id } = await storeWithSnapshot()
-  fs.rmSync(path.join(dataDir, 'cells'), { recursive: true })
+  fs.rmSync(path.join(dataDir, 'cells', id.slice(0, 2), id), { recursive: true })
   const store = await reopen()
   const cell = store.openCell(id)
   const answers: unknown[] = []

@@ -23,11 +23,15 @@ function strandUpload(key: string, begunMs: number): string {
   return file
 }
 
+function keyOf(n: number): string {
+  return `snapshots/0b8f3c52-6f4e-4d0a-9a52-0d7f5a3c9e11/backup-20261121T02021${n}.000Z`
+}
+
 describe('Uploads that were never finished', () => {
   test('are ended with the first backup, and then once a day; younger ones may still be under way', async () => {
     const recording = new RecordingStore(place.folder())
-    const old = strandUpload('a', TEST_EPOCH_MS - DAY_MS - 1_000)
-    const young = strandUpload('b', TEST_EPOCH_MS - DAY_MS + 60_000)
+    const old = strandUpload(keyOf(1), TEST_EPOCH_MS - DAY_MS - 1_000)
+    const young = strandUpload(keyOf(2), TEST_EPOCH_MS - DAY_MS + 60_000)
     const store = await place.create({ objectStore: recording })
     const cell = createLedger(store)
     await store.backups.incremental(cell.id)
@@ -45,6 +49,29 @@ describe('Uploads that were never finished', () => {
     expect(recording.count('sweepUploads')).toBe(2)
   })
 
+  test('and belong to another application are left alone, also where the store has no prefix', async () => {
+    const recording = new RecordingStore(place.folder())
+    const theirs = ['a', 'photos/holiday', 'snapshots/theirs', 'snapshots/their-disk/backup-1'].map((key) =>
+      strandUpload(key, TEST_EPOCH_MS - 100 * DAY_MS),
+    )
+    const ours = strandUpload(keyOf(1), TEST_EPOCH_MS - 100 * DAY_MS)
+    const store = await place.create({ objectStore: recording })
+    await store.backups.snapshot(createLedger(store).id)
+    await turnsUntil(() => !fs.existsSync(ours), 'ours is ended')
+    expect(theirs.map((file) => fs.existsSync(file))).toEqual([true, true, true, true])
+  })
+
+  test('are not ended while an upload of the largest cell may still take its time', async () => {
+    const limits = { cellBytesMax: 100 * 1024 ** 3 }
+    const longestMs = (limits.cellBytesMax / 131_072) * 1_000
+    const young = strandUpload(keyOf(1), TEST_EPOCH_MS - longestMs)
+    const old = strandUpload(keyOf(2), TEST_EPOCH_MS - 10 * longestMs)
+    const store = await place.create({ limits })
+    await store.backups.snapshot(createLedger(store).id)
+    await turnsUntil(() => !fs.existsSync(old), 'the old upload is ended')
+    expect(fs.existsSync(young)).toBe(true)
+  })
+
   test('hold no backup up, and fail none: that is only logged', async () => {
     const failing = new FailingStore(place.folder())
     failing.failFromHere(1, (call) => call === 'sweepUploads')
@@ -60,7 +87,7 @@ describe('Uploads that were never finished', () => {
     expect(warnings).toEqual([])
     gated.open()
     await turnsUntil(() => warnings.length > 0, 'the failure is logged')
-    expect(warnings).toEqual(['could not remove unfinished uploads; trying again in a day'])
+    expect(warnings).toEqual(['could not remove all unfinished uploads; trying again in a day'])
   })
 
   test('keep no store from closing, and are not complained of then', async () => {

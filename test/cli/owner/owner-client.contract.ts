@@ -103,7 +103,13 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
       test('are made, listed page by page, and deleted', async () => {
         const account = await newAccount()
         const cell = await client.createCell({ name: 'acme' })
-        expect(cell).toEqual({ id: UUID, name: 'acme', created_at: TIME, account_id: account })
+        expect(cell).toEqual({
+          id: UUID,
+          name: 'acme',
+          created_at: TIME,
+          last_stored_at: null,
+          account_id: account,
+        })
         expect(await client.listCells({})).toEqual({ databases: [cell], next_cursor: null })
         expect(await client.listCells({ account })).toEqual({ databases: [cell], next_cursor: null })
 
@@ -269,6 +275,73 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         expect(await rejectedBy(client.listBackups({ cell: UNKNOWN }))).toMatchObject({
           code: 'cell_not_found',
         })
+      })
+
+      test('are judged by a plan: what stays, why, and what goes', async () => {
+        await newAccount()
+        const cell = await newCell()
+        const first = await client.backup({ cell, kind: 'snapshot' })
+        const second = await client.backup({ cell, kind: 'snapshot' })
+        const judged = await client.prune({ cell, dryRun: true })
+        expect(judged).toEqual({
+          plan: 'all:1d,hourly:3d,daily:30d,monthly:12mo',
+          tenant_plan: 'all:1d,daily:30d',
+          versions: [second, first].map(({ version, size_bytes }, i) => ({
+            version,
+            size_bytes,
+            created_at: TIME,
+            origin: 'owner',
+            action: 'keep',
+            reason: i === 0 ? 'current' : 'plan',
+            step: i === 0 ? null : 'all:1d',
+            marked_at: null,
+          })),
+        })
+        expect(await client.prune({ cell })).toEqual(judged)
+        expect(await rejectedBy(client.prune({ cell: 'x' }))).toMatchObject({ code: 'cell_not_found' })
+      })
+
+      test('are pinned and unpinned', async () => {
+        await newAccount()
+        const cell = await newCell()
+        const { version } = await client.backup({ cell, kind: 'snapshot' })
+        expect(await client.pin({ cell, version })).toEqual({ version, pinned: true })
+        expect((await client.prune({ cell })).versions).toMatchObject([{ version, reason: 'pinned' }])
+        expect(await client.unpin({ cell, version })).toEqual({ version, pinned: false })
+        expect((await client.prune({ cell })).versions).toMatchObject([{ version, reason: 'current' }])
+        expect((await rejectedBy(client.pin({ cell, version: 'x' }))).code).toBe('invalid_version')
+      })
+
+      test("follow a cell's own plan, if it has one", async () => {
+        await newAccount()
+        const cell = await newCell()
+        expect(await client.plan({ cell })).toEqual({ id: cell, plan: null })
+        expect(await client.setPlan({ cell, plan: 'daily:1y' })).toEqual({ id: cell, plan: 'daily:1y' })
+        expect((await client.prune({ cell, dryRun: true })).plan).toBe('daily:1y')
+        expect(await rejectedBy(client.setPlan({ cell, plan: '30' }))).toMatchObject({
+          code: 'invalid_request',
+          details: { field: 'plan' },
+        })
+        expect(await client.setPlan({ cell, plan: null })).toEqual({ id: cell, plan: null })
+      })
+
+      test('of a deleted cell are purged, those of no other', async () => {
+        await newAccount()
+        const cell = await newCell()
+        await client.backup({ cell, kind: 'snapshot' })
+        expect((await rejectedBy(client.purge({ cell }))).message).toContain('The cell exists')
+        await client.deleteCell({ cell })
+        const purged = await client.purge({ cell })
+        expect(purged).toEqual({ id: cell, purged: true, objects: 1, bytes: expect.any(Number) })
+        expect((await rejectedBy(client.restore({ cell }))).code).toBe('backup_not_found')
+        expect((await rejectedBy(client.purge({ cell: UNKNOWN }))).code).toBe('cell_not_found')
+      })
+
+      test('show in the listing when each cell was last stored', async () => {
+        await newAccount()
+        const cell = await newCell()
+        await client.backup({ cell, kind: 'snapshot' })
+        expect((await client.listCells({})).databases).toMatchObject([{ id: cell, last_stored_at: TIME }])
       })
 
       test('end when they are called off, and leave nothing behind', async () => {

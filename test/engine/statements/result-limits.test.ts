@@ -36,6 +36,9 @@ test('bytes are those of texts in UTF-8 and of blobs, and eight for each other v
 const CASES: [what: string, columns: string, bytes: number][] = [
   ['an empty text is not free', "''", 8],
   ['a short text counts eight', "'abc'", 8],
+  ['the largest exact number counts eight', '9007199254740991', 8],
+  ['an integer beyond it is a typed value in JSON', '9007199254740992', 24],
+  ['so is a negative one', '-9223372036854775808', 24],
   ['an empty blob is an object', "x''", 64],
   [
     'a control character takes six bytes in JSON, and counts half of them',

@@ -101,7 +101,7 @@ export const SETTING_ROWS: Row[] = [
       bench: { store: { quotas: { cellsMax: 1, apiKeysMax: 1 } } },
       ask: { method: 'POST', path, body: {} },
       status: 403,
-      problem: { code: 'quota_exceeded', limit: 1 },
+      problem: { code: 'quota_exceeded', limit: 1, usage: 1 },
     }),
   ),
   {

@@ -6,6 +6,7 @@ import type {
   ObjectContent,
   ObjectEntry,
   ObjectStore,
+  SweepOptions,
   TransferOptions,
 } from '../../../src/backup/object-store/object-store.ts'
 import { CellError, type CellErrorCode } from '../../../src/errors.ts'
@@ -52,7 +53,7 @@ export class PassingStore implements ObjectStore {
     await this.inner.delete(key, options)
   }
 
-  async sweepUploads(prefix: string, olderThanMs: number, options?: CallOptions): Promise<number> {
+  async sweepUploads(prefix: string, olderThanMs: number, options?: SweepOptions): Promise<number> {
     await this.before('sweepUploads', prefix, options?.signal)
     return this.inner.sweepUploads(prefix, olderThanMs, options)
   }

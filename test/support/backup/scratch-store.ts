@@ -70,7 +70,9 @@ export class ScratchPlace {
   }
 
   #options(options: StoreOptions): StoreOptions {
-    return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options }
+    // Only the backups that a test asks for.
+    const backups = { snapshotEveryMs: null, incrementalEveryMs: null, ...options.backups }
+    return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options, backups }
   }
 }
 

@@ -118,8 +118,10 @@ export class ServedNode {
     })
     // What it logs once it serves comes after all that it prints.
     const serving = () => output.stderr.includes('"msg":"serving"')
-    await until(() => serving() || child.exitCode !== null, 'the node serves', START_MS_MAX)
-    if (!serving()) throw new Error(`The node ended with ${child.exitCode}:\n${output.stderr}`)
+    const hasEnded = () => child.exitCode !== null || child.signalCode !== null
+    await until(() => serving() || hasEnded(), 'the node serves', START_MS_MAX)
+    if (!serving())
+      throw new Error(`The node ended with ${child.exitCode ?? child.signalCode}:\n${output.stderr}`)
     return new ServedNode(child, output)
   }
 

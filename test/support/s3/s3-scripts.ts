@@ -1,5 +1,6 @@
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { S3Patience } from '../../../src/backup/object-store/s3/s3-settings.ts'
+import type { Clock } from '../../../src/base/clock.ts'
 import { failure, type S3Request, type Script, ScriptedS3 } from './scripted-s3.ts'
 
 const MIB = 1024 * 1024
@@ -27,9 +28,16 @@ export class FaultyPlace {
     return new FaultyPlace(await ScriptedS3.start())
   }
 
-  open(patience = THREE_TRIES): S3ObjectStore {
+  open(patience = THREE_TRIES, clock?: Clock): S3ObjectStore {
     const { bucket, endpoint, credentials } = this.s3
-    const store = new S3ObjectStore({ bucket, endpoint, credentials, partSizeBytes: 5 * MIB, patience })
+    const store = new S3ObjectStore({
+      bucket,
+      endpoint,
+      credentials,
+      partSizeBytes: 5 * MIB,
+      patience,
+      clock,
+    })
     this.#opened.push(store)
     return store
   }

@@ -5,9 +5,10 @@ import type { Clock } from '../../../src/base/clock.ts'
 import { StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
+import { CellsFolder } from '../../../src/store/cells-folder.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
-import { resolveSettings } from '../../../src/store/settings.ts'
-import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import { resolveSettings, type StoreOptions } from '../../../src/store/settings.ts'
+import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
 import { BatchRunner } from '../../../src/workers/worker/batch-runner.ts'
@@ -21,13 +22,24 @@ export class BatchWorker {
   readonly #state: LocalState
   readonly #runner: BatchRunner
   #batches = 0
+  /** Whose time began, in order. */
+  readonly working: (string | undefined)[] = []
   /** Told of what leaves the worker at once. */
   onWrite: (messages: BatchMessage[]) => void = () => {}
 
-  constructor(directory: string) {
+  constructor(
+    directory: string,
+    options: StoreOptions = {},
+    accounts: { of(cellId: string): string | null; openSchemaBytesMax?: number } = { of: () => null },
+    /** Milliseconds; by default batches take as long as they take. */
+    {
+      sliceMs = Number.POSITIVE_INFINITY,
+      processorMs,
+    }: { sliceMs?: number; processorMs?: () => number } = {},
+  ) {
     this.directory = directory
     const paths = new StorePaths(directory)
-    const settings = resolveSettings({ sqlPolicy: 'trusted' })
+    const settings = resolveSettings({ sqlPolicy: 'trusted', ...options })
     this.clock = settings.clock
     fs.mkdirSync(directory, { recursive: true })
     this.#state = LocalState.join(path.join(directory, 'state.db'))
@@ -35,8 +47,18 @@ export class BatchWorker {
       paths,
       settings,
       hints: new ExpiryHints(this.#state),
+      folder: new CellsFolder(paths.cells, this.#state),
       changes: undefined,
-      record: (id) => ({ id, accountId: null, name: null, createdAt: 0, deletedAt: null, durability: null }),
+      record: (id) => ({
+        id,
+        accountId: accounts.of(id),
+        name: null,
+        createdAt: 0,
+        deletedAt: null,
+        durability: null,
+      }),
+      openSchemaBytesMax: accounts.openSchemaBytesMax,
+      working: (id) => this.working.push(id),
       expiryNoted: () => {},
       recover: undefined,
     })
@@ -46,7 +68,7 @@ export class BatchWorker {
       new MessageReader((message) => messages.push(message as BatchMessage)).push(bytes)
       this.onWrite(messages)
     })
-    this.#runner = new BatchRunner(this.cells, context, 10, out)
+    this.#runner = new BatchRunner(this.cells, context, { openCellsMax: 10, sliceMs }, out, processorMs)
     onTestFinished(() => this.close())
   }
 

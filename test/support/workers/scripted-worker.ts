@@ -1,9 +1,5 @@
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
-import {
-  type BatchMessage,
-  WorkerEnded,
-  type WorkerHandle,
-} from '../../../src/workers/node/worker-process.ts'
+import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type { BatchCell, WorkerTask, WorkerTaskResults } from '../../../src/workers/protocol/protocol.ts'
 
 interface AskedTask {
@@ -21,12 +17,13 @@ export class ScriptedWorker implements WorkerHandle {
   readonly ended: Promise<void>
   readonly batches: { name: string; cells: Omit<BatchCell, 'record'>[] }[] = []
   readonly tasks: AskedTask[] = []
-  onBatch: ((message: BatchMessage) => void) | undefined
+  onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
   isKilled = false
   isStopped = false
   ranOutOfMemory = false
   memory = 0
+  readonly hasUsed = new Set<string>()
   waited = 0
   ran = 0
   readonly #ready = Promise.withResolvers<void>()
@@ -51,7 +48,7 @@ export class ScriptedWorker implements WorkerHandle {
     this.#ended.resolve()
   }
 
-  say(message: BatchMessage): void {
+  say(message: WorkMessage): void {
     this.onBatch?.(message)
   }
 
@@ -83,19 +80,29 @@ export class ScriptedWorker implements WorkerHandle {
 
   runBatch(name: string, cells: Omit<BatchCell, 'record'>[]): void {
     this.batches.push({ name, cells })
+    for (const { cellId } of cells) this.hasUsed.add(cellId)
   }
 
   runTask<T extends WorkerTask>(
     task: T,
     _record: CellRecord | undefined,
   ): Promise<WorkerTaskResults[T['task']]> {
+    this.hasUsed.add(task.cellId)
     return new Promise((resolve, reject) => {
       this.tasks.push({ task, resolve: resolve as (value: unknown) => void, reject })
     })
   }
 
+  mayHaveUsed(cellId: string): boolean {
+    return this.hasUsed.has(cellId)
+  }
+
   get hasTasks(): boolean {
     return this.tasks.length > 0
+  }
+
+  unansweredMs(): number {
+    return 0
   }
 
   recorded(): void {}

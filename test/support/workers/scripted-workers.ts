@@ -1,16 +1,17 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { silentLog } from '../../../src/base/log.ts'
-import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import { WorkerPool, type WorkerPoolParts } from '../../../src/workers/node/worker-pool.ts'
-import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { ScriptedWorker } from './scripted-worker.ts'
 
-/** Two cells of the only shared worker. */
+/** Cells of the only shared worker. */
 export const A = 'aaaaaaaa-0000-4000-8000-000000000000'
 export const B = 'bbbbbbbb-0000-4000-8000-000000000000'
+export const C = 'cccccccc-0000-4000-8000-000000000000'
 
 export const HOLD_MS = 40
+const SLICE_MS = 20
 export const STATEMENT_MS = 5_000
 export const WAIT_MS = 20_000
 export const ISOLATION_MS = 30_000
@@ -43,6 +44,7 @@ export class ScriptedWorkers {
       log: silentLog,
       limits: {
         holdMs: HOLD_MS,
+        sliceMs: SLICE_MS,
         isolationMs: ISOLATION_MS,
         silentMs: 30_000,
         memoryMax: MEMORY_MAX,
@@ -50,10 +52,12 @@ export class ScriptedWorkers {
         killsBurst: KILLS_BURST,
       },
       bounds: { operationsMax: 1_000, operationsPerCellMax: 500, bytesMax: 1_000_000 },
-      settings: {} as WorkerSettings,
+      settings: {} as WorkerPoolParts['settings'],
       record: () => undefined,
       publish: () => {},
       spawnWorker: () => this.#start(),
+      taskMs: STATEMENT_MS,
+      checkStrikes: () => {},
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })
@@ -91,8 +95,8 @@ export class ScriptedWorkers {
     return this.#add(cellId, { op: 'sql', sql: text }, told)
   }
 
-  put(cellId: string, key: string): Asked {
-    return this.#add(cellId, { op: 'kv.put', key, value: '' }, {})
+  put(cellId: string, key: string, told: Partial<QueuedOperation> = {}): Asked {
+    return this.#add(cellId, { op: 'kv.put', key, value: '' }, told)
   }
 
   #add(cellId: string, operation: QueuedOperation['operation'], told: Partial<QueuedOperation>): Asked {

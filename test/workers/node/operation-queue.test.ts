@@ -1,14 +1,12 @@
 import { expect, test } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
-import {
-  OperationQueue,
-  operationBytes,
-  type QueuedOperation,
-} from '../../../src/workers/node/operation-queue.ts'
-import { codeOf } from '../../support/thrown.ts'
+import { OperationQueue } from '../../../src/workers/node/operation-queue.ts'
+import { operationBytes, type QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
+import { codeOf, thrownBy } from '../../support/thrown.ts'
 
 const BOUNDS = { operationsMax: 1_000, operationsPerCellMax: 400, bytesMax: 100_000_000 }
 const NOW = 0
+const SLICE_MS = 20
 
 function operation(
   cellId: string,
@@ -37,7 +35,7 @@ const many = (cellId: string, count: number, told?: Partial<QueuedOperation>) =>
   Array.from({ length: count }, () => operation(cellId, told))
 
 function queueOf(...operations: QueuedOperation[]): OperationQueue {
-  const queue = new OperationQueue(BOUNDS)
+  const queue = new OperationQueue(BOUNDS, SLICE_MS)
   for (const each of operations) queue.add(each)
   return queue
 }
@@ -89,21 +87,25 @@ test('a batch holds large operations only up to a bound, and one of any size', (
 })
 
 test('a cell, a worker and their memory have bounds, and a refusal says when to try again (invariant 13)', () => {
-  const queue = new OperationQueue({ operationsMax: 3, operationsPerCellMax: 2, bytesMax: 10 })
+  const queue = new OperationQueue({ operationsMax: 3, operationsPerCellMax: 2, bytesMax: 10 }, SLICE_MS)
   queue.add(operation('a'))
   queue.add(operation('a'))
-  expect(codeOf(() => queue.add(operation('a')))).toBe('busy')
+  expect(thrownBy(() => queue.add(operation('a')))).toMatchObject({
+    code: 'busy',
+    message: expect.stringContaining('2 operations wait for this cell; queue.operationsPerCellMax is 2'),
+    details: { limit: 2, usage: 2 },
+  })
   expect(codeOf(() => queue.add(operation('b', { bytes: 9 })))).toBe('busy')
   queue.add(operation('b'))
   expect(() => queue.add(operation('c'))).toThrow(
-    expect.objectContaining({ code: 'busy', details: { retryAfterMs: 1_000 } }),
+    expect.objectContaining({ code: 'busy', details: { limit: 3, retryAfterMs: 1_000 } }),
   )
   queue.takeBatch(NOW)
   queue.add(operation('a', { bytes: 10 }))
 })
 
 test('what was put back comes first, within the order that it had; no bound holds for it', () => {
-  const queue = new OperationQueue({ operationsMax: 2, operationsPerCellMax: 2, bytesMax: 10 })
+  const queue = new OperationQueue({ operationsMax: 2, operationsPerCellMax: 2, bytesMax: 10 }, SLICE_MS)
   const [first, second, third] = [operation('a'), operation('a'), operation('a')]
   queue.add(third)
   queue.requeue([first, second, operation('b'), operation('b', { isSettled: true })])
@@ -114,7 +116,7 @@ test('what was put back comes first, within the order that it had; no bound hold
 })
 
 test('what has waited for too long is refused, wherever it stands, and what is settled takes no room', () => {
-  const queue = new OperationQueue({ operationsMax: 4, operationsPerCellMax: 4, bytesMax: 10 })
+  const queue = new OperationQueue({ operationsMax: 4, operationsPerCellMax: 4, bytesMax: 10 }, SLICE_MS)
   const waiting = [
     operation('a', { notAfter: 500 }),
     operation('a', { notAfter: 10 }),
@@ -182,4 +184,76 @@ test.each<[operation: Parameters<typeof operationBytes>[0], bytesMin: number]>([
   [{ op: 'batch', operations: Array(1_000).fill({ op: 'kv.incr', key: 'k' }) }, 10_000],
 ])('no operation is free in the queue: %#', (operation, bytesMin) => {
   expect(operationBytes(operation)).toBeGreaterThanOrEqual(bytesMin)
+})
+
+const mine = (cellId: string) => operation(cellId, { accountId: 'mine' })
+const yours = (cellId: string) => operation(cellId, { accountId: 'yours' })
+const ran = (cellId: string) => ({ cellId, accountId: 'mine', operations: 1, ms: 30, hasStatements: true })
+
+test('the account that has had the least of the worker’s time comes first, however few operations that was', () => {
+  const queue = queueOf(mine('m'), yours('y'))
+  queue.turns.charge('mine', 1, 30)
+  queue.turns.charge('yours', 64, 0)
+  expect(shape(queue)).toBe('y:1 m:1')
+  queue.add(mine('m'))
+  queue.add(yours('y'))
+  queue.turns.charge('yours', 1, 60)
+  expect(shape(queue)).toBe('m:1 y:1')
+})
+
+test('an account that pauses saves no time up, and one that comes later comes before those that have just run', () => {
+  const queue = queueOf(mine('m'))
+  queue.turns.charge('mine', 1, 1_000)
+  queue.takeBatch(NOW)
+  queue.add(mine('m'))
+  queue.add(yours('y'))
+  queue.turns.charge('mine', 1, 30)
+  expect(shape(queue)).toBe('y:1 m:1')
+  queue.turns.charge('yours', 1, 70)
+  queue.add(mine('m'))
+  queue.add(yours('y'))
+  expect(shape(queue)).toBe('m:1 y:1')
+})
+
+test('a batch takes no more of an account than there is probably time for, and one operation at least', () => {
+  const queue = queueOf(...many('a', 100), ...many('b', 100))
+  queue.turns.charge('a', 10, 100)
+  expect(shape(queue)).toBe('b:64 a:8')
+  queue.turns.charge('a', 1, 1_000)
+  expect(shape(queue)).toBe('b:36 a:1')
+})
+
+test('small operations are taken as if no time were measured', () => {
+  const queue = queueOf(...many('a', 256))
+  queue.turns.charge('a', 256, 5)
+  expect(shape(queue)).toBe('a:256')
+})
+
+test('what a batch had no time for comes before what its cell has waiting, and its cell before others unless it has had its turn', () => {
+  const queue = queueOf(...['a', 'a', 'b', 'c', 'c'].map(mine))
+  const [ofA = [], ofB = [], ofC = []] = queue.takeBatch(NOW)
+  const later = mine('b')
+  for (const each of [mine('d'), later]) queue.add(each)
+  queue.putBack({ returned: [...ofA.slice(1), ...ofB, ...ofC], ran: [ran('a')] })
+  expect(queue.size).toBe(6)
+  const batch = queue.takeBatch(NOW)
+  expect(batch.map(([first]) => first?.cellId)).toEqual(['b', 'c', 'd', 'a'])
+  expect(batch.slice(0, 2)).toEqual([[...ofB, later], ofC])
+  expect(queue.size).toBe(0)
+})
+
+test('what a batch gives back comes behind other accounts, and what is settled does not come back', () => {
+  const queue = queueOf(...['m', 'm', 'm'].map(mine))
+  const [batch = []] = queue.takeBatch(NOW)
+  queue.add(yours('y'))
+  const [first, second, third] = batch as [QueuedOperation, QueuedOperation, QueuedOperation]
+  second.settle({ ok: true, value: 1 })
+  queue.turns.charge('mine', 1, 30)
+  queue.putBack({ returned: [second, third], ran: [ran(first.cellId)] })
+  expect(
+    queue
+      .takeBatch(NOW)
+      .flat()
+      .map(({ accountId }) => accountId),
+  ).toEqual(['yours', 'mine'])
 })

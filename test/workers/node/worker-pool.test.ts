@@ -126,13 +126,13 @@ describe('tasks', () => {
     const task = node.workers.runTask({ task: 'begin-restore', cellId: A })
     await node.settle()
     await node.end(node.busy)
-    node.busy.reply('begin-restore', true)
-    expect(await task).toBe(true)
+    node.busy.reply('begin-restore', { isLocal: true, last: null })
+    expect(await task).toEqual({ isLocal: true, last: null })
   })
 
   test('learn of it before they are run again', async () => {
     const node = await ScriptedWorkers.started()
-    const options = { newest: 'v', version: 'v', isRepeat: false }
+    const options = { newest: 'v', last: 'v', version: 'v', isRepeat: false }
     const task = node.workers.runTask({ task: 'install', cellId: A, options }, {}, () => {
       options.isRepeat = true
     })
@@ -218,4 +218,19 @@ test('a stop lets what runs finish, refuses what waits, and leaves no process', 
   node.clock.advance(60_000)
   expect(node.all.filter(({ isKilled, isStopped }) => !isKilled && !isStopped)).toEqual([])
   void late.catch(() => {})
+})
+
+test('what a batch had no time for runs in the next one, behind other accounts, and in the order of its cell', async () => {
+  const node = await ScriptedWorkers.started()
+  const asked = ['1', '2', '3'].map((text) => node.sql(A, text))
+  await node.settle()
+  node.sql(A, '4')
+  node.sql(B, 'neighbour')
+  const worker = node.busy
+  worker.answer({ 0: 'one' })
+  worker.say({ type: 'done', returned: [1, 2], spent: [[0, 30]] })
+  await node.settle()
+  expect(asked[0]?.answer).toBe('one')
+  expect(worker.given.slice(0, 2)).toEqual(['neighbour', '2'])
+  worker.say({ type: 'done', returned: [1], spent: [] })
 })

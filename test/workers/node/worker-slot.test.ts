@@ -1,7 +1,8 @@
 import { expect, test } from 'vitest'
-import type { QueuedOperation } from '../../../src/workers/node/operation-queue.ts'
+import type { LostWorker } from '../../../src/workers/node/lost-worker.ts'
+import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
-import { type LostWorker, WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
+import { WorkerSlot } from '../../../src/workers/node/worker-slot.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 
 /** A worker that does nothing by itself. */
@@ -68,7 +69,10 @@ function newSlot() {
     clock: new FakeClock(),
     bounds,
     record: () => undefined,
+    charged: (cellId: string) => operation(cellId),
     nextBatchName: () => `b${++names}`,
+    sliceMs: 20,
+    ranStatements: () => {},
     requeue: () => {},
   }
   return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }

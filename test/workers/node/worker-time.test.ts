@@ -1,6 +1,14 @@
 import { describe, expect, test } from 'vitest'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
-import { A, B, HOLD_MS, ScriptedWorkers, STATEMENT_MS } from '../../support/workers/scripted-workers.ts'
+import {
+  A,
+  B,
+  C,
+  HOLD_MS,
+  ScriptedWorkers,
+  STATEMENT_MS,
+  WAIT_MS,
+} from '../../support/workers/scripted-workers.ts'
 
 /** The worker is busy for so long: the processor's time counts, from the first check on. */
 async function busyFor(node: ScriptedWorkers, worker: ScriptedWorker, ms: number): Promise<void> {
@@ -109,4 +117,80 @@ describe('opening a cell', () => {
     await busyFor(node, node.busy, 20 * HOLD_MS)
     expect(node.busy.isKilled).toBe(false)
   })
+})
+
+describe('work for a cell besides its operations', () => {
+  /** A collects, and B has an operation that waits. */
+  async function inTask() {
+    const node = await ScriptedWorkers.started()
+    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    node.sql(B, 'neighbour')
+    await node.settle()
+    const worker = node.busy
+    worker.say({ type: 'working', cellId: A })
+    return { node, task, worker }
+  }
+
+  test('counts for the cell: it is isolated if it holds up others, and its task runs again there', async () => {
+    const { node, task, worker } = await inTask()
+    await busyFor(node, worker, HOLD_MS + 1)
+    expect(worker.isKilled).toBe(true)
+    await node.end(worker)
+    const [shared, own] = node.asked
+    expect(shared?.given).toEqual(['neighbour'])
+    expect(own?.tasks.map(({ task: { task, cellId } }) => [task, cellId])).toEqual([['collect', A]])
+    own?.reply('collect', undefined)
+    await task
+    expect(node.strikes).toEqual([])
+  })
+
+  test('has a deadline, isolated too: over it, it is a strike', async () => {
+    const { node, task, worker } = await inTask()
+    void task.catch(() => {})
+    await busyFor(node, worker, HOLD_MS + 1)
+    await node.end(worker)
+    const own = node.asked.find(({ tasks }) => tasks.length > 0) as ScriptedWorker
+    own.say({ type: 'working', cellId: A })
+    await busyFor(node, own, STATEMENT_MS + 1)
+    expect(own.isKilled).toBe(true)
+    await node.end(own)
+    expect(node.strikes).toEqual([A])
+  })
+
+  test('that waits for the disk, or is over, ends no worker', async () => {
+    const { node, worker } = await inTask()
+    await node.pass(20 * HOLD_MS)
+    worker.say({ type: 'working', cellId: undefined })
+    await busyFor(node, worker, 20 * HOLD_MS)
+    expect(worker.isKilled).toBe(false)
+  })
+
+  test('is not counted for the operation in whose time it falls: whoever is closed to make room for a cell pays', async () => {
+    const node = await ScriptedWorkers.started()
+    node.put(B, 'opens')
+    node.put(C, 'waits')
+    await node.settle()
+    const worker = node.busy
+    worker.say({ type: 'upkeep', index: 0 })
+    worker.say({ type: 'working', cellId: A })
+    await busyFor(node, worker, HOLD_MS - 1)
+    worker.say({ type: 'working', cellId: undefined })
+    await busyFor(node, worker, HOLD_MS - 1)
+    expect(worker.isKilled).toBe(false)
+    worker.say({ type: 'working', cellId: A })
+    await busyFor(node, worker, HOLD_MS + 1)
+    expect(worker.isKilled).toBe(true)
+    await node.end(worker)
+    expect(node.busy.given).toEqual(['opens', 'waits'])
+  })
+})
+
+test('a transaction that nobody waits for any more is not asked for again', async () => {
+  const { node, change, worker } = await inCommit()
+  await node.end(worker)
+  expect(node.busy.tasks.map(({ task }) => task.task)).toEqual(['last-transaction'])
+  await node.pass(WAIT_MS + 1_000)
+  expect(change.error).toBeInstanceOf(Error)
+  await node.end(node.busy)
+  expect(node.all.filter(({ isKilled, tasks }) => !isKilled && tasks.length > 0)).toEqual([])
 })

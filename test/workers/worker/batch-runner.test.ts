@@ -7,6 +7,7 @@ import { GET_ENTRY } from '../../../src/kv/queries.ts'
 import { KvStatements } from '../../../src/kv/statements.ts'
 import type { CellOperation } from '../../../src/service/operations.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { BatchWorker } from '../../support/workers/batch-worker.ts'
 
@@ -117,4 +118,70 @@ test('a look-up that gets no memory, with which SQLite ends the transaction, fai
   const told = outcomes.map(([, found, error]) => error?.code ?? (found as { value: string }).value)
   expect(told).toEqual(['found', 'result_memory_exceeded', 'found', 'found'])
   expect([database.inTransaction, database.busy]).toEqual([false, false])
+})
+
+/** A worker with a slice of 20 ms, whose clock stands still but for what `sleep` takes. */
+function openSlicedWorker(sleeps: Record<string, number>) {
+  const clock = new FakeClock()
+  const worker = new BatchWorker(
+    path.join(tempDirectory('cellstore-slice'), 'worker'),
+    { clock },
+    undefined,
+    { sliceMs: 20, processorMs: () => clock.monotonic() },
+  )
+  const ids = [newCellId(), newCellId()] as const
+  for (const id of ids) {
+    worker.cells.files.write(id)
+    worker.sql(id, 'CREATE TABLE t (n)')
+  }
+  const written: BatchMessage[] = []
+  let texts: string[] = []
+  worker.onWrite = (messages) => {
+    written.push(...messages)
+    // A statement's time passes when it starts.
+    for (const each of messages)
+      if (each.type === 'started') clock.advance(sleeps[texts[each.index] ?? ''] ?? 0)
+  }
+  const run = async (...cells: [cellId: string, texts: string[]][]) => {
+    texts = cells.flatMap(([, own]) => own)
+    written.length = 0
+    await worker.run(
+      cells.map(([cellId, own]) => own.map((sql) => ({ cellId, operation: { op: 'sql', sql } }))),
+    )
+    const { returned = [], spent = [] } = written.at(-1) as Extract<BatchMessage, { type: 'done' }>
+    return { returned: returned.map((index) => texts[index]), spent }
+  }
+  const rows = (id: string) => worker.sql(id, 'SELECT n FROM t').map((row) => (row as { n: number }).n)
+  return { worker, ids, written, run, rows }
+}
+
+const insert = (n: number) => `INSERT INTO t VALUES (${n})`
+
+test('a batch commits what it has done when its time is over, and returns the rest, which has not run (invariant 8)', async () => {
+  const { ids, written, run, rows } = openSlicedWorker({ [insert(2)]: 15, [insert(3)]: 15 })
+  const [a, b] = ids
+  expect(await run([a, [1, 2, 3, 4, 5].map(insert)], [b, [insert(6)]])).toEqual({
+    returned: [insert(4), insert(5), insert(6)],
+    spent: [[0, 30]],
+  })
+  expect([rows(a), rows(b)]).toEqual([[1, 2, 3], []])
+  expect(written.filter(({ type }) => type === 'committed')).toHaveLength(1)
+})
+
+test('a batch that is done in time says nothing more than that', async () => {
+  const { ids, written, run } = openSlicedWorker({})
+  await run([ids[0], ['SELECT 1', insert(1)]], [ids[1], [insert(2)]])
+  expect(Object.entries(written.at(-1) ?? {})).toEqual([['type', 'done']])
+})
+
+test('one operation runs, however long it takes, and changes of a cell are not held up by its later reads for good', async () => {
+  const { ids, run, rows } = openSlicedWorker({ 'SELECT 1': 30, 'SELECT 2': 30, [insert(1)]: 30 })
+  const [a] = ids
+  expect((await run([a, [insert(1), 'SELECT 1', 'SELECT 2', insert(2)]])).returned).toEqual([
+    'SELECT 2',
+    insert(2),
+  ])
+  expect(rows(a)).toEqual([1])
+  expect((await run([a, ['SELECT 2', insert(2)]])).returned).toEqual([])
+  expect(rows(a)).toEqual([1, 2])
 })

@@ -8,7 +8,8 @@ import { openTestDatabase } from '../../support/open-test-database.ts'
 /** Tasks over a cell that there is, or one that can't be opened. */
 function tasksOver(open: () => unknown) {
   const sent: FromWorker[] = []
-  const local = { files: { exists: () => true }, open }
+  const pool = { work: (_cellId: string, run: () => unknown) => run() }
+  const local = { files: { exists: () => true }, open, pool }
   return {
     sent,
     tasks: new WorkerTasks({ local } as unknown as WorkerCells, (message) => sent.push(message)),

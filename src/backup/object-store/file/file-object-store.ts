@@ -15,6 +15,7 @@ import type {
   ObjectContent,
   ObjectEntry,
   ObjectStore,
+  SweepOptions,
   TransferOptions,
 } from '../object-store.ts'
 import { createFile } from './create-only-file.ts'
@@ -135,14 +136,19 @@ export class FileObjectStore implements ObjectStore {
     })
   }
 
-  async sweepUploads(prefix: string, olderThanMs: number, { signal }: CallOptions = {}): Promise<number> {
+  async sweepUploads(
+    prefix: string,
+    olderThanMs: number,
+    { signal, owns = () => true }: SweepOptions = {},
+  ): Promise<number> {
     checkKeyPrefix(prefix)
     return this.#within(signal, async (call) => {
       let ended = 0
       for await (const file of filesInKeyOrder(this.#uploads, prefix)) {
         call.signal.throwIfAborted()
         // The folder of an unfinished file is named for its key.
-        if (!dirname(file.key).startsWith(prefix) || file.modifiedMs >= olderThanMs) continue
+        const key = dirname(file.key)
+        if (!key.startsWith(prefix) || !owns(key) || file.modifiedMs >= olderThanMs) continue
         const path = join(this.#uploads, file.key)
         await this.#ifThere(unlink(path))
         await pruneFolders(dirname(path), this.#uploads)

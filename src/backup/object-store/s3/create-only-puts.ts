@@ -5,15 +5,17 @@ import type { CallDeadline } from '../call-deadline.ts'
 import { RESERVED_FOLDER } from '../object-key-rules.ts'
 import { bufferBody, type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
 import { wrongAnswer } from './s3-answers.ts'
-import { s3Status } from './s3-failure.ts'
+import { s3ErrorName, s3Status } from './s3-failure.ts'
 import type { S3Requests, StoredObject } from './s3-requests.ts'
 import { type NewDeadline, type PutAttempt, sendObject } from './send-object.ts'
 
 export const PROBE_FOLDER = `${RESERVED_FOLDER}/probes/`
 /** How often a put looks for the object that it stored: some endpoints show it a moment later. */
 const PROOF_TRIES = 10
-/** Statuses of endpoints that do not know the header of a conditional write. */
-const REFUSED_HEADER = new Set([400, 501])
+/** Answers that may be about the header of a conditional write, or about something else in the request. */
+const AMBIGUOUS = new Set(['InvalidArgument', 'InvalidRequest'])
+/** An endpoint may learn conditional writes, and one answer may have come from a broken proxy: the test is repeated. */
+const RETEST_MS = 60 * 60 * 1_000
 
 /**
  * Puts that never overwrite (invariant 9), on any S3. If the endpoint honours conditional writes, they decide. On every
@@ -26,6 +28,8 @@ export class CreateOnlyPuts {
   readonly #turns = new KeyedQueue()
   #probing: Promise<boolean> | undefined
   #honoured: boolean | undefined
+  /** By the monotonic clock. */
+  #retestAt = Number.POSITIVE_INFINITY
 
   constructor(requests: S3Requests, newDeadline: NewDeadline) {
     this.#requests = requests
@@ -114,11 +118,17 @@ export class CreateOnlyPuts {
     throw error
   }
 
-  /** Tests once whether the endpoint refuses a conditional write of a key that is taken. The next put repeats a failed test. */
+  /**
+   * Tests once whether the endpoint refuses a conditional write of a key that is taken. The next put repeats a failed test,
+   * and a later one the test of an endpoint that does not honour the condition.
+   */
   #probe(): Promise<boolean> {
+    const { clock } = this.#requests.settings
+    if (clock.monotonic() >= this.#retestAt) this.#probing = undefined
     this.#probing ??= this.#testConditionalWrites().then(
       (honoured) => {
         this.#honoured = honoured
+        this.#retestAt = honoured ? Number.POSITIVE_INFINITY : clock.monotonic() + RETEST_MS
         return honoured
       },
       (error: unknown) => {
@@ -141,8 +151,11 @@ export class CreateOnlyPuts {
     } catch (error) {
       // Only this probe uses the key. So the object there is its own: from the first request, or from a repeated one.
       if (isCellError(error, 'object_exists')) return true
-      if (REFUSED_HEADER.has(s3Status(error) ?? 0)) return false
-      throw error
+      if (isNotImplemented(error)) return false
+      if (s3Status(error) !== 400 || !AMBIGUOUS.has(s3ErrorName(error))) throw error
+      // The same request without the header: if that is refused too, the answer was about something else.
+      await sendObject(this.#requests, this.#newAttempt(key, attempt.body, false), call)
+      return false
     } finally {
       using cleanUp = this.#newDeadline('clean-up')
       await this.#requests.remove(key, cleanUp).catch(() => {})
@@ -152,4 +165,9 @@ export class CreateOnlyPuts {
   #newAttempt(key: string, body: ObjectBody, conditional: boolean): PutAttempt {
     return { key, body, id: randomUUID(), conditional, newDeadline: this.#newDeadline, begun: false }
   }
+}
+
+/** Says that the endpoint does not know a header. Any other 4xx says nothing of conditional writes: a token may have expired. */
+function isNotImplemented(error: unknown): boolean {
+  return s3Status(error) === 501 || s3ErrorName(error) === 'NotImplemented'
 }

@@ -10,6 +10,7 @@ import type {
   ObjectContent,
   ObjectEntry,
   ObjectStore,
+  SweepOptions,
   TransferOptions,
 } from '../object-store.ts'
 import { CreateOnlyPuts, PROBE_FOLDER } from './create-only-puts.ts'
@@ -99,23 +100,38 @@ export class S3ObjectStore implements ObjectStore {
     await this.#requests.remove(key, call)
   }
 
-  async sweepUploads(prefix: string, olderThanMs: number, { signal }: CallOptions = {}): Promise<number> {
+  async sweepUploads(
+    prefix: string,
+    olderThanMs: number,
+    { signal, owns = () => true }: SweepOptions = {},
+  ): Promise<number> {
     checkKeyPrefix(prefix)
+    const failures: unknown[] = []
     let ended = 0
+    const attempt = async (end: (call: CallDeadline) => Promise<boolean>) => {
+      using call = this.#call(signal)
+      try {
+        if (await end(call)) ended++
+      } catch (error) {
+        call.signal.throwIfAborted()
+        failures.push(error)
+      }
+    }
     const uploadPages = this.#pages((next, call) => this.#requests.uploads(prefix, next, call), signal)
     for await (const page of uploadPages) {
-      for (const { key, id } of page.filter(({ begunMs }) => begunMs < olderThanMs)) {
-        using call = this.#call(signal)
-        if (await this.#requests.endUpload(key, id, call)) ended++
+      for (const { key, id, begunMs } of page) {
+        if (begunMs < olderThanMs && owns(key))
+          await attempt((call) => this.#requests.endUpload(key, id, call))
       }
     }
     // Probes of a process that ended before it removed them.
     for await (const page of this.#objectPages(PROBE_FOLDER, '', signal)) {
-      for (const { key } of page.filter(({ modifiedMs }) => modifiedMs < olderThanMs)) {
-        using call = this.#call(signal)
-        await this.#requests.remove(key, call)
+      for (const { key, modifiedMs } of page) {
+        if (modifiedMs < olderThanMs)
+          await attempt((call) => this.#requests.remove(key, call).then(() => false))
       }
     }
+    if (failures.length > 0) throw failures[0]
     return ended
   }
 

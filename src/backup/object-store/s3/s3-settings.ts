@@ -1,6 +1,6 @@
 import { type Clock, systemClock } from '../../../base/clock.ts'
 import { CellError } from '../../../errors.ts'
-import type { Patience } from '../call-deadline.ts'
+import { type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
 import { objectKeyFault } from '../object-key-rules.ts'
 
 /** Settings of an {@link S3ObjectStore}. */
@@ -74,7 +74,7 @@ const MIB = 1024 * 1024
 const PART_SIZE_MIN = 5 * MIB
 const PATIENCE: S3Patience = {
   deadlineMs: 120_000,
-  slowestBytesPerSecond: MIB / 8,
+  slowestBytesPerSecond: SLOWEST_BYTES_PER_SECOND,
   connectMs: 5_000,
   requestMs: 60_000,
   idleMs: 30_000,

@@ -4,6 +4,7 @@ import { CellError } from '../../../errors.ts'
 import type { CallDeadline } from '../call-deadline.ts'
 import { type ObjectBody, objectExists, type TransferOptions } from '../object-store.ts'
 import { readBody, readPieces } from '../read-body.ts'
+import { contentMd5 } from './content-md5.ts'
 import { s3Failure } from './s3-failure.ts'
 import type { S3Requests } from './s3-requests.ts'
 
@@ -38,7 +39,8 @@ export async function sendObject(
   if (body.size > requests.settings.partSizeBytes) return new MultipartUpload(requests, attempt, call).send()
   // A buffer and not a stream: it can be sent again, and its length is known.
   const Body = await readBody(body, 0, body.size, call)
-  const input = { ...requests.putInput(attempt), Body, ContentLength: Body.length }
+  const checksum = await checksumOf(requests, Body)
+  const input = { ...requests.putInput(attempt), ...checksum, Body, ContentLength: Body.length }
   attempt.begun = true
   await requests.ask(call, (s3, options) => s3.putObject(input, options), body.size)
   attempt.onProgress?.(body.size)
@@ -96,7 +98,11 @@ class MultipartUpload {
     const send = async (command: S3Command) => {
       const ask = (call: CallDeadline, bytes = 0) =>
         this.#requests.ask(call, (s3, options) => s3.send(command, options), bytes)
-      if (command instanceof sdk.UploadPartCommand) return ask(this.#call, bytesOf(command.input.Body))
+      if (command instanceof sdk.UploadPartCommand) {
+        const { Body } = command.input
+        if (Body instanceof Uint8Array) Object.assign(command.input, await checksumOf(this.#requests, Body))
+        return ask(this.#call, bytesOf(Body))
+      }
       if (command instanceof sdk.CompleteMultipartUploadCommand) {
         if ((await this.#requests.find(this.#attempt.key, this.#call)) !== undefined) throw objectExists()
         this.#attempt.begun = true
@@ -133,6 +139,12 @@ class MultipartUpload {
       // The failure that led here says more.
     }
   }
+}
+
+/** On Amazon's S3 the client adds a checksum itself. Others often refuse that one, but take `Content-MD5`. */
+async function checksumOf({ settings }: S3Requests, bytes: Uint8Array): Promise<{ ContentMD5?: string }> {
+  const md5 = settings.endpoint === undefined ? undefined : await contentMd5(bytes)
+  return md5 === undefined ? {} : { ContentMD5: md5 }
 }
 
 function bytesOf(body: unknown): number {

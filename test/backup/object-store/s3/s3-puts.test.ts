@@ -1,7 +1,9 @@
+import { createHash } from 'node:crypto'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { CellError } from '../../../../src/errors.ts'
+import { FakeClock } from '../../../support/fake-clock.ts'
 import { expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
 import {
   answer,
@@ -10,9 +12,19 @@ import {
   FaultyPlace,
   isComplete,
   isHead,
+  isPart,
   isPut,
+  THREE_TRIES,
 } from '../../../support/s3/s3-scripts.ts'
-import { failure, isProbe, proceed, type Script, type ScriptedS3 } from '../../../support/s3/scripted-s3.ts'
+import {
+  failure,
+  isProbe,
+  proceed,
+  type S3Request,
+  type Script,
+  type ScriptedS3,
+} from '../../../support/s3/scripted-s3.ts'
+import { rejectedBy } from '../../../support/thrown.ts'
 
 const MIB = 1024 * 1024
 const LARGE = 12 * MIB
@@ -145,6 +157,24 @@ describe('A put that is confirmed', () => {
   })
 })
 
+describe('A bucket with object lock', () => {
+  test('takes every object: each PUT carries the MD5 of its bytes', async () => {
+    const isWithBytes = (request: S3Request) => isPut(request) || isPart(request)
+    s3.intercept = (request, exchange) => {
+      const md5 = createHash('md5').update(request.body).digest('base64')
+      const isRefused = isWithBytes(request) && request.headers['content-md5'] !== md5
+      if (isRefused) exchange.send(failure(400, 'InvalidRequest'))
+      else proceed(request, exchange)
+    }
+    await store.put('small', bufferBody(small))
+    await store.put('empty', bufferBody(Buffer.alloc(0)))
+    await store.put('large', bufferBody(Buffer.alloc(LARGE, 7)))
+    expect(store.conditionalWrites).toBe(true)
+    expect([...s3.objects.keys()].sort()).toEqual(['empty', 'large', 'small'])
+    expect(s3.requestsOf(isWithBytes).length).toBe(5)
+  })
+})
+
 describe('Conditional writes', () => {
   test.each([
     ['honoured', true],
@@ -172,6 +202,46 @@ describe('Conditional writes', () => {
     s3.intercept = proceed
     await store.put('a', bufferBody(small))
     expect(store.conditionalWrites).toBe(true)
+  })
+
+  test.each([
+    [400, 'ExpiredToken'],
+    [400, 'RequestTimeout'],
+    [400, 'InvalidToken'],
+    [400, 'InvalidArgument'],
+    [403, 'AccessDenied'],
+  ])('are not given up for a %i %s: the next put asks again', async (status, code) => {
+    s3.intercept = (request, exchange) =>
+      isPut(request) ? exchange.send(failure(status, code)) : proceed(request, exchange)
+    expect((await rejectedBy(store.put('a', bufferBody(small)))).code).toMatch(/^object_store_/)
+    expect(store.conditionalWrites).toBeUndefined()
+    s3.intercept = proceed
+    await store.put('a', bufferBody(small))
+    expect(store.conditionalWrites).toBe(true)
+  })
+
+  test('are not there where the same request works without them', async () => {
+    const isConditional = ({ headers }: { headers: object }) => 'if-none-match' in headers
+    s3.intercept = (request, exchange) =>
+      isPut(request) && isConditional(request)
+        ? exchange.send(failure(400, 'InvalidArgument'))
+        : proceed(request, exchange)
+    await store.put('a', bufferBody(small))
+    expect(store.conditionalWrites).toBe(false)
+  })
+
+  test('are asked about again an hour later, where they were not there', async () => {
+    const clock = new FakeClock()
+    const later = place.open(THREE_TRIES, clock)
+    s3.conditions = 'refused'
+    await later.put('a', bufferBody(small))
+    clock.advance(59 * 60_000)
+    s3.conditions = 'honoured'
+    await later.put('b', bufferBody(small))
+    expect(later.conditionalWrites).toBe(false)
+    clock.advance(60_000)
+    await later.put('c', bufferBody(small))
+    expect(later.conditionalWrites).toBe(true)
   })
 
   test('are known to be honoured also when the answer to the first probe was lost', async () => {

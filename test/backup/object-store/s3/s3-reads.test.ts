@@ -4,7 +4,13 @@ import { bufferBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { S3ObjectStore } from '../../../../src/backup/object-store/s3/s3-object-store.ts'
 import { collectAll, expectBytes, expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
 import { all, FaultyPlace, HASTY, isGet, THREE_TRIES } from '../../../support/s3/s3-scripts.ts'
-import { type Exchange, proceed, type Script, type ScriptedS3 } from '../../../support/s3/scripted-s3.ts'
+import {
+  type Exchange,
+  failure,
+  proceed,
+  type Script,
+  type ScriptedS3,
+} from '../../../support/s3/scripted-s3.ts'
 
 const MIB = 1024 * 1024
 const small = Buffer.from('a small object')
@@ -194,6 +200,19 @@ describe('A list', () => {
       s3.uploads.set(key, { key, metadata: {}, parts: new Map(), begun: new Date(0) })
     }
     expect(await store.sweepUploads('k/', 1)).toBe(10)
+  })
+
+  test('of uploads goes on after one that can not be ended, and says so in the end', async () => {
+    for (const key of ['k/1', 'k/2', 'k/3', 'theirs']) {
+      s3.uploads.set(key, { key, metadata: {}, parts: new Map(), begun: new Date(0) })
+    }
+    s3.interfere(
+      ({ method, key }) => method === 'DELETE' && key === 'k/1',
+      (_, { send }) => send(failure(403, 'AccessDenied')),
+    )
+    const owns = (key: string) => key !== 'theirs'
+    await expectCode(store.sweepUploads('', 1, { owns }), 'object_store_error')
+    expect([...s3.uploads.keys()]).toEqual(['k/1', 'theirs'])
   })
 
   test('leaves out what is no object of ours', async () => {

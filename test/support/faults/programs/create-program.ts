@@ -4,12 +4,14 @@ import { CellStore } from '../../../../src/store/cell-store.ts'
 import { creationOf } from '../creation.ts'
 import { toldToGo } from './told-to-go.ts'
 
-const [, , directory = '', accountId = '', count = ''] = process.argv
+const [, , directory = '', accountId = '', count = '', how = ''] = process.argv
 const store = await CellStore.open(directory)
 await toldToGo()
 for (let i = 0; i < Number(count); i++) {
   try {
-    fs.writeSync(1, `made ${store.createCell(creationOf(accountId, i)).id}\n`)
+    const creation = creationOf(accountId, i)
+    const { id } = how === 'addCell' ? await store.addCell(creation) : store.createCell(creation)
+    fs.writeSync(1, `made ${id}\n`)
   } catch (error) {
     fs.writeSync(1, `failed ${(error as { code?: string }).code ?? (error as Error).message}\n`)
   }

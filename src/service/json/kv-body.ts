@@ -1,10 +1,8 @@
 import { z } from 'zod'
-import type { Limits } from '../base/limits.ts'
-import type { KvEntry } from '../kv/entry.ts'
-import type { BatchableOperation, OperationResults } from '../service/operations.ts'
+import type { Limits } from '../../base/limits.ts'
+import type { BatchableOperation } from '../operations.ts'
 import { flag, integer, list, parseList, text } from './fields.ts'
-import { decodeInteger } from './sql-codec.ts'
-import { timeOf } from './time.ts'
+import { decodeInteger } from './sql-body.ts'
 
 export const putSchema = z.object({ value: text, ttl_seconds: integer.optional(), keep_ttl: flag.optional() })
 export const incrSchema = z.object({
@@ -52,34 +50,5 @@ export function decodeMset({ entries }: z.infer<typeof msetSchema>, limits: Limi
   return {
     op: 'kv.mset',
     entries: parsed.map(({ key, value, ttl_seconds }) => ({ key, value, ttlSeconds: ttl_seconds })),
-  }
-}
-
-export function encodeEntry({ key, value, ttlSeconds, expiresAt }: KvEntry) {
-  return { key, value, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
-}
-
-export function encodePut(key: string, { created, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
-  return { key, created, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
-}
-
-/** The value is a number while it is exact, and beyond that a decimal string. */
-export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']) {
-  return { key, value: typeof value === 'bigint' ? value.toString() : value, ttl_seconds: ttlSeconds }
-}
-
-export function encodeExpire(key: string, { updated, ttlSeconds }: OperationResults['kv.expire']) {
-  return { key, updated, ttl_seconds: ttlSeconds }
-}
-
-export function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
-  return {
-    entries: entries.map(({ key, ttlSeconds, expiresAt, value }) => ({
-      key,
-      ttl_seconds: ttlSeconds,
-      expires_at: timeOf(expiresAt),
-      value,
-    })),
-    next_cursor: nextCursor,
   }
 }

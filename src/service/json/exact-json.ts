@@ -1,5 +1,5 @@
 import { isUtf8 } from 'node:buffer'
-import { CellError } from '../errors.ts'
+import { CellError } from '../../errors.ts'
 
 /** Every integer of fewer digits is exact in a double. */
 const UNSAFE_DIGITS_MIN = 16

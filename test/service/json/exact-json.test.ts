@@ -1,6 +1,6 @@
 import { afterEach, expect, test, vi } from 'vitest'
-import { parseJson } from '../../src/http/exact-json.ts'
-import { codeOf } from '../support/thrown.ts'
+import { parseJson } from '../../../src/service/json/exact-json.ts'
+import { codeOf } from '../../support/thrown.ts'
 
 const parse = (text: string) => parseJson(Buffer.from(text))
 const typed = (value: string) => ({ type: 'integer', value })

@@ -1,21 +1,18 @@
 import { z } from 'zod'
-import type { ResultLimits } from '../base/limits.ts'
-import { CellError } from '../errors.ts'
-import type { BatchableOperation, OperationResults } from '../service/operations.ts'
+import type { ResultLimits } from '../../base/limits.ts'
+import { CellError } from '../../errors.ts'
+import type { BatchableOperation } from '../operations.ts'
 import { parseFields, text } from './fields.ts'
 import {
   decodeExpire,
   decodeIncr,
   decodePut,
-  encodeExpire,
-  encodeIncr,
-  encodePut,
   expireSchema,
   incrSchema,
   keySchema,
   putSchema,
-} from './kv-codec.ts'
-import { decodeStatement, encodeSqlResult, type StatementContext, sqlSchema } from './sql-codec.ts'
+} from './kv-body.ts'
+import { decodeStatement, type StatementContext, sqlSchema } from './sql-body.ts'
 
 const keyedPutSchema = putSchema.extend({ key: text })
 const kindSchema = z.object({
@@ -66,39 +63,6 @@ function decode(value: unknown, at: string, { exact, limits, result }: DecodeOpt
     case 'delete':
       return { op: 'kv.delete', key: parseFields(keySchema, value, at).key }
   }
-}
-
-/** The answer to one operation, the same as outside a batch. */
-export function encodeResult(
-  operation: BatchableOperation,
-  result: OperationResults[BatchableOperation['op']],
-): unknown {
-  switch (operation.op) {
-    case 'sql':
-      return encodeSqlResult(result as OperationResults['sql'])
-    case 'kv.put':
-      return encodePut(operation.key, result as OperationResults['kv.put'])
-    case 'kv.incr':
-      return encodeIncr(operation.key, result as OperationResults['kv.incr'])
-    case 'kv.expire':
-      return encodeExpire(operation.key, result as OperationResults['kv.expire'])
-    case 'kv.delete':
-      return { key: operation.key, ...(result as OperationResults['kv.delete']) }
-    default:
-      return result
-  }
-}
-
-/** The field's place in the body that the caller sent, for an error that names only its operation. */
-export function withBatchField(error: unknown): unknown {
-  if (!(error instanceof CellError)) return error
-  const { index, field } = error.details
-  if (index === undefined || field === undefined || field.startsWith('operations[')) return error
-  return new CellError(error.code, error.message, {
-    ...error.details,
-    field: `operations[${index}].${field}`,
-    cause: error,
-  })
 }
 
 function withIndex(error: unknown, index: number): unknown {

@@ -1,10 +1,9 @@
 import { z } from 'zod'
-import type { Limits } from '../base/limits.ts'
-import { checkSqlLength } from '../engine/statements/prepared-statements.ts'
-import type { SqlParam, SqlParams, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
-import { CellError } from '../errors.ts'
-import type { OperationResults } from '../service/operations.ts'
-import { integer, text } from './fields.ts'
+import type { Limits } from '../../base/limits.ts'
+import { checkSqlLength } from '../../engine/statements/prepared-statements.ts'
+import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
+import { CellError } from '../../errors.ts'
+import { text } from './fields.ts'
 
 /** Parameters are decoded by hand: their values differ in kind, and there can be 32,766 of them. */
 export const sqlSchema = z.object({
@@ -12,9 +11,6 @@ export const sqlSchema = z.object({
   params: z.unknown().optional(),
   row_mode: z.enum(['object', 'array'], { error: 'must be "object" or "array"' }).optional(),
 })
-
-/** What a body can hold besides its statements. */
-export const timeoutSchema = z.object({ timeout_ms: integer.optional() })
 
 const INTEGER = /^-?\d{1,19}$/
 const ANY_INTEGER = /^-?\d+$/
@@ -78,7 +74,7 @@ function decodeParams(
 
 function checkCount(count: number, max: number, field: string): void {
   if (count <= max) return
-  const message = `A statement takes at most ${max} parameters (paramsMax).`
+  const message = `A statement takes at most ${max} parameters (limits.paramsMax).`
   throw new CellError('invalid_parameter', message, { field, limit: max })
 }
 
@@ -166,38 +162,4 @@ function isTypedInteger(value: unknown): value is { type: 'integer'; value: stri
 function refused({ at, name }: Place, why: string): CellError {
   const field = typeof name === 'number' ? `${at}[${name}]` : `${at}.${name}`
   return new CellError('invalid_parameter', `${field} ${why}.`, { field })
-}
-
-export type SqlDocument = ReturnType<typeof encodeSqlResult>
-
-/** The answer to a statement. Changes the result's rows in place: values become what JSON can hold exactly. */
-export function encodeSqlResult(result: OperationResults['sql']) {
-  const { columns, rows, changes, lastInsertRowid, durationMs } = result
-  for (const row of rows) encodeRow(row)
-  return {
-    columns,
-    rows,
-    row_count: rows.length,
-    changes,
-    last_insert_rowid: typeof lastInsertRowid === 'bigint' ? lastInsertRowid.toString() : lastInsertRowid,
-    duration_ms: Math.round(durationMs * 1_000) / 1_000,
-  }
-}
-
-function encodeRow(row: SqlRow | SqlValue[]): void {
-  // An array's keys are its indexes, so that both kinds of rows are treated alike.
-  const values = row as Record<string, unknown>
-  for (const key in values) {
-    const value = values[key]
-    if (typeof value === 'string' || value === null) continue
-    if (typeof value === 'number') {
-      if (!Number.isFinite(value)) values[key] = String(value)
-    } else if (typeof value === 'bigint') values[key] = value.toString()
-    else values[key] = encodeBlob(value as Uint8Array)
-  }
-}
-
-function encodeBlob(bytes: Uint8Array): { type: 'blob'; base64: string } {
-  const { buffer, byteOffset, byteLength } = bytes
-  return { type: 'blob', base64: Buffer.from(buffer, byteOffset, byteLength).toString('base64') }
 }

@@ -1,6 +1,6 @@
 import { z } from 'zod'
-import type { Limits } from '../base/limits.ts'
-import { CellError } from '../errors.ts'
+import type { Limits } from '../../base/limits.ts'
+import { CellError } from '../../errors.ts'
 
 /**
  * The types of fields in a body. Each message continues the field's name: `value` + `must be a string`. Only types are
@@ -42,7 +42,7 @@ export function parseList<T>(
   { kvKeysMax }: Limits,
 ): T[] {
   if (values.length > kvKeysMax) {
-    const message = `An operation takes at most ${kvKeysMax} ${field} (kvKeysMax).`
+    const message = `An operation takes at most ${kvKeysMax} ${field} (limits.kvKeysMax).`
     throw new CellError('invalid_request', message, { field, limit: kvKeysMax })
   }
   return values.map((value, i) => parseFields(entry, value, `${field}[${i}]`))

@@ -1,0 +1,45 @@
+import os from 'node:os'
+import { ATTACKS } from './attacks.ts'
+import { Tenant } from './tenant.ts'
+
+/**
+ * The attacker's process. Its own work must not disturb the neighbour's clock, so it has a process of its own, and the
+ * lowest priority: on a real network it would use other machines' processors.
+ */
+export interface Orders {
+  port: number
+  key: string
+  names: readonly string[]
+  seed: number
+}
+
+export type ToAttacker = Orders | 'begin' | 'end'
+export type FromAttacker = 'prepared' | { answers: [answer: string, count: number][] }
+
+const stop = new AbortController()
+let tenant: Tenant
+let begin: (signal: AbortSignal) => Promise<unknown>
+
+process.on('message', async (message: ToAttacker) => {
+  if (message === 'end') {
+    stop.abort()
+    tenant.close()
+  } else if (message === 'begin') {
+    await begin(stop.signal)
+    process.send?.({ answers: [...tenant.answers].sort(([, a], [, b]) => b - a) } satisfies FromAttacker)
+  } else begin = await prepare(message)
+})
+
+async function prepare({ port, key, names, seed }: Orders): Promise<typeof begin> {
+  os.setPriority(os.constants.priority.PRIORITY_LOW)
+  tenant = new Tenant(port, key, seed)
+  const attacks: ((signal: AbortSignal) => Promise<unknown>)[] = []
+  for (const name of names) {
+    const attack = ATTACKS[name]
+    if (attack === undefined) throw new Error(`No attack has the name ${name}.`)
+    attacks.push(await attack(tenant))
+  }
+  tenant.answers.clear()
+  process.send?.('prepared' satisfies FromAttacker)
+  return (signal) => Promise.all(attacks.map((attack) => attack(signal)))
+}

@@ -1,0 +1,115 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
+import { newAccount, type Served, startCellstore } from '../http-process.ts'
+import type { FromAttacker, Orders, ToAttacker } from './attacker.ts'
+import { type Measured, Neighbour } from './neighbour.ts'
+import { type Seen, Watch } from './watch.ts'
+
+export interface Round {
+  neighbour: Measured
+  seen: Seen
+  /** What the attacker was answered, the most frequent first. */
+  answers: [answer: string, count: number][]
+  kills: Kill[]
+}
+
+/** A worker that the node ended, or that crashed. */
+export interface Kill {
+  reason: string
+  /** Whether it had the neighbour's cell open. */
+  isOfNeighbour: boolean
+  /** Whether it was running a statement of the neighbour. */
+  blamesNeighbour: boolean
+}
+
+interface LogLine {
+  reason?: string
+  worker?: number
+  cell?: string
+}
+
+/** A node of its own for an attack, so that nothing of one remains for the next. */
+export class NodeUnderAttack {
+  readonly neighbour: Neighbour
+  readonly #directory: string
+  readonly #served: Served
+
+  private constructor(directory: string, served: Served, neighbour: Neighbour) {
+    this.#directory = directory
+    this.#served = served
+    this.neighbour = neighbour
+  }
+
+  static async start(flags: readonly string[] = []): Promise<NodeUnderAttack> {
+    const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-neighbours-'))
+    const objects = path.join(directory, 'objects')
+    fs.mkdirSync(objects)
+    const served = await startCellstore(
+      directory,
+      ['--object-store', `file://${objects}`, ...flags],
+      path.join(directory, 'log'),
+    )
+    const neighbour = await Neighbour.create(served.port, newAccount(directory))
+    return new NodeUnderAttack(directory, served, neighbour)
+  }
+
+  /** @param names of attacks, all at once */
+  async attack(names: readonly string[], ms: number, seed = 1): Promise<Round> {
+    const { port, key, pid } = this.#served
+    const attacker = fork(path.join(import.meta.dirname, 'attacker.ts'), { execArgv: [] })
+    const tell = (message: ToAttacker) => attacker.send(message)
+    try {
+      tell({ port, key, names, seed } satisfies Orders)
+      await heard(attacker)
+      const linesBefore = this.#logged().length
+      const watch = new Watch(pid, this.neighbour.cell)
+      tell('begin')
+      const answered = heard(attacker)
+      const neighbour = await this.neighbour.measure(ms)
+      const seen = watch.stop()
+      tell('end')
+      const told = (await answered) as Exclude<FromAttacker, string>
+      const kills = this.#logged()
+        .slice(linesBefore)
+        .filter((line) => line.reason !== undefined && line.worker !== undefined)
+        .map(({ reason = '', worker = 0, cell }) => ({
+          reason,
+          isOfNeighbour: seen.ofNeighbour.has(worker),
+          blamesNeighbour: cell === this.neighbour.cell,
+        }))
+      return { neighbour, seen, answers: told.answers, kills }
+    } finally {
+      attacker.kill('SIGKILL')
+    }
+  }
+
+  /** @returns how the node's process ended */
+  async stop(): Promise<{ code: number | null; ms: number }> {
+    const started = performance.now()
+    this.neighbour.close()
+    const code = await this.#served.stop()
+    const ms = performance.now() - started
+    fs.rmSync(this.#directory, { recursive: true, force: true })
+    return { code, ms }
+  }
+
+  #logged(): LogLine[] {
+    const text = fs.readFileSync(path.join(this.#directory, 'log'), 'utf8')
+    return text
+      .split('\n')
+      .filter((line) => line.startsWith('{'))
+      .map((line) => JSON.parse(line))
+  }
+}
+
+async function heard(attacker: ReturnType<typeof fork>): Promise<FromAttacker> {
+  const ended = once(attacker, 'exit').then(([code]) => {
+    throw new Error(`The attacker's process ended with ${code}.`)
+  })
+  ended.catch(() => {})
+  const [message] = (await Promise.race([once(attacker, 'message'), ended])) as [FromAttacker]
+  return message
+}

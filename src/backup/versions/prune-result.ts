@@ -1,0 +1,42 @@
+import type { CallOptions } from '../object-store/object-store.ts'
+import type { BackupOrigin } from './backup-types.ts'
+import type { KeepReason } from './retention-verdicts.ts'
+
+export interface PruneOptions extends CallOptions {
+  /** Only says what would be done. */
+  dryRun?: boolean | undefined
+}
+
+export interface PrunedVersion {
+  version: string
+  sizeBytes: number
+  /** Epoch milliseconds. */
+  createdAt: number
+  origin: BackupOrigin
+  /** `mark`: it goes in a day. `wait`: it was marked less than a day ago. */
+  action: 'keep' | 'mark' | 'wait' | 'remove'
+  /** Why it stays; null if nothing keeps it. */
+  reason: KeepReason | null
+  /** The step of the plan that keeps it. */
+  step: string | null
+  /** Epoch milliseconds; null if it is not marked. */
+  markedAt: number | null
+}
+
+export interface PruneResult {
+  plan: string
+  tenantPlan: string
+  /** Newest first. */
+  versions: PrunedVersion[]
+}
+
+export interface BackupSummary {
+  keep: string
+  keepTenant: string
+  /** Cells that are stored. */
+  stored: number
+  /** When the cell whose newest backup is the oldest was stored, in epoch milliseconds. */
+  oldestStoredAt: number | null
+  /** Cells that have changed since they were stored, or were never stored. */
+  changed: number
+}

@@ -1,0 +1,98 @@
+import type { ManifestHead } from '../archive/manifest.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
+import { parseVersion } from './object-keys.ts'
+import type { RememberedFacts, RetentionTable } from './retention-table.ts'
+import type { VersionFacts } from './retention-verdicts.ts'
+import type { StoredVersion } from './stored-manifest.ts'
+import { isUnusable, type Listing, listingOf, type VersionIndex } from './version-index.ts'
+
+const PARALLEL_READS = 8
+
+/** What retention has to know of each version. A manifest is read once by this machine, however many versions there are. */
+export class VersionFactsReader {
+  readonly #index: VersionIndex
+  readonly #table: RetentionTable
+
+  constructor(index: VersionIndex, table: RetentionTable) {
+    this.#index = index
+    this.#table = table
+  }
+
+  /** @param versions all versions of the cell, newest first @returns in the same order */
+  async read(
+    cellId: string,
+    versions: readonly StoredVersion[],
+    options: CallOptions,
+  ): Promise<VersionFacts[]> {
+    const remembered = new Map(this.#table.facts(cellId).map((facts) => [facts.version, facts]))
+    const isKnown = ({ version, sizeBytes }: StoredVersion) =>
+      remembered.get(version)?.sizeBytes === sizeBytes
+    const unknown = versions.filter((each) => !isKnown(each))
+    const heads = await this.#heads(cellId, unknown, listingOf(versions), options)
+    const chains = new Map<string, readonly string[]>()
+    const all = versions.toReversed().map((stored) => {
+      const head = heads.get(stored.version)
+      const facts = isKnown(stored) ? remembered.get(stored.version) : head && factsOf(head, stored.sizeBytes)
+      const chain = facts && chainOf(facts, chains)
+      const isWhole = chain !== undefined && (head === undefined || isSame(chain, head.chain))
+      if (!isWhole) return unusable(stored.version, facts)
+      chains.set(stored.version, chain)
+      if (head !== undefined) this.#table.addFacts(cellId, facts as RememberedFacts)
+      const { version, createdAt, origin } = facts as RememberedFacts
+      return { version, createdAt, origin, chain }
+    })
+    return all.toReversed()
+  }
+
+  /** Forgets versions that are no longer stored. */
+  forgetOthers(cellId: string, versions: readonly StoredVersion[]): void {
+    const stored = listingOf(versions)
+    for (const { version } of this.#table.facts(cellId)) {
+      if (!stored.has(version)) this.#table.removeFacts(cellId, version)
+    }
+  }
+
+  async #heads(
+    cellId: string,
+    versions: readonly StoredVersion[],
+    listing: Listing,
+    options: CallOptions,
+  ): Promise<Map<string, ManifestHead>> {
+    const heads = new Map<string, ManifestHead>()
+    const read = async ({ version }: StoredVersion) => {
+      try {
+        heads.set(version, await this.#index.manifest(version, cellId, listing, options))
+      } catch (error) {
+        if (!isUnusable(error)) throw error
+      }
+    }
+    for (let i = 0; i < versions.length; i += PARALLEL_READS) {
+      await Promise.all(versions.slice(i, i + PARALLEL_READS).map(read))
+    }
+    return heads
+  }
+}
+
+function factsOf({ version, created_at, origin, chain }: ManifestHead, sizeBytes: number): RememberedFacts {
+  const previous = chain.at(-1) ?? null
+  return { version, sizeBytes, createdAt: Date.parse(created_at), origin: origin ?? 'schedule', previous }
+}
+
+/** @param chains of the versions before it @returns undefined if one of them is missing or damaged */
+function chainOf(
+  { previous }: RememberedFacts,
+  chains: ReadonlyMap<string, readonly string[]>,
+): readonly string[] | undefined {
+  if (previous === null) return []
+  const before = chains.get(previous)
+  return before && [...before, previous]
+}
+
+function isSame(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((each, i) => each === b[i])
+}
+
+function unusable(version: string, facts: RememberedFacts | undefined): VersionFacts {
+  const createdAt = facts?.createdAt ?? parseVersion(version)?.time ?? 0
+  return { version, createdAt, origin: facts?.origin ?? 'schedule', chain: undefined }
+}

@@ -1,0 +1,124 @@
+import { InvalidArgumentError, Option } from 'commander'
+import { parseDuration } from '../../flags.ts'
+
+/** How a flag and its variable spell a limit. */
+export type LimitUnit =
+  /** A whole number. */
+  | 'count'
+  /** `4096`, `64KiB`, `2MiB`, `1GiB`; the setting has bytes. */
+  | 'bytes'
+  /** A whole number of mebibytes; the setting has bytes. */
+  | 'mebibytes'
+  /** `40ms`, `30s`, `15m`; the setting has milliseconds. */
+  | 'duration'
+  /** A whole number of seconds. */
+  | 'seconds'
+
+/** One limit. Its flag, its variable and its row in docs/limits.md come from here. */
+export interface LimitRow {
+  /** Without the dashes. The variable is CELLSTORE_ and the same words. */
+  flag: string
+  unit: LimitUnit
+  /** In the setting's own unit. Undefined: {@link otherwise} says what holds. */
+  default: number | undefined
+  /** What holds without a number. */
+  otherwise?: string
+  /** What is bounded: the end of "the most …". */
+  about: string
+  /** The error's code and what else happens when it is exceeded. */
+  over: string
+  /** 1 by default. Like `max`, in the setting's own unit. */
+  min?: number
+  max?: number
+}
+
+/** A row for each member of the settings: one without its flag does not compile. */
+export type Rows<T> = Record<keyof T, LimitRow>
+
+const KIB = 1_024
+export const MIB = KIB * KIB
+export const HOUR_MS = 3_600_000
+/** Nobody means more than this many a second. */
+export const RATE_MAX = 1_000_000
+const SIZES: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: KIB * MIB }
+const PLACEHOLDERS: Readonly<Record<LimitUnit, string>> = {
+  count: 'number',
+  bytes: 'bytes',
+  mebibytes: 'mebibytes',
+  duration: 'duration',
+  seconds: 'seconds',
+}
+
+export function variableOf({ flag }: LimitRow): string {
+  return `CELLSTORE_${flag.toUpperCase().replaceAll('-', '_')}`
+}
+
+/** Where commander puts the flag's value. */
+export function memberOf({ flag }: LimitRow): string {
+  return flag.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
+}
+
+export function limitOption(row: LimitRow): Option {
+  const { flag, unit, about, otherwise } = row
+  const described = otherwise === undefined ? about : `${about} (default: ${otherwise})`
+  const option = new Option(`--${flag} <${PLACEHOLDERS[unit]}>`, described)
+    .env(variableOf(row))
+    .argParser((text) => parseLimit(row, text))
+  return row.default === undefined ? option : option.default(row.default, spell(row, row.default))
+}
+
+/** @throws `InvalidArgumentError`, which says the range */
+function parseLimit(row: LimitRow, text: string): number {
+  const { min = 1, max = Number.MAX_SAFE_INTEGER } = row
+  const value = amountOf(row.unit, text)
+  if (value >= min && value <= max) return value
+  const range =
+    max === Number.MAX_SAFE_INTEGER
+      ? `from ${spell(row, min)}`
+      : `from ${spell(row, min)} to ${spell(row, max)}`
+  throw new InvalidArgumentError(`It must be ${FORMS[row.unit]}, ${range}.`)
+}
+
+const FORMS: Readonly<Record<LimitUnit, string>> = {
+  count: 'a whole number',
+  bytes: 'a number of bytes such as 65536, 64KiB or 2MiB',
+  mebibytes: 'a whole number of mebibytes',
+  duration: 'a duration such as 40ms, 30s or 15m',
+  seconds: 'a whole number of seconds',
+}
+
+/** NaN if the text is none. */
+function amountOf(unit: LimitUnit, text: string): number {
+  if (unit === 'duration') return milliseconds(text)
+  const [, digits, size = ''] = /^(\d{1,15})(KiB|MiB|GiB)?$/.exec(text) ?? []
+  if (digits === undefined || (size !== '' && unit !== 'bytes')) return Number.NaN
+  return Number(digits) * (unit === 'mebibytes' ? MIB : (SIZES[size] as number))
+}
+
+/** Other durations of the command have no use for milliseconds, and do not take them. */
+function milliseconds(text: string): number {
+  const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
+  if (digits !== undefined) return Number(digits)
+  try {
+    return parseDuration(text)
+  } catch {
+    return Number.NaN
+  }
+}
+
+/** As the flag takes it. */
+export function spell({ unit }: Pick<LimitRow, 'unit'>, value: number): string {
+  if (unit === 'mebibytes') return String(value / MIB)
+  if (unit === 'duration') return spellDuration(value)
+  if (unit !== 'bytes') return String(value)
+  for (const size of ['GiB', 'MiB', 'KiB']) {
+    const each = SIZES[size] as number
+    if (value >= each && value % each === 0) return `${value / each}${size}`
+  }
+  return String(value)
+}
+
+function spellDuration(ms: number): string {
+  if (ms % 60_000 === 0) return `${ms / 60_000}m`
+  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`
+}

@@ -1,0 +1,231 @@
+import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/connection-limits.ts'
+import {
+  type BackupSettings,
+  DEFAULT_BACKUPS_AT_ONCE,
+  DEFAULT_CHECKPOINT_BYTES,
+  DEFAULT_PAGE_CACHE_BYTES,
+  DEFAULT_RESTORES_AT_ONCE,
+  type StoreOptions,
+} from '../../../store/settings.ts'
+import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
+import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/operation-queue.ts'
+import { HOUR_MS, MIB, RATE_MAX, type Rows } from './limit-row.ts'
+
+const CONNECTIONS_MAX = 1_000_000
+const AT_ONCE_MAX = 64
+
+export const queue: Rows<QueueBounds> = {
+  operationsMax: {
+    flag: 'queue-operations',
+    unit: 'count',
+    default: DEFAULT_QUEUE_BOUNDS.operationsMax,
+    about: 'operations that wait for a worker',
+    over: '503 `busy`',
+  },
+  operationsPerCellMax: {
+    flag: 'queue-cell-operations',
+    unit: 'count',
+    default: DEFAULT_QUEUE_BOUNDS.operationsPerCellMax,
+    about: 'of these, for one cell',
+    over: '503 `busy`',
+  },
+  bytesMax: {
+    flag: 'queue-bytes',
+    unit: 'bytes',
+    default: DEFAULT_QUEUE_BOUNDS.bytesMax,
+    about: 'bytes of the operations that wait for a worker',
+    over: '503 `busy`',
+  },
+}
+
+export const workers: Rows<WorkerLimits> = {
+  memoryMax: {
+    flag: 'worker-memory',
+    unit: 'mebibytes',
+    default: DEFAULT_WORKER_LIMITS.memoryMax,
+    about: 'memory of a worker',
+    over: '400 `result_memory_exceeded`',
+    min: 256 * MIB,
+    max: 1_048_576 * MIB,
+  },
+  openSchemaBytesMax: {
+    flag: 'open-schema-bytes',
+    unit: 'bytes',
+    default: undefined,
+    otherwise: 'a 64th of `--worker-memory`',
+    about: 'text of the schemas of the cells that a worker keeps open',
+    over: 'the account that has most of it has cells closed',
+  },
+  holdMs: {
+    flag: 'hold',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.holdMs,
+    about: 'time that a statement may hold up other cells',
+    over: 'the cell gets a worker of its own, and its statement runs again there',
+    max: HOUR_MS,
+  },
+  sliceMs: {
+    flag: 'slice',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.sliceMs,
+    about: 'time of a worker after which a batch starts no further operation',
+    over: 'the rest waits for its next turn',
+    max: HOUR_MS,
+  },
+  isolationMs: {
+    flag: 'isolation',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.isolationMs,
+    about: 'time that the cell keeps it, after its last such statement',
+    over: 'the cell returns to the others',
+    max: HOUR_MS,
+  },
+  isolatedPerAccount: {
+    flag: 'account-isolated',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'all but one of those that can',
+    about: 'cells of an account that run in such workers at a time',
+    over: 'they wait',
+  },
+  silentMs: {
+    flag: 'silent',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.silentMs,
+    about: 'time without a word of a worker, during an fsync for example',
+    over: 'the worker is ended, and its operations run again',
+    max: HOUR_MS,
+  },
+  killsPerMinute: {
+    flag: 'account-kills',
+    unit: 'count',
+    default: DEFAULT_WORKER_LIMITS.killsPerMinute,
+    about: 'workers that the statements of an account may end a minute',
+    over: '429 `rate_limited`',
+    max: RATE_MAX,
+  },
+  killsBurst: {
+    flag: 'account-kills-burst',
+    unit: 'count',
+    default: DEFAULT_WORKER_LIMITS.killsBurst,
+    about: 'of these, at once after a pause',
+    over: '429 `rate_limited`',
+    max: RATE_MAX,
+  },
+}
+
+export const connections: Rows<ConnectionLimits> = {
+  connectionsMax: {
+    flag: 'connections',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'as many as the descriptor limit allows, at most 10,000',
+    about: 'open connections',
+    over: '503 `busy` for up to a tenth more; beyond that they are closed',
+    max: CONNECTIONS_MAX,
+  },
+  connectionsPerAddressMax: {
+    flag: 'connections-per-address',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'half of all, and any number from this machine',
+    about: 'of these, from one address (IPv6: from its first 64 bits)',
+    over: '503 `busy` for up to a tenth more; beyond that they are closed',
+    max: CONNECTIONS_MAX,
+  },
+  requestsMax: {
+    flag: 'connection-requests',
+    unit: 'count',
+    default: DEFAULT_CONNECTION_LIMITS.requestsMax,
+    about: 'requests on a connection',
+    over: 'the last answer says `Connection: close`',
+  },
+  headerBytesMax: {
+    flag: 'header-bytes',
+    unit: 'bytes',
+    default: DEFAULT_CONNECTION_LIMITS.headerBytesMax,
+    about: "bytes of a request's line and headers",
+    over: '431 `headers_too_large`',
+    min: 4_096,
+    max: MIB,
+  },
+  headersMs: {
+    flag: 'headers-timeout',
+    unit: 'duration',
+    default: DEFAULT_CONNECTION_LIMITS.headersMs,
+    about: "time for a request's headers to arrive",
+    over: '408 `request_timeout`',
+    max: HOUR_MS,
+  },
+  requestMs: {
+    flag: 'request-timeout',
+    unit: 'duration',
+    default: DEFAULT_CONNECTION_LIMITS.requestMs,
+    about: 'time for a whole request to arrive',
+    over: '408 `request_timeout`',
+    max: HOUR_MS,
+  },
+  keepAliveMs: {
+    flag: 'keep-alive',
+    unit: 'duration',
+    default: DEFAULT_CONNECTION_LIMITS.keepAliveMs,
+    about: 'time between two requests on a connection',
+    over: 'closed',
+    max: HOUR_MS,
+  },
+  stalledMs: {
+    flag: 'stalled-timeout',
+    unit: 'duration',
+    default: DEFAULT_CONNECTION_LIMITS.stalledMs,
+    about: 'time in which a client takes nothing of its answer',
+    over: 'closed',
+    max: HOUR_MS,
+  },
+}
+
+export const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 'checkpointBytes'>> = {
+  openCellsMax: {
+    flag: 'open-cells',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'as many as the descriptor limit allows, at most 1,000',
+    about: 'open cells of each process',
+    over: 'the one that was used longest ago is closed',
+    max: 1_000_000,
+  },
+  pageCacheBytes: {
+    flag: 'page-cache',
+    unit: 'bytes',
+    default: DEFAULT_PAGE_CACHE_BYTES,
+    about: 'bytes of pages that an open cell keeps in memory',
+    over: 'pages are read again',
+    max: 1_024 * MIB,
+  },
+  checkpointBytes: {
+    flag: 'checkpoint-bytes',
+    unit: 'bytes',
+    default: DEFAULT_CHECKPOINT_BYTES,
+    about: "bytes of a cell's log",
+    over: 'the log is moved into the database file',
+    max: 1_024 * MIB,
+  },
+}
+
+export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency'>> = {
+  concurrency: {
+    flag: 'backups-at-once',
+    unit: 'count',
+    default: DEFAULT_BACKUPS_AT_ONCE,
+    about: 'backups that run at a time',
+    over: 'the others wait',
+    max: AT_ONCE_MAX,
+  },
+  restoreConcurrency: {
+    flag: 'restores-at-once',
+    unit: 'count',
+    default: DEFAULT_RESTORES_AT_ONCE,
+    about: 'restores that run at a time',
+    over: 'the others wait',
+    max: AT_ONCE_MAX,
+  },
+}

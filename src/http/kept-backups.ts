@@ -1,0 +1,67 @@
+import type { Clock } from '../base/clock.ts'
+import { quotaExceeded } from '../catalog/account-quotas.ts'
+import type { RequestedBackups } from '../catalog/requested-backups.ts'
+import type { CellService } from '../service/cell-service.ts'
+
+/** An account over its quota has this many cells counted again with each request. */
+const CHECKED_CELLS = 4
+const PAGE = 1_000
+
+/**
+ * Bounds the backups that an account has requested and that are kept. Retention removes versions without a word to this
+ * part: the object store is asked what is left once an account has its quota, a few cells at a time.
+ */
+export class KeptBackups {
+  readonly #max: number
+  readonly #requested: RequestedBackups
+  readonly #service: Pick<CellService, 'listBackups'>
+  readonly #clock: Clock
+
+  constructor(
+    max: number,
+    requested: RequestedBackups,
+    service: Pick<CellService, 'listBackups'>,
+    clock: Clock,
+  ) {
+    this.#max = max
+    this.#requested = requested
+    this.#service = service
+    this.#clock = clock
+  }
+
+  /** Runs a backup, and counts it if it succeeds. @throws `quota_exceeded` */
+  async run<T>(accountId: string, cellId: string, backup: () => Promise<T>): Promise<T> {
+    if (this.#requested.of(accountId) >= this.#max) await this.#recount(accountId, cellId)
+    const usage = this.#requested.of(accountId)
+    if (usage >= this.#max) {
+      const has = `The account has requested ${usage} backups that are kept`
+      throw quotaExceeded('backupsMax', has, this.#max, usage)
+    }
+    // Before it is made: several can be under way.
+    this.#requested.add(accountId, cellId, 1)
+    try {
+      return await backup()
+    } catch (error) {
+      this.#requested.add(accountId, cellId, -1)
+      throw error
+    }
+  }
+
+  async #recount(accountId: string, cellId: string): Promise<void> {
+    const others = this.#requested.leastRecentlyChecked(accountId, CHECKED_CELLS)
+    for (const each of new Set([cellId, ...others])) {
+      this.#requested.lower(each, await this.#countVersions(each), this.#clock.now())
+    }
+  }
+
+  async #countVersions(cellId: string): Promise<number> {
+    let count = 0
+    let cursor: string | undefined
+    do {
+      const { backups, nextCursor } = await this.#service.listBackups(cellId, { cursor, limit: PAGE })
+      count += backups.length
+      cursor = nextCursor ?? undefined
+    } while (cursor !== undefined && count < this.#max)
+    return count
+  }
+}

@@ -1,0 +1,84 @@
+import { z } from 'zod'
+import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import type { PruneResult } from '../backup/versions/prune-result.ts'
+import type { Retention } from '../backup/versions/retention.ts'
+import { CellError } from '../errors.ts'
+import { flag, text } from '../service/json/fields.ts'
+import { timeOf } from '../service/json/time.ts'
+import type { PurgedCell } from '../store/cell-directory.ts'
+import { type ArchiveCall, archiveAction, archiveActionWith, ok } from './action.ts'
+
+/** Which versions of a cell stay: for the store's owner alone. */
+
+export const prune = archiveActionWith(z.object({ dry_run: flag.optional() }), async (call, { dry_run }) => {
+  const { signal } = call.request
+  return ok(encodePruned(await retentionOf(call).prune(call.cellId, { dryRun: dry_run === true, signal })))
+})
+
+/** The id once more in the body: what a purge removes, nobody brings back. */
+export const purge = archiveActionWith(z.object({ confirm: text }), async (call, { confirm }) => {
+  if (confirm !== call.cellId) {
+    throw new CellError('invalid_request', 'confirm must be the id of the cell.', { field: 'confirm' })
+  }
+  const { store } = call.context
+  return ok(encodePurged(await store.purgeCell(call.cellId, { signal: call.request.signal })))
+})
+
+export const pin = archiveActionWith(z.object({ version: text }), async (call, { version }) => {
+  await retentionOf(call).pin(call.cellId, version)
+  return ok({ version, pinned: true })
+})
+
+export const unpin = archiveActionWith(z.object({ version: text }), async (call, { version }) => {
+  await retentionOf(call).unpin(call.cellId, version)
+  return ok({ version, pinned: false })
+})
+
+export const getPlan = archiveAction(async (call) => ok(await planOf(call)))
+
+/** A plan of the cell's own; null: the store's holds again. */
+export const setPlan = archiveActionWith(z.object({ plan: text.nullable() }), async (call, { plan }) => {
+  try {
+    await retentionOf(call).setPlan(call.cellId, plan ?? undefined)
+  } catch (error) {
+    if (!(error instanceof CellError) || error.code !== 'invalid_setting') throw error
+    throw new CellError('invalid_request', error.message, { field: 'plan' })
+  }
+  return ok(await planOf(call))
+})
+
+export type PruneDocument = ReturnType<typeof encodePruned>
+export type PurgeDocument = ReturnType<typeof encodePurged>
+export type PinDocument = { version: string; pinned: boolean }
+export type PlanDocument = Awaited<ReturnType<typeof planOf>>
+
+async function planOf(call: ArchiveCall) {
+  return { id: call.cellId, plan: (await retentionOf(call).ownPlan(call.cellId)) ?? null }
+}
+
+function encodePruned({ plan, tenantPlan, versions }: PruneResult) {
+  return {
+    plan,
+    tenant_plan: tenantPlan,
+    versions: versions.map(({ version, sizeBytes, createdAt, origin, action, reason, step, markedAt }) => ({
+      version,
+      size_bytes: sizeBytes,
+      created_at: timeOf(createdAt),
+      origin,
+      action,
+      reason,
+      step,
+      marked_at: markedAt === null ? null : timeOf(markedAt),
+    })),
+  }
+}
+
+function encodePurged({ id, objects, bytes }: PurgedCell) {
+  return { id, purged: true, objects, bytes }
+}
+
+/** @throws `object_store_not_configured`; `cell_not_found` for the catalog, which nobody manages by hand */
+function retentionOf({ context: { store } }: ArchiveCall): Retention {
+  if (store.retention === undefined) throw objectStoreNotConfigured()
+  return store.retention
+}

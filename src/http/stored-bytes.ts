@@ -1,0 +1,79 @@
+import { setImmediate as turn } from 'node:timers/promises'
+import { LruCache } from '../base/lru-cache.ts'
+import { isCellError } from '../errors.ts'
+import type { CellDirectory } from '../store/cell-directory.ts'
+
+/** A cell that changes all the time is measured this often. */
+const MEASURE_EVERY_MS = 1_000
+/** Accounts whose cells are known. That of one takes about 100 bytes a cell. */
+const ACCOUNTS_MAX = 1_000
+
+interface Usage {
+  bytes: number
+  readonly cells: Map<string, { bytes: number; measuredAt: number }>
+}
+
+/**
+ * How many bytes the database files of an account's cells have: an estimate. The first question about an account has its
+ * cells measured in the background, and the answer is too low until that is done. From then on a cell is measured when it
+ * has changed, at most once a second. What a cell's log holds counts once it is moved into the file (`checkpointBytes`).
+ */
+export class StoredBytes {
+  readonly #store: CellDirectory
+  readonly #accounts = new LruCache<Usage>(ACCOUNTS_MAX)
+
+  constructor(store: CellDirectory) {
+    this.#store = store
+  }
+
+  of(accountId: string): number {
+    return this.#usageOf(accountId).bytes
+  }
+
+  /** The cell has changed. */
+  changed(accountId: string, cellId: string): void {
+    const usage = this.#usageOf(accountId)
+    const known = usage.cells.get(cellId)
+    const now = this.#store.clock.monotonic()
+    if (known !== undefined && now - known.measuredAt < MEASURE_EVERY_MS) return
+    this.#measure(usage, cellId)
+  }
+
+  /** The cell was made, restored or deleted. */
+  replaced(accountId: string, cellId: string): void {
+    this.#measure(this.#usageOf(accountId), cellId)
+  }
+
+  #usageOf(accountId: string): Usage {
+    let usage = this.#accounts.get(accountId)
+    if (usage === undefined) {
+      usage = { bytes: 0, cells: new Map() }
+      this.#accounts.set(accountId, usage)
+      void this.#measureAll(accountId, usage)
+    }
+    return usage
+  }
+
+  async #measureAll(accountId: string, usage: Usage): Promise<void> {
+    let cursor: string | undefined
+    try {
+      do {
+        const { cells, nextCursor } = this.#store.cells({ accountId, cursor })
+        for (const { id } of cells) if (!usage.cells.has(id)) this.#measure(usage, id)
+        cursor = nextCursor ?? undefined
+        await turn()
+      } while (cursor !== undefined)
+    } catch (error) {
+      if (!isCellError(error, 'store_closed')) this.#store.settings.log.warn({ err: error }, NOT_MEASURED)
+    }
+  }
+
+  #measure(usage: Usage, cellId: string): void {
+    const bytes = this.#store.databaseBytes(cellId)
+    usage.bytes += bytes - (usage.cells.get(cellId)?.bytes ?? 0)
+    if (bytes === 0) usage.cells.delete(cellId)
+    else usage.cells.set(cellId, { bytes, measuredAt: this.#store.clock.monotonic() })
+  }
+}
+
+const NOT_MEASURED = 'not all cells of an account could be measured, so its quota of bytes is not exact'

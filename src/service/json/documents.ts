@@ -1,0 +1,123 @@
+import type { SqlRow, SqlValue } from '../../engine/statements/sql-values.ts'
+import type { KvEntry } from '../../kv/entry.ts'
+import type { BatchableOperation, JsonText, OperationResults } from '../operations.ts'
+import { timeOf } from './time.ts'
+
+/** The JSON documents that answer operations: docs/http-api.md describes them. */
+
+/** An operation of a batch, whether or not its SQL was parsed. */
+type InBatch = Exclude<BatchableOperation, { op: 'sql' }> | { op: 'sql' }
+
+/** From this length on a text is encoded where it is made: whoever passes it on then copies bytes. */
+const LONG_CHARS = 16_384
+
+/** The answer to an operation whose result can be large. */
+export function answerAsJson(
+  operation: { op: 'sql' | 'kv.list' | 'kv.mget' } | { op: 'batch'; operations: readonly InBatch[] },
+  result: unknown,
+): JsonText {
+  const text = JSON.stringify(documentOf(operation, result))
+  return text.length < LONG_CHARS ? text : Buffer.from(text)
+}
+
+function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unknown): unknown {
+  switch (operation.op) {
+    case 'sql':
+      return encodeSqlResult(result as OperationResults['sql'])
+    case 'kv.list':
+      return encodePage(result as OperationResults['kv.list'])
+    case 'kv.mget':
+      return {
+        entries: (result as OperationResults['kv.mget']).map((entry) => (entry ? encodeEntry(entry) : null)),
+      }
+    case 'batch': {
+      const results = result as OperationResults['batch']
+      return {
+        results: operation.operations.map((each, i) =>
+          encodeResult(each, results[i] as (typeof results)[number]),
+        ),
+      }
+    }
+  }
+}
+
+export function encodeEntry({ key, value, ttlSeconds, expiresAt }: KvEntry) {
+  return { key, value, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+}
+
+export function encodePut(key: string, { created, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
+  return { key, created, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+}
+
+/** The value is a number while it is exact, and beyond that a decimal string. */
+export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']) {
+  return { key, value: typeof value === 'bigint' ? value.toString() : value, ttl_seconds: ttlSeconds }
+}
+
+export function encodeExpire(key: string, { updated, ttlSeconds }: OperationResults['kv.expire']) {
+  return { key, updated, ttl_seconds: ttlSeconds }
+}
+
+function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
+  return {
+    entries: entries.map(({ key, ttlSeconds, expiresAt, value }) => ({
+      key,
+      ttl_seconds: ttlSeconds,
+      expires_at: timeOf(expiresAt),
+      value,
+    })),
+    next_cursor: nextCursor,
+  }
+}
+
+export type SqlDocument = ReturnType<typeof encodeSqlResult>
+
+/** The answer to a statement. Changes the result's rows in place: values become what JSON can hold exactly. */
+export function encodeSqlResult(result: OperationResults['sql']) {
+  const { columns, rows, changes, lastInsertRowid, durationMs } = result
+  for (const row of rows) encodeRow(row)
+  return {
+    columns,
+    rows,
+    row_count: rows.length,
+    changes,
+    last_insert_rowid: typeof lastInsertRowid === 'bigint' ? lastInsertRowid.toString() : lastInsertRowid,
+    duration_ms: Math.round(durationMs * 1_000) / 1_000,
+  }
+}
+
+function encodeRow(row: SqlRow | SqlValue[]): void {
+  // An array's keys are its indexes, so that both kinds of rows are treated alike.
+  const values = row as Record<string, unknown>
+  for (const key in values) {
+    const value = values[key]
+    if (typeof value === 'string' || value === null) continue
+    if (typeof value === 'number') {
+      if (!Number.isFinite(value)) values[key] = String(value)
+    } else if (typeof value === 'bigint') values[key] = value.toString()
+    else values[key] = encodeBlob(value as Uint8Array)
+  }
+}
+
+function encodeBlob(bytes: Uint8Array): { type: 'blob'; base64: string } {
+  const { buffer, byteOffset, byteLength } = bytes
+  return { type: 'blob', base64: Buffer.from(buffer, byteOffset, byteLength).toString('base64') }
+}
+
+/** The answer to one operation, the same as outside a batch. */
+function encodeResult(operation: InBatch, result: OperationResults[BatchableOperation['op']]): unknown {
+  switch (operation.op) {
+    case 'sql':
+      return encodeSqlResult(result as OperationResults['sql'])
+    case 'kv.put':
+      return encodePut(operation.key, result as OperationResults['kv.put'])
+    case 'kv.incr':
+      return encodeIncr(operation.key, result as OperationResults['kv.incr'])
+    case 'kv.expire':
+      return encodeExpire(operation.key, result as OperationResults['kv.expire'])
+    case 'kv.delete':
+      return { key: operation.key, ...(result as OperationResults['kv.delete']) }
+    default:
+      return result
+  }
+}

@@ -1,0 +1,83 @@
+import { z } from 'zod'
+import type { Growth } from '../../engine/delete-reserve.ts'
+import { CellError } from '../../errors.ts'
+import type { AnsweredAsJson, BodyBounds, UnreadOperation } from '../operations.ts'
+import { decodeOperation } from './batch-body.ts'
+import { parseJson } from './exact-json.ts'
+import { integer, list, parseFields } from './fields.ts'
+import { decodeStatement, sqlSchema } from './sql-body.ts'
+
+/** A request to run statements, as the service takes it. */
+export interface StatementRequest {
+  operation: Extract<AnsweredAsJson, { op: 'sql' | 'batch' }> & { growth?: Growth | undefined }
+  /** How long its statements may run, in milliseconds; undefined if the request names no bound. */
+  timeoutMs: number | undefined
+}
+
+const timeoutSchema = z.object({ timeout_ms: integer.optional() })
+const statementSchema = sqlSchema.extend(timeoutSchema.shape)
+const batchSchema = timeoutSchema.extend({ operations: list('operations') })
+
+/**
+ * The body of a request to run a statement or a batch, from JSON.
+ *
+ * @param exact whether integers are as they were sent
+ * @throws `invalid_request`, `invalid_ttl`, `invalid_parameter`, `sql_too_long`; in a batch, with the operation's index
+ */
+export function decodeRequest(
+  kind: 'sql' | 'batch',
+  value: unknown,
+  exact: boolean,
+  bounds: BodyBounds,
+): StatementRequest {
+  const context = { exact, limits: bounds }
+  if (kind === 'sql') {
+    const body = parseFields(statementSchema, value)
+    const timeoutMs = checkTimeout(body.timeout_ms, bounds)
+    const statement = decodeStatement(body, context)
+    return { operation: { op: 'sql', ...statement, limits: bounds.result, answer: 'json' }, timeoutMs }
+  }
+  const body = parseFields(batchSchema, value)
+  const timeoutMs = checkTimeout(body.timeout_ms, bounds)
+  checkCount(body.operations.length, bounds.batchOperationsMax)
+  const { result } = bounds
+  const operations = body.operations.map((each, index) =>
+    decodeOperation(each, { ...context, index, result }),
+  )
+  return { operation: { op: 'batch', operations, answer: 'json' }, timeoutMs }
+}
+
+/** @throws `invalid_json`; and as {@link decodeRequest} */
+export function readUnread({
+  kind,
+  body,
+  bounds,
+  growth,
+}: UnreadOperation & { growth?: Growth | undefined }): StatementRequest {
+  const { operation, timeoutMs } = decodeRequest(kind, parseJson(body), true, bounds)
+  return { operation: { ...operation, growth }, timeoutMs }
+}
+
+function checkTimeout(timeoutMs: number | undefined, { statementMsMax }: BodyBounds): number | undefined {
+  if (timeoutMs === undefined || (timeoutMs >= 1 && timeoutMs <= statementMsMax)) return timeoutMs
+  throw new CellError(
+    'invalid_request',
+    `timeout_ms is a whole number from 1 to ${statementMsMax} (http.statementMsMax).`,
+    {
+      field: 'timeout_ms',
+      limit: statementMsMax,
+    },
+  )
+}
+
+function checkCount(count: number, max: number): void {
+  if (count <= max) return
+  throw new CellError(
+    'invalid_request',
+    `A batch takes at most ${max} operations (limits.batchOperationsMax).`,
+    {
+      field: 'operations',
+      limit: max,
+    },
+  )
+}

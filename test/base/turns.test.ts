@@ -1,0 +1,61 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { Turns } from '../../src/base/turns.ts'
+import { seededRandom } from '../support/seed.ts'
+
+test('an account that comes last waits for one piece of work of each other account, however many they have waiting', async () => {
+  const turns = new Turns()
+  const done: string[] = []
+  const work = async (account: string) => {
+    await turns.next(account)
+    done.push(account)
+  }
+  const others = Array.from({ length: 20 }, (_, i) => `account ${i}`)
+  const all = others.flatMap((account) => Array.from({ length: 100 }, () => work(account)))
+  await Promise.all([...all.slice(0, 1), work('neighbour')])
+  expect(done.indexOf('neighbour')).toBeLessThanOrEqual(others.length)
+  await Promise.all(all)
+  expect(done).toHaveLength(2_001)
+})
+
+test('whatever accounts ask for, and when: between two turns of one, each other that waits has one', async () => {
+  const random = seededRandom()
+  const turns = new Turns()
+  const waiting = new Map<string, number>()
+  /** By account, those that have had a turn since it began to wait for its own. */
+  const passedBy = new Map<string, string[]>()
+  const all: Promise<void>[] = []
+  const work = async (account: string) => {
+    const before = waiting.get(account) ?? 0
+    waiting.set(account, before + 1)
+    if (before === 0) passedBy.set(account, [])
+    await turns.next(account)
+    waiting.set(account, (waiting.get(account) ?? 0) - 1)
+    const passed = passedBy.get(account) ?? []
+    expect(new Set(passed).size).toBe(passed.length)
+    passedBy.set(account, [])
+    for (const [other, count] of waiting)
+      if (other !== account && count > 0) passedBy.get(other)?.push(account)
+  }
+  for (let i = 0; i < 2_000; i++) {
+    all.push(work(`account ${random.below(8)}`))
+    if (random.below(3) === 0) await turnOfTheLoop()
+  }
+  await Promise.all(all)
+})
+
+test('the loop does everything else between two pieces of work', async () => {
+  const turns = new Turns()
+  const done: string[] = []
+  const work = async () => {
+    await turns.next('busy')
+    done.push('work')
+  }
+  const all = Array.from({ length: 5 }, work)
+  for (let i = 0; i < 5; i++) {
+    await turnOfTheLoop()
+    done.push('else')
+  }
+  await Promise.all(all)
+  for (const [i, what] of done.entries()) if (i > 0) expect(what).not.toBe(done[i - 1])
+})

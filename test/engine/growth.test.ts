@@ -1,0 +1,44 @@
+import { describe, expect, test } from 'vitest'
+import { openTestCell } from '../support/open-test-store.ts'
+import { codeOf } from '../support/thrown.ts'
+
+async function cellWithRows() {
+  const { cell } = await openTestCell()
+  cell.sql('CREATE TABLE t (a INTEGER PRIMARY KEY, b)')
+  cell.sql(
+    'WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 50) INSERT INTO t SELECT i, zeroblob(3000) FROM n',
+  )
+  return cell
+}
+
+const pages = 'SELECT page_count AS n FROM pragma_page_count'
+
+describe('A cell that may not grow', () => {
+  test.each(['deletions', 'none'] as const)(
+    'serves reads and deletions, and what fits into the room that they leave (%s)',
+    async (growth) => {
+      const cell = await cellWithRows()
+      const before = cell.sql(pages).rows
+      cell.limitGrowth(growth)
+      expect(codeOf(() => cell.sql('INSERT INTO t (b) VALUES (zeroblob(9000))'))).toBe('cell_full')
+      expect(codeOf(() => cell.kv.put('k', 'x'.repeat(9_000)))).toBe('cell_full')
+      expect(cell.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 50 }])
+      expect(cell.sql('DELETE FROM t WHERE a <= 10').changes).toBe(10)
+      cell.kv.put('k', 'x'.repeat(9_000))
+      expect(cell.sql(pages).rows).toEqual(before)
+      cell.limitGrowth('any')
+      cell.sql('INSERT INTO t (b) VALUES (zeroblob(90000))')
+    },
+  )
+
+  test('has room for a deletion that needs some, unless even that is too much', async () => {
+    const cell = await cellWithRows()
+    cell.sql('CREATE TABLE gone (b)')
+    cell.sql('CREATE TRIGGER keep AFTER DELETE ON t BEGIN INSERT INTO gone VALUES (old.b); END')
+    cell.sql('CREATE INDEX i ON gone (b)')
+    cell.limitGrowth('none')
+    expect(codeOf(() => cell.sql('DELETE FROM t WHERE a <= 10'))).toBe('cell_full')
+    cell.limitGrowth('deletions')
+    expect(cell.sql('DELETE FROM t WHERE a <= 10').changes).toBe(10)
+  })
+})

@@ -1,0 +1,60 @@
+import { expect, test } from 'vitest'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+
+const backUp = { method: 'POST', path: '/v1/databases/{cell}/backup' }
+const put = { method: 'PUT', path: '/v1/databases/{cell}/kv/k', body: { value: 'v' } }
+
+test('An account keeps so many backups that it requested; others and the schedule are not counted', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 2 } } })
+  await bench.store.backups.snapshot(bench.cell)
+  const first = bench.cell
+  expect((await bench.send(backUp)).status).toBe(200)
+  bench.newCell()
+  expect((await bench.send(backUp)).status).toBe(200)
+  bench.newCell()
+  const refused = await bench.send(backUp)
+  expect(refused).toMatchObject({ status: 403, json: { code: 'quota_exceeded', limit: 2, usage: 2 } })
+  expect((refused.json as { detail: string }).detail).toContain('quotas.backupsMax is 2')
+  expect((await bench.send({ ...backUp, path: `${backUp.path}/incr` })).status).toBe(403)
+  // Neither does a refused one count, nor does it stop what the owner does.
+  await bench.store.backups.snapshot(bench.cell)
+  bench.newCell(bench.strangerId)
+  expect((await bench.send({ ...backUp, key: bench.strangerKey })).status).toBe(200)
+  bench.cell = first
+  expect((await bench.send({ method: 'POST', path: '/v1/databases/{cell}/restore' })).status).toBe(200)
+  await bench.close()
+})
+
+test('What was removed makes room, of whatever cell it was', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { backupsMax: 3 } } })
+  const first = bench.cell
+  for (let i = 0; i < 3; i++) {
+    expect((await bench.send({ ...put, body: { value: `${i}` } })).status).toBe(200)
+    const { status, json } = await bench.send(backUp)
+    expect(status).toBe(200)
+    if (i < 2) await bench.store.core.destination?.objectStore.delete((json as { version: string }).version)
+  }
+  bench.newCell()
+  expect((await bench.send(backUp)).status).toBe(200)
+  bench.newCell()
+  expect((await bench.send(backUp)).status).toBe(200)
+  bench.newCell()
+  expect((await bench.send(backUp)).status).toBe(403)
+  bench.cell = first
+  expect((await bench.send(backUp)).status).toBe(403)
+  await bench.close()
+})
+
+test('A deleted cell comes back only if the account has room for it', async () => {
+  const bench = await Bench.open(viaFetch, { store: { quotas: { cellsMax: 1 } } })
+  const restore = { method: 'POST', path: '/v1/databases/{cell}/restore' }
+  expect((await bench.send(backUp)).status).toBe(200)
+  expect((await bench.send({ method: 'DELETE', path: '/v1/databases/{cell}' })).status).toBe(200)
+  const { id: second } = bench.store.createCell({ accountId: bench.accountId })
+  expect(await bench.send(restore)).toMatchObject({ status: 403, json: { code: 'quota_exceeded', usage: 1 } })
+  bench.store.deleteCell(second)
+  expect((await bench.send(restore)).status).toBe(200)
+  expect((await bench.send(restore)).status).toBe(200)
+  await bench.close()
+})

@@ -1,0 +1,34 @@
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { Query } from '../../src/http/query.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { thrownBy } from '../support/thrown.ts'
+import { checkProblem } from './rows/row.ts'
+
+let bench: Bench
+beforeEach(async () => {
+  bench = await Bench.open(viaFetch)
+})
+afterEach(() => bench.close())
+
+test('a query has at most 64 parameters, and none of more is decoded', async () => {
+  expect(new Query(`${'a&'.repeat(63)}limit=7`).limit(1, 10)).toBe(7)
+  expect(thrownBy(() => new Query('%ff&'.repeat(64)))).toMatchObject({
+    details: { field: 'query', limit: 64 },
+  })
+  const path = `/v1/databases?${'&'.repeat(10_000)}`
+  checkProblem(await bench.send({ method: 'GET', path }), 400, {
+    code: 'invalid_request',
+    field: 'query',
+    limit: 64,
+  })
+})
+
+test('a path of thousands of segments is no route', async () => {
+  checkProblem(await bench.send({ method: 'GET', path: `/v1${'/'.repeat(10_000)}` }), 404, {
+    code: 'not_found',
+  })
+  checkProblem(await bench.send({ method: 'GET', path: '/v1/databases/{cell}/kv/k/x' }), 404, {
+    code: 'not_found',
+  })
+})

@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+
+const MAX = 400_000
+const VALUE = 'v'.repeat(20_000)
+
+async function openBench(): Promise<Bench> {
+  const bench = await Bench.open(viaFetch, {
+    store: { quotas: { bytesMax: MAX }, checkpointBytes: 65_536 },
+  })
+  // Each look at the time is a second later: a cell is measured at most once a second.
+  let time = 0
+  bench.clock.monotonic = () => (time += 1_000)
+  return bench
+}
+
+const put = (key: string, value = VALUE) => ({
+  method: 'PUT',
+  path: `/v1/databases/{cell}/kv/${key}`,
+  body: { value },
+})
+const sql = (text: string) => ({ method: 'POST', path: '/v1/databases/{cell}/sql', body: { sql: text } })
+
+/** Puts entries until one is refused. @returns how many there are */
+async function fill(bench: Bench): Promise<number> {
+  for (let i = 0; i < 100; i++) {
+    const { status, json } = await bench.send(put(`k${i}`))
+    if (status === 200) continue
+    expect({ status, json }).toMatchObject({
+      status: 403,
+      json: {
+        code: 'quota_exceeded',
+        limit: MAX,
+        detail: expect.stringMatching(/stores \d+ bytes; quotas\.bytesMax is 400000\./),
+      },
+    })
+    expect((json as { usage: number }).usage).toBeGreaterThanOrEqual(MAX)
+    return i
+  }
+  throw new Error('Nothing was refused')
+}
+
+test('An account over its quota of bytes reads and deletes, uses what that frees, and makes no cell; others are not concerned', async () => {
+  const bench = await openBench()
+  const first = bench.cell
+  await bench.send(sql('CREATE TABLE t (a)'))
+  expect(await fill(bench)).toBeGreaterThan(15)
+  expect((await bench.send(put('small', 'x'))).status).toBe(200)
+  expect((await bench.send(sql('SELECT count(*) FROM cell_kv'))).status).toBe(200)
+  expect((await bench.send(sql(`INSERT INTO t VALUES (zeroblob(90000))`))).json).toMatchObject({
+    code: 'quota_exceeded',
+  })
+  const batch = {
+    operations: [{ kv: 'delete', key: 'none' }, { sql: 'INSERT INTO t VALUES (zeroblob(90000))' }],
+  }
+  expect(
+    (await bench.send({ method: 'POST', path: '/v1/databases/{cell}/batch', body: batch })).json,
+  ).toMatchObject({
+    code: 'quota_exceeded',
+    index: 1,
+  })
+  expect((await bench.send({ method: 'POST', path: '/v1/databases', body: {} })).json).toMatchObject({
+    code: 'quota_exceeded',
+    limit: MAX,
+  })
+  bench.newCell()
+  expect((await bench.send(put('k'))).status).toBe(403)
+  bench.newCell(bench.strangerId)
+  expect((await bench.send({ ...put('k'), key: bench.strangerKey })).status).toBe(200)
+  bench.cell = first
+  expect((await bench.send({ method: 'DELETE', path: '/v1/databases/{cell}/kv/k0' })).status).toBe(200)
+  expect((await bench.send(put('other'))).status).toBe(200)
+  await bench.close()
+})
+
+test('A deleted cell gives its bytes back, and a start counts those of all cells', async () => {
+  const bench = await openBench()
+  const first = bench.cell
+  await fill(bench)
+  bench.newCell()
+  expect((await bench.send(put('k'))).status).toBe(403)
+  expect((await bench.send({ method: 'DELETE', path: `/v1/databases/${first}` })).status).toBe(200)
+  expect((await bench.send(put('k'))).status).toBe(200)
+  await fill(bench)
+  await bench.serve(bench.store, viaFetch)
+  await bench.send(put('k'))
+  bench.newCell()
+  expect((await bench.send(put('k'))).status).toBe(403)
+  await bench.close()
+})

@@ -1,0 +1,23 @@
+import { expect, test } from 'vitest'
+import { openWorkerStore } from '../support/worker-store.ts'
+
+const MIB = 1_048_576
+
+test.each([
+  { cells: 1, memoryMax: 256 * MIB, when: 'with the smallest memory limit' },
+  { cells: 3, memoryMax: 1_024 * MIB, when: 'three at the same time' },
+])('a worker restores large cells, $when, and does not end', async ({ cells: count, memoryMax }) => {
+  const node = await openWorkerStore({ service: { workers: 1, limits: { memoryMax } } })
+  const cells = Array.from({ length: count }, () => node.store.createCell().id)
+  for (const cell of cells) {
+    // Large enough to be restored on a thread.
+    await node.service.execute(cell, { op: 'sql', sql: 'CREATE TABLE t AS SELECT randomblob(5000000) AS x' })
+    await node.service.backup(cell, 'snapshot')
+  }
+  await Promise.all(cells.map((cell) => node.service.restore(cell)))
+  for (const cell of cells) {
+    const { rows } = await node.service.execute(cell, { op: 'sql', sql: 'SELECT length(x) AS bytes FROM t' })
+    expect(rows).toEqual([{ bytes: 5_000_000 }])
+  }
+  expect(node.lostWorkers).toEqual([])
+})

@@ -1,0 +1,26 @@
+import { expect, test } from 'vitest'
+import { CellError } from '../../src/errors.ts'
+import { openWorkerStore } from '../support/worker-store.ts'
+
+test.each(['backup', 'restore'] as const)(
+  'a %s that waits behind a backup of its cell does not start once its caller may no longer do it',
+  async (what) => {
+    const { store, service } = await openWorkerStore()
+    const { id } = store.createCell()
+    let isRevoked = false
+    const revoke = () => {
+      isRevoked = true
+    }
+    const permit = {
+      check: () => {
+        if (isRevoked) throw new CellError('unauthorized', 'The key was revoked.')
+      },
+    }
+    const before = service.backup(id, 'snapshot', { onProgress: revoke })
+    const waits =
+      what === 'backup' ? service.backup(id, 'snapshot', { permit }) : service.restore(id, { permit })
+    await expect(waits).rejects.toMatchObject({ code: 'unauthorized' })
+    await before
+    expect((await service.listBackups(id, {})).backups).toHaveLength(1)
+  },
+)
