@@ -4,7 +4,7 @@ import { API_KEYS_SCHEMA, ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
-import { BackupDestination } from '../backup/backup-destination.ts'
+import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
@@ -123,6 +123,7 @@ export class StoreCore implements CellDirectory {
         retention: new RetentionTable(this.state),
         plans: settings.backups,
         spoolDirectory: paths.spool,
+        threadsKept: settings.backups.restoreConcurrency,
         cellBytesMax: limits.cellBytesMax,
         clock,
         log,
@@ -326,6 +327,11 @@ export class StoreCore implements CellDirectory {
   /** Records the worker processes before they open cells of this store. */
   publishWorkers(workers: readonly ProcessIdentity[]): void {
     this.#lock.publishWorkers(workers)
+  }
+
+  /** Records the archiver process before it writes to this store; undefined without one. */
+  publishArchiver(identity: ProcessIdentity | undefined): void {
+    this.#lock.publishArchiver(identity)
   }
 
   /** Starts the catalog's backup. */

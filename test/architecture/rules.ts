@@ -34,9 +34,10 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['changes'],
     ['versions'],
     ['create', 'restore', 'shipping'],
+    ['archiver'],
     ['.'],
   ],
-  'src/workers': [['protocol'], ['node', 'worker']],
+  'src/workers': [['protocol'], ['node', 'worker', 'archiver']],
 }
 
 /** Any layer may read the version from it. */
