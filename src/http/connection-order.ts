@@ -21,8 +21,8 @@ export class ConnectionOrder {
     }
     socket.pause()
     before.once('finish', () => {
-      // Its answer was the connection's last.
-      if (!socket.writable) return
+      // Its answer was the connection's last, or this request was refused meanwhile.
+      if (!socket.writable || response.writableEnded) return
       socket.resume()
       start()
     })

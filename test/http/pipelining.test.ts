@@ -13,6 +13,8 @@ let port: number
 /** Bytes of each answer's value. */
 let valueBytes: number
 let begun: number
+/** Bugs that the server has logged. */
+let logged: object[]
 let underWay: number
 let mostUnderWay: number
 
@@ -32,7 +34,10 @@ beforeEach(async () => {
       return { key, value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null } as never
     },
   }
-  server = new NodeServer(bench.store, { service: service as CellService })
+  logged = []
+  const log = (level: string) => (fields: object) => void (level === 'error' && logged.push(fields))
+  const logger = { info: log('info'), warn: log('warn'), error: log('error') }
+  server = new NodeServer(bench.store, { service: service as CellService, logger })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
 })
 
@@ -97,4 +102,22 @@ test('a client that goes away leaves nothing to begin', async () => {
   const before = begun
   await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
   expect(begun).toBeLessThan(before + 2)
+})
+
+test('a request whose body breaks off while it waits for its turn is refused, and never begins', async () => {
+  const broken = [
+    `PUT ${bench.fill('/v1/databases/{cell}/kv/b')} HTTP/1.1`,
+    'Host: x',
+    `x-api-key: ${bench.key}`,
+    'Content-Type: application/json',
+    'Transfer-Encoding: chunked',
+    '',
+    'no size',
+    '',
+  ].join('\r\n')
+  const { ended } = exchange(port, get('a') + broken)
+  expect(answersIn(await ended).map(({ status }) => status)).toEqual([200, 400])
+  await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
+  expect(begun).toBe(1)
+  expect(logged).toEqual([])
 })
