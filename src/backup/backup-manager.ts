@@ -104,7 +104,12 @@ export class BackupManager {
    *
    * @throws `no_backup` if the cell has none; as {@link restore}
    */
-  async ensureLocal(cellId: string, need: Need = 'waiting'): Promise<void> {
+  ensureLocal(cellId: string): Promise<void> {
+    return this.recoverIfLost(cellId, 'waiting')
+  }
+
+  /** As {@link ensureLocal}. @param need decides when its turn comes @internal */
+  async recoverIfLost(cellId: string, need: Need): Promise<void> {
     const { archiver, isLocal, assertRunning } = this.#parts
     if (isLocal(cellId)) return
     assertRunning()
@@ -127,7 +132,7 @@ export class BackupManager {
     this.#assertExists(cellId)
     // Without a wait in between, jobs of a cell run in the order of their requests.
     if (!isLocal(cellId)) {
-      await unlessAborted(this.ensureLocal(cellId, need), options.signal).catch((error) => {
+      await unlessAborted(this.recoverIfLost(cellId, need), options.signal).catch((error) => {
         throw toBackupError(error, options.signal)
       })
     }

@@ -131,7 +131,7 @@ export class Archiver implements ArchiverClient {
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
-        const wanted = { ...start, version, accountId }
+        const wanted = { ...start, recovers: onlyIfLost, version, accountId }
         return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)

@@ -35,8 +35,8 @@ export interface CellRestorerParts {
 export interface CellRestore extends RestoreOptions, MarkedCell {
   /** The cell's record in the catalog, also of a deleted cell. */
   record: CellRecord | undefined
-  /** The cell's database file is on this machine. */
-  isLocal: boolean
+  /** The cell is lost, and comes back as it last was; otherwise, and without a version, its newest backup is restored. */
+  recovers: boolean
   /** Waits until so many stored bytes may be read. */
   willMove(bytes: number): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
@@ -88,7 +88,7 @@ export class CellRestorer {
   /** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
   async #find(
     cellId: string,
-    { record, isLocal, accountId, version: named, signal }: CellRestore,
+    { record, recovers, accountId, version: named, signal }: CellRestore,
   ): Promise<{ manifest: ManifestHead; listing: Listing; contents: CellContents }> {
     const { index } = this.#parts
     const ownership = new CellOwnership(index, () => record)
@@ -97,7 +97,7 @@ export class CellRestorer {
     const { versions } = contents
     const listing = listingOf(versions)
     await ownership.checkManifests(cellId, versions, accountId, { signal })
-    const version = named ?? (isLocal ? versions[0]?.version : currentVersion(contents))
+    const version = named ?? (recovers ? currentVersion(contents) : versions[0]?.version)
     if (version === undefined) throw backupNotFound()
     const manifest = await index.manifest(version, cellId, listing, { signal })
     // What is asked for by name is tried again: the object may have been mended.

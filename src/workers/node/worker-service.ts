@@ -205,7 +205,7 @@ export class WorkerService implements CellService {
       await this.#workers.runTask({ task: 'collect', cellId }, { signal })
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
-      await this.#backups.ensureLocal(cellId, 'background')
+      await this.#backups.recoverIfLost(cellId, 'background')
     }
   }
 

@@ -131,7 +131,7 @@ test('a cell that a request waits for comes before restores that were requested 
   const note = (id: string) => () => void order.push(id)
   const all = [again.backups.restore(running).then(note(running))]
   await gated.arrival()
-  all.push(again.backups.ensureLocal(background, 'background').then(note(background)))
+  all.push(again.backups.recoverIfLost(background, 'background').then(note(background)))
   all.push(again.backups.restore(requested).then(note(requested)))
   all.push(again.openCell(waiting).ensureLocal().then(note(waiting)))
   gated.open()
