@@ -11,6 +11,7 @@ import { CellRestorer } from './restore/cell-restorer.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import type { RestoreThreads } from './restore/restore-threads.ts'
 import type { RestoresInProgress } from './restore/restores-in-progress.ts'
+import type { Verification, VerifyOptions, VerifyResult } from './verify/verification.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
@@ -33,6 +34,8 @@ export interface BackupManagerParts {
   limits: Limits
   /** Undefined in a worker, which has no catalog. */
   catalogBackup: CatalogBackup | undefined
+  /** Undefined in a worker. */
+  verification: Verification | undefined
 }
 
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
@@ -88,6 +91,21 @@ export class BackupManager {
     return await restores.request(cellId, () =>
       queue.run(cellId, options, (signal) => this.#restorer.run(cellId, { ...options, signal })),
     )
+  }
+
+  /**
+   * Proves that a version can be restored, by restoring it into a folder that is removed again: every checksum, a complete
+   * chain in order, and SQLite's check. Counts the rows of each table. The newest version that was proven last always stays.
+   *
+   * @param cellId a cell's, or the store's own id for the catalog
+   * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; as {@link restore}
+   */
+  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+    const { queue, verification, destination } = this.#parts
+    queue.assertRunning()
+    if (cellId !== destination.storeId) this.#listing.assertCell(cellId)
+    if (verification === undefined) throw objectStoreNotConfigured()
+    return await verification.verify(cellId, options)
   }
 
   /**

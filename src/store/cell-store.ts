@@ -2,6 +2,7 @@ import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { Verification } from '../backup/verify/verification.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Turns } from '../base/turns.ts'
@@ -40,7 +41,7 @@ export class CellStore implements CellDirectory {
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
-    const { paths, settings, hints, cellsFolder, destination, catalogBackup } = core
+    const { paths, settings, hints, cellsFolder, destination, catalogBackup, verification } = core
     const upkeep = new Upkeep(core)
     this.core = core
     this.#upkeep = upkeep
@@ -51,6 +52,7 @@ export class CellStore implements CellDirectory {
       folder: cellsFolder,
       destination,
       catalogBackup,
+      verification,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
       restored: (id, manifest) => {
@@ -163,6 +165,11 @@ export class CellStore implements CellDirectory {
 
   get retention(): Retention | undefined {
     return this.core.retention
+  }
+
+  /** @internal Use `store.backups.verify()`. */
+  get verification(): Verification | undefined {
+    return this.core.verification
   }
 
   /**

@@ -6,6 +6,7 @@ import type { CatalogBackup } from '../backup/catalog-backup.ts'
 import type { PinnedCell } from '../backup/create/backup-runner.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { RestoresInProgress } from '../backup/restore/restores-in-progress.ts'
+import type { Verification } from '../backup/verify/verification.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
@@ -30,6 +31,8 @@ export interface LocalCellsParts {
   destination: BackupDestination | undefined
   /** Undefined in a worker, which has no catalog, and without an object store. */
   catalogBackup: CatalogBackup | undefined
+  /** Undefined in a worker, and without an object store. */
+  verification?: Verification | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
   /** A cell's record in the catalog; undefined for an unknown id. */
@@ -68,6 +71,7 @@ export class LocalCells implements CellProvider {
     this.backups = new BackupManager({
       destination,
       catalogBackup,
+      verification: parts.verification,
       queue: this.#queue,
       restores: this.#restores,
       threads: destination.threads,

@@ -24,6 +24,8 @@ export interface BackupSettings {
   keepTenant?: string | undefined
   /** False: versions are removed only by `store.retention.prune()`. Default true. */
   prune?: boolean | undefined
+  /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
+  drillEveryMs?: number | null | undefined
   /** Automatic backups that run at the same time; 2 by default. */
   concurrency?: number | undefined
 }
@@ -68,6 +70,7 @@ export interface StoreSettings {
   backups: BackupSettings & {
     snapshotEveryMs?: number | undefined
     incrementalEveryMs?: number | undefined
+    drillEveryMs?: number | undefined
     concurrency: number
   }
   openCellsMax: number
@@ -86,6 +89,7 @@ export const DEFAULT_BACKUP_CONCURRENCY = 2
 const HOUR_MS = 3_600_000
 const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 const INCREMENTAL_EVERY_MS = HOUR_MS / 4
+const DRILL_EVERY_MS = 7 * 24 * HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -113,7 +117,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, keep, keepTenant, concurrency } = backups
+  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant, concurrency } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -123,7 +127,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, concurrency }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, concurrency }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -146,12 +150,14 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
 function resolveBackups({
   snapshotEveryMs,
   incrementalEveryMs,
+  drillEveryMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
   return {
     ...others,
     snapshotEveryMs: everyOf(snapshotEveryMs, SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, INCREMENTAL_EVERY_MS),
+    drillEveryMs: everyOf(drillEveryMs, DRILL_EVERY_MS),
     concurrency: others.concurrency ?? 2,
   }
 }

@@ -9,6 +9,8 @@ import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
+import { Verification } from '../backup/verify/verification.ts'
+import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
@@ -67,9 +69,11 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
-  /** Undefined without an object store, as is `catalogBackup`. */
+  /** Undefined without an object store, as are the next three. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
+  readonly verification: Verification | undefined
+  readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #idempotency: Idempotency
   readonly #quotas: AccountQuotas
@@ -128,6 +132,10 @@ export class StoreCore implements CellDirectory {
         log,
       })
       this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
+      const table = new VerificationTable(this.state)
+      this.verifications = table
+      this.verification = this.#newVerification(this.destination, table)
+      this.destination.moved.listen(() => table.clear())
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -186,6 +194,13 @@ export class StoreCore implements CellDirectory {
 
   durably<T>(change: () => T): Promise<T> {
     return this.#catalog.durably(change)
+  }
+
+  #newVerification(destination: BackupDestination, table: VerificationTable): Verification {
+    const { objectStore, storeId, index, retention, progress, threads } = destination
+    const { clock, limits } = this.settings
+    const place = { objectStore, threads, spoolDirectory: this.paths.spool }
+    return new Verification({ ...place, storeId, index, retention, progress, table, limits, clock })
   }
 
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
@@ -271,6 +286,7 @@ export class StoreCore implements CellDirectory {
   removeLocal(id: string): void {
     try {
       this.destination?.forget(id)
+      this.verifications?.remove(id)
       this.hints.remove(id)
     } catch (err) {
       this.settings.log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
@@ -345,6 +361,7 @@ export class StoreCore implements CellDirectory {
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
       () => this.apiKeys.flush(),
+      () => this.verification?.stop(),
       () => this.catalogBackup?.stop(deadline),
       () => this.destination?.close(),
       () => this.#catalog.close(),
