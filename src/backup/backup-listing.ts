@@ -1,7 +1,7 @@
 import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
-import type { BackupDestination } from './backup-destination.ts'
+import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type { CellOwnership } from './versions/cell-ownership.ts'
 import { compareVersions, parseVersion } from './versions/object-keys.ts'

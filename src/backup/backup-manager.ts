@@ -1,20 +1,21 @@
-import type { Limits } from '../base/limits.ts'
-import { cellNotFound } from '../catalog/cell-registry.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
+import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
-import { type CellIdentity, identityOfCell } from './archive/cell-identity.ts'
-import type { BackupDestination } from './backup-destination.ts'
+import { toBackupError } from './archive/backup-errors.ts'
+import type { ArchiverClient, RestoreRequest } from './archiver/archiver.ts'
+import type { BackupDestination } from './archiver/backup-destination.ts'
+import type { Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
-import type { BackupQueue } from './backup-queue.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
-import type { CellAccess } from './changes/cell-access.ts'
-import { CellRestorer } from './restore/cell-restorer.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
-import type { RestoreThreads } from './restore/restore-threads.ts'
-import type { RestoresInProgress } from './restore/restores-in-progress.ts'
-import type { Verification, VerifyOptions, VerifyResult } from './verify/verification.ts'
+import { RestoresInProgress } from './restore/restores-in-progress.ts'
+import { Verification } from './verification.ts'
+import type { VerificationTable } from './verify/verification-table.ts'
+import type { VerifyOptions, VerifyResult } from './verify/verify-types.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
+  BackupOptions,
   BackupResult,
   MakeBackupOptions,
   RestoreOptions,
@@ -26,45 +27,42 @@ import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {
   destination: BackupDestination
-  cells: CellAccess
-  queue: BackupQueue
-  restores: RestoresInProgress
-  threads: RestoreThreads
-  /** How large a restored cell may be. */
-  limits: Limits
-  /** Undefined in a worker, which has no catalog. */
-  catalogBackup: CatalogBackup | undefined
-  /** Undefined in a worker. */
-  verification: Verification | undefined
+  catalogBackup: CatalogBackup
+  verifications: VerificationTable
+  archiver: ArchiverClient
+  /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
+  record(cellId: string): CellRecord | undefined
+  /** Whether the cell's database file is on this machine. */
+  isLocal(cellId: string): boolean
+  /** @throws `store_closed` */
+  assertRunning(): void
 }
 
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
   readonly #parts: BackupManagerParts
-  readonly #restorer: CellRestorer
   readonly #ownership: CellOwnership
   readonly #listing: BackupListing
+  readonly #restores = new RestoresInProgress()
+  readonly #verification: Verification
 
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
-    const { destination, cells, threads, limits } = parts
     this.#parts = parts
-    this.#ownership = new CellOwnership(destination.index, (cellId) => cells.record(cellId))
-    const { objectStore, storeId, index, trackers, progress, clock } = destination
-    const ownership = this.#ownership
-    const restored = { objectStore, storeId, index, trackers, progress, clock }
-    this.#restorer = new CellRestorer({ ...restored, cells, ownership, threads, limits })
-    this.#listing = new BackupListing(destination, this.#ownership)
+    this.#ownership = new CellOwnership(parts.destination.index, parts.record)
+    this.#listing = new BackupListing(parts.destination, this.#ownership)
+    const { destination, archiver, verifications: table } = parts
+    this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
   /**
    * Stores the whole cell as one object. Writers are not blocked.
    *
-   * @throws `cell_not_found`, `busy`, `disk_full`, `object_store_unavailable`, `object_store_error`,
+   * @throws `cell_not_found`, `busy`, `rate_limited`, `disk_full`, `object_store_unavailable`, `object_store_error`,
    * `object_store_mismatch`, `store_closed`
    */
   snapshot(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return this.#backup(cellId, 'snapshot', options)
+    return this.backup(cellId, 'snapshot', options)
   }
 
   /**
@@ -73,7 +71,7 @@ export class BackupManager {
    * @throws as {@link snapshot}
    */
   incremental(cellId: string, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    return this.#backup(cellId, 'incremental', options)
+    return this.backup(cellId, 'incremental', options)
   }
 
   /**
@@ -83,29 +81,33 @@ export class BackupManager {
    * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    const { queue, restores } = this.#parts
-    queue.assertRunning()
+    this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
-    if (options.version !== undefined) checkVersion(options.version, cellId)
-    this.#ownership.checkRecord(cellId, options.accountId)
-    return await restores.request(cellId, () =>
-      queue.run(cellId, options, (signal) => this.#restorer.run(cellId, { ...options, signal })),
-    )
+    const { version, accountId } = options
+    if (version !== undefined) checkVersion(version, cellId)
+    this.#ownership.checkRecord(cellId, accountId)
+    const request = { version, accountId, need: 'requested', onlyIfLost: false } as const
+    const result = await this.#restores.request(cellId, () => this.#restore(cellId, request, options))
+    return result as RestoreResult
   }
 
   /**
    * Proves that a version can be restored, by restoring it into a folder that is removed again: every checksum, a complete
-   * chain in order, and SQLite's check. Counts the rows of each table. The newest version that was proven last always stays.
+   * chain in order, and SQLite's check. Counts the rows of each table. Retention keeps the version that was proven last.
    *
-   * @param cellId a cell's, or the store's own id for the catalog
+   * @param cellId a cell's, also of a deleted one; or the store's own id for the catalog
    * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; as {@link restore}
    */
-  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
-    const { queue, verification, destination } = this.#parts
-    queue.assertRunning()
+  verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+    return this.prove(cellId, options, 'requested')
+  }
+
+  /** @internal @param need `background` for a drill */
+  async prove(cellId: string, options: VerifyOptions, need: Need): Promise<VerifyResult> {
+    const { assertRunning, destination } = this.#parts
+    assertRunning()
     if (cellId !== destination.storeId) this.#listing.assertCell(cellId)
-    if (verification === undefined) throw objectStoreNotConfigured()
-    return await verification.verify(cellId, options)
+    return await this.#verification.verify(cellId, options, need)
   }
 
   /**
@@ -128,55 +130,79 @@ export class BackupManager {
    *
    * @throws `no_backup` if the cell has none; as {@link restore}
    */
-  async ensureLocal(cellId: string): Promise<void> {
-    const { cells, queue, restores } = this.#parts
-    if (cells.isLocal(cellId)) return
-    queue.assertRunning()
-    await restores.recover(cellId, () => this.#recover(cellId))
+  async ensureLocal(cellId: string, need: Need = 'waiting'): Promise<void> {
+    const { archiver, isLocal, assertRunning } = this.#parts
+    if (isLocal(cellId)) return
+    assertRunning()
+    this.#assertExists(cellId)
+    const recover = () => this.#recover(cellId, need)
+    const raise = () => archiver.raise(cellId, need)
+    await this.#restores.recover(cellId, need === 'waiting', recover, raise)
   }
 
-  async #backup(cellId: string, kind: BackupKind, options: MakeBackupOptions): Promise<BackupResult> {
-    const { destination, cells, queue, catalogBackup } = this.#parts
-    const request = { kind, origin: options.origin ?? 'owner' }
-    queue.assertRunning()
-    const identity = this.#identityOf(cellId)
-    await this.ensureLocal(cellId)
-    const result = await queue
-      .run(cellId, options, (signal) =>
-        destination.runner.run(identity, request, () => cells.pin(cellId), { ...options, signal }),
-      )
-      .catch((error) => {
-        throw this.#exists(cellId) ? error : cellNotFound()
-      })
-    await catalogBackup?.ensureStored(options.signal)
+  /** @internal @param need `background` for a scheduled backup */
+  async backup(
+    cellId: string,
+    kind: BackupKind,
+    options: MakeBackupOptions,
+    need: Need = 'requested',
+  ): Promise<BackupResult> {
+    const { archiver, catalogBackup, destination, assertRunning } = this.#parts
+    const { origin = 'owner', ...jobOptions } = options
+    assertRunning()
+    this.#assertExists(cellId)
+    await unlessAborted(this.ensureLocal(cellId, need), options.signal).catch((error) => {
+      throw toBackupError(error, options.signal)
+    })
+    const request = { cellId, account: this.#accountOf(cellId), need, kind, origin }
+    const { result, head } = await archiver.backup(request, jobOptions).catch((error) => {
+      throw this.#exists(cellId) ? error : cellNotFound()
+    })
+    // The archiver may have an index of its own.
+    if (head !== undefined) destination.index.stored(head, result.sizeBytes)
+    await catalogBackup.ensureStored(options.signal)
     return result
   }
 
-  async #recover(cellId: string): Promise<void> {
-    const { cells, destination, queue } = this.#parts
-    await queue
-      .run(cellId, {}, async (signal) => {
-        // A requested restore may have run before.
-        if (cells.isLocal(cellId)) return
-        const before = destination.progress.find(cellId)
-        const { version } = await this.#restorer.run(cellId, { signal })
-        reportSetBack(destination.log, before, version)
-      })
-      .catch((error) => {
-        if (!isCellError(error, 'backup_not_found')) throw error
-        throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
-      })
+  async #recover(cellId: string, need: Need): Promise<void> {
+    const { destination } = this.#parts
+    const before = destination.progress.find(cellId)
+    const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
+    const result = await this.#restore(cellId, request, {}).catch((error) => {
+      if (!isCellError(error, 'backup_not_found')) throw error
+      throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
+    })
+    if (result !== undefined) reportSetBack(destination.log, before, result.version)
   }
 
-  #identityOf(cellId: string): CellIdentity {
-    const { cells, destination } = this.#parts
-    const record = cells.record(cellId)
-    if (record === undefined || record.deletedAt !== null) throw cellNotFound()
-    return identityOfCell(destination.storeId, record)
+  async #restore(
+    cellId: string,
+    request: Omit<RestoreRequest, 'cellId' | 'account'>,
+    { signal, onProgress, permit }: BackupOptions,
+  ): Promise<RestoreResult | undefined> {
+    const account = this.#accountOf(cellId, request.accountId)
+    const existed = this.#exists(cellId)
+    try {
+      return await this.#parts.archiver.restore(
+        { ...request, cellId, account },
+        { signal, onProgress, permit },
+      )
+    } catch (error) {
+      // The cell's folder was removed with it, which can cause any error here.
+      throw existed && !this.#exists(cellId) ? cellNotFound() : error
+    }
+  }
+
+  #accountOf(cellId: string, accountId?: string): string {
+    return accountId ?? this.#parts.record(cellId)?.accountId ?? ''
+  }
+
+  #assertExists(cellId: string): void {
+    if (!this.#exists(cellId)) throw cellNotFound()
   }
 
   #exists(cellId: string): boolean {
-    return this.#parts.cells.record(cellId)?.deletedAt === null
+    return this.#parts.record(cellId)?.deletedAt === null
   }
 }
 

@@ -5,7 +5,11 @@ import type { LocalState } from '../catalog/local-state.ts'
 import { isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { identityOfCatalog } from './archive/cell-identity.ts'
-import type { BackupDestination } from './backup-destination.ts'
+import type { BackupDestination } from './archiver/backup-destination.ts'
+import { knownVersions } from './changes/cell-cutter.ts'
+import { OpenCellCuts } from './changes/open-cell-cuts.ts'
+import type { BackupSource } from './create/backup-runner.ts'
+import { OpenDatabaseReader } from './create/database-reader.ts'
 
 /** Changes within this time share a backup. A change is in the object store within a second. */
 const GATHER_MS = 200
@@ -122,7 +126,8 @@ export class CatalogBackup {
   async #lookForNewer(): Promise<void> {
     const { runner, log } = this.#destination
     try {
-      if (await runner.endOldHistory(this.#catalog.storeId, this.#abort.signal)) this.markNothingStored()
+      if (await runner.endOldHistory(this.#catalog.storeId, this.#source(), this.#abort.signal))
+        this.markNothingStored()
     } catch (err) {
       if (!this.#abort.signal.aborted) log.warn({ err }, 'could not look for newer backups of the catalog')
     }
@@ -151,17 +156,16 @@ export class CatalogBackup {
   }
 
   async #backupOnce(): Promise<void> {
-    const { database, storeId, createdAt, changes } = this.#catalog
+    const { storeId, changes } = this.#catalog
     const { runner, log } = this.#destination
     const { signal } = this.#abort
-    const pin = () => ({ database, unpin: () => {} })
     try {
       const request = {
         kind: 'incremental',
         origin: 'schedule',
         chainVersionsMax: CATALOG_CHAIN_MAX,
       } as const
-      await runner.run(identityOfCatalog(storeId, createdAt), request, pin, { signal })
+      await runner.run(storeId, this.#source(), { ...request, signal })
     } catch (cause) {
       const err = toBackupError(cause, signal)
       const isDamaged = isCellError(err, 'backup_corrupt')
@@ -177,6 +181,19 @@ export class CatalogBackup {
     }
     this.#retryMs = RETRY_MS_MIN
     this.#setStored(changes)
+  }
+
+  #source(): BackupSource {
+    const { database, storeId, createdAt } = this.#catalog
+    const { trackers, clock } = this.#destination
+    const identity = identityOfCatalog(storeId, createdAt)
+    return {
+      begin: async () => ({ identity, sizeBytes: 0, ...knownVersions(trackers.get(storeId)) }),
+      dropChain: async () => trackers.get(storeId).dropChain(),
+      claimVersion: async (version) => trackers.get(storeId).claimVersion(version),
+      openReader: () => new OpenDatabaseReader(database),
+      cuts: new OpenCellCuts(database, trackers.get(storeId), clock),
+    }
   }
 
   #setStored(changes: number): void {

@@ -52,7 +52,7 @@ export class StorePaths {
     return path.join(this.root, 'spool')
   }
 
-  /** The spool of one worker: it can be emptied when that worker has ended. */
+  /** The spool of an archiver process: it can be emptied when that process has ended. */
   spoolOf(pid: number): string {
     return path.join(this.spool, String(pid))
   }

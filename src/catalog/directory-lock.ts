@@ -16,6 +16,8 @@ export interface Owner extends ProcessIdentity {
   socket: string | null
   /** Processes that hold cells open for the owner; a later owner ends those that have outlived it. */
   workers: readonly ProcessIdentity[]
+  /** The process that makes the owner's backups and restores; a later owner ends it as well. */
+  archiver?: ProcessIdentity | undefined
 }
 
 /**
@@ -33,7 +35,8 @@ export class DirectoryLock {
     this.#connection = connection
     this.#paths = paths
     // Until they have ended, those of the owner before stay on record.
-    this.leftWorkers = readOwner(paths)?.workers ?? []
+    const { workers = [], archiver } = readOwner(paths) ?? {}
+    this.leftWorkers = archiver === undefined ? workers : [...workers, archiver]
     this.#owner = { ...processIdentity(process.pid), socket: null, workers: this.leftWorkers }
     this.#publish()
   }
@@ -64,6 +67,12 @@ export class DirectoryLock {
   /** Puts the workers on record: to be done before they open anything. */
   publishWorkers(workers: readonly ProcessIdentity[]): void {
     this.#owner = { ...this.#owner, workers }
+    this.#publish()
+  }
+
+  /** As {@link publishWorkers}. */
+  publishArchiver(archiver: ProcessIdentity | undefined): void {
+    this.#owner = { ...this.#owner, archiver }
     this.#publish()
   }
 

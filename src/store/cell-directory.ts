@@ -2,7 +2,7 @@ import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
-import type { Verification } from '../backup/verify/verification.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Turns } from '../base/turns.ts'
@@ -42,8 +42,8 @@ export interface CellDirectory {
   readonly requestedBackups: RequestedBackups
   /** Undefined without an object store. */
   readonly retention: Retention | undefined
-  /** Undefined without an object store. */
-  readonly verification: Verification | undefined
+  /** Undefined without an object store. @internal */
+  readonly verifications: VerificationTable | undefined
   /** Of accounts, at this process's event loop. @internal */
   readonly turns: Turns
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */

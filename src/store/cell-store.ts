@@ -1,8 +1,10 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
-import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import type { ManifestHead } from '../backup/archive/manifest.ts'
+import { Archiver } from '../backup/archiver/archiver.ts'
+import { BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
-import type { Verification } from '../backup/verify/verification.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Turns } from '../base/turns.ts'
@@ -11,8 +13,9 @@ import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
-import { LocalCells } from './local-cells.ts'
-import type { StoreOptions, StoreSettings } from './settings.ts'
+import { CellsInProcess } from './cells-in-process.ts'
+import { type ArchivedCells, LocalCells } from './local-cells.ts'
+import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { CATALOG_TABLES, runAll, StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
@@ -38,10 +41,13 @@ export class CellStore implements CellDirectory {
   readonly core: StoreCore
   readonly #cells: LocalCells
   readonly #upkeep: Upkeep
+  /** Undefined without an object store, as is `#backups`. */
+  readonly #archiver: Archiver | undefined
+  readonly #backups: BackupManager | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
-    const { paths, settings, hints, cellsFolder, destination, catalogBackup, verification } = core
+    const { paths, settings, hints, cellsFolder, destination, catalogBackup, verifications } = core
     const upkeep = new Upkeep(core)
     this.core = core
     this.#upkeep = upkeep
@@ -50,15 +56,32 @@ export class CellStore implements CellDirectory {
       settings,
       hints,
       folder: cellsFolder,
-      destination,
-      catalogBackup,
-      verification,
+      changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
-      restored: (id, manifest) => {
-        core.recordRestored(id, manifest)
-        upkeep.cellRestored(id)
-      },
+      recover: destination && ((id) => this.backups.ensureLocal(id)),
+    })
+    const { archived } = this.#cells
+    if (destination === undefined || catalogBackup === undefined) return
+    if (verifications === undefined || archived === undefined) return
+    const cells = this.#cellsFor(archived)
+    const archiver = new Archiver({
+      destination,
+      cells,
+      openReader: (id) => cells.openReader(id),
+      paths: (id) => paths.cell(id),
+      limits: settings.limits,
+      queue: jobQueueLimits(settings),
+    })
+    this.#archiver = archiver
+    this.#backups = new BackupManager({
+      destination,
+      catalogBackup,
+      verifications,
+      archiver,
+      record: (id) => core.findCell(id),
+      isLocal: (id) => this.#cells.isLocal(id),
+      assertRunning: () => archiver.assertRunning(),
     })
   }
 
@@ -159,17 +182,17 @@ export class CellStore implements CellDirectory {
 
   /** @throws `object_store_not_configured` if the store was opened without one */
   get backups(): BackupManager {
-    if (this.#cells.backups !== undefined) return this.#cells.backups
-    throw objectStoreNotConfigured()
+    if (this.#backups === undefined) throw objectStoreNotConfigured()
+    return this.#backups
   }
 
   get retention(): Retention | undefined {
     return this.core.retention
   }
 
-  /** @internal Use `store.backups.verify()`. */
-  get verification(): Verification | undefined {
-    return this.core.verification
+  /** @internal */
+  get verifications(): VerificationTable | undefined {
+    return this.core.verifications
   }
 
   /**
@@ -228,10 +251,9 @@ export class CellStore implements CellDirectory {
 
   /** @internal Starts the background work. */
   start(): void {
-    const { backups } = this.#cells
     this.core.start()
     this.#upkeep.start({
-      backup: (id, kind, options) => (backups as BackupManager)[kind](id, options),
+      backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
     })
   }
@@ -249,12 +271,25 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
+  #cellsFor(archived: ArchivedCells): CellsInProcess {
+    const parts = {
+      local: this.#cells,
+      record: (id: string) => this.core.findCell(id),
+      restored: (id: string, manifest: ManifestHead) => {
+        this.core.recordRestored(id, manifest)
+        this.#upkeep.cellRestored(id)
+      },
+    }
+    return new CellsInProcess(parts, archived)
+  }
+
   async #close(deadlineMs: number): Promise<void> {
     const deadline = new AbortController()
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
       () => this.#upkeep.stop(),
-      () => this.#cells.close(deadline.signal),
+      () => this.#archiver?.stop(deadline.signal),
+      () => this.#cells.close(),
       () => this.core.close(deadline.signal),
       () => timer.cancel(),
     ])

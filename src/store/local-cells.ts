@@ -1,12 +1,8 @@
-import type { ManifestHead } from '../backup/archive/manifest.ts'
-import type { BackupDestination } from '../backup/backup-destination.ts'
-import { BackupManager } from '../backup/backup-manager.ts'
-import { BackupQueue } from '../backup/backup-queue.ts'
-import type { CatalogBackup } from '../backup/catalog-backup.ts'
-import type { PinnedCell } from '../backup/create/backup-runner.ts'
+import { CellCutter, type PinnedCell } from '../backup/changes/cell-cutter.ts'
+import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
+import type { BackupProgressTable } from '../backup/changes/progress-table.ts'
+import { CellInstaller } from '../backup/restore/cell-installer.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
-import { RestoresInProgress } from '../backup/restore/restores-in-progress.ts'
-import type { Verification } from '../backup/verify/verification.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
@@ -28,11 +24,7 @@ export interface LocalCellsParts {
   hints: ExpiryHints
   folder: CellsFolder
   /** Undefined without an object store. */
-  destination: BackupDestination | undefined
-  /** Undefined in a worker, which has no catalog, and without an object store. */
-  catalogBackup: CatalogBackup | undefined
-  /** Undefined in a worker, and without an object store. */
-  verification?: Verification | undefined
+  changes: { trackers: ChangeTrackers; progress: BackupProgressTable } | undefined
   /** Where SQLite's temporary data goes: into memory where that is bounded, otherwise into files. */
   temporary?: CellDatabaseSettings['temporary']
   /** A cell's record in the catalog; undefined for an unknown id. */
@@ -43,49 +35,46 @@ export interface LocalCellsParts {
   openSchemaBytesMax?: number | undefined
   /** Told whose time begins before work that can take long: see `CellOpener`. */
   working?: ((id: string | undefined) => void) | undefined
-  /** Called after a cell was restored. The restore ends when this does. */
-  restored(id: string, manifest: ManifestHead): void | Promise<void>
+  /**
+   * Restores a cell whose local data is lost. Undefined in a worker: its node sees `cell_restoring`, and has the cell
+   * restored. Undefined without an object store.
+   */
+  recover: ((id: string) => Promise<void>) | undefined
 }
 
-/** The cells whose files this process opens: the pool of open cells, their backups, and their expired entries. */
+/** What the archiver does to cells of this process. */
+export interface ArchivedCells {
+  cutter: CellCutter
+  installer: CellInstaller
+}
+
+/** The cells whose files this process opens: the pool of open cells, what backups do to them, and their expired entries. */
 export class LocalCells implements CellProvider {
   readonly settings: StoreSettings
   readonly pool: CellPool
   readonly files: CellFiles
   /** Undefined without an object store. */
-  readonly backups: BackupManager | undefined
+  readonly archived: ArchivedCells | undefined
   readonly #parts: LocalCellsParts
-  readonly #queue: BackupQueue | undefined
-  readonly #restores = new RestoresInProgress()
 
   constructor(parts: LocalCellsParts) {
-    const { paths, settings, destination, catalogBackup } = parts
+    const { paths, settings, changes } = parts
     this.#parts = parts
     this.settings = settings
     this.files = new CellFiles(paths)
     this.pool = this.#newPool()
-    if (destination === undefined) return
-    this.#queue = new BackupQueue(destination.trackers)
-    const { pool } = this
-    const isOpen = (id: string) => pool.peek(id) !== undefined
-    this.backups = new BackupManager({
-      destination,
-      catalogBackup,
-      verification: parts.verification,
-      queue: this.#queue,
-      restores: this.#restores,
-      threads: destination.threads,
-      limits: settings.limits,
-      cells: {
-        record: parts.record,
-        paths: (id) => paths.cell(id),
-        pin: (id) => this.#pin(id),
-        isOpen,
-        isLocal: (id) => this.#isLocal(id),
-        replace: (id, install) => pool.replace(id, install),
-        restored: parts.restored,
-      },
+    if (changes === undefined) return
+    const { trackers, progress } = changes
+    const installer = new CellInstaller({
+      trackers,
+      progress,
+      clock: settings.clock,
+      paths: (id) => paths.cell(id),
+      isOpen: (id) => this.#isOpen(id),
+      replace: (id, install) => this.pool.replace(id, install),
     })
+    const cutter = new CellCutter(trackers, settings.clock, (id) => this.pin(id))
+    this.archived = { cutter, installer }
   }
 
   /** @throws `cell_not_found` for a cell that is unknown or deleted */
@@ -130,16 +119,23 @@ export class LocalCells implements CellProvider {
 
   async ensureLocal(id: string): Promise<void> {
     this.record(id)
-    if (this.#isLocal(id)) return
-    if (this.backups === undefined) throw noBackup()
-    await this.backups.ensureLocal(id)
+    if (this.isLocal(id)) return
+    if (this.#parts.recover === undefined) throw noBackup()
+    await this.#parts.recover(id)
+  }
+
+  /** Whether the cell's data is on this machine. @throws `cells_missing`: then nobody can say whether it is lost */
+  isLocal(id: string): boolean {
+    if (this.#isOpen(id) || this.files.exists(id)) return true
+    this.#parts.folder.assertHere()
+    return false
   }
 
   /** Collects the expired entries of a cell. The cell is open or closed afterwards as it was before. */
   async collect(id: string, signal: AbortSignal): Promise<void> {
     const { hints, settings } = this.#parts
     const wasOpen = this.pool.peek(id) !== undefined
-    const { database, unpin } = this.#pin(id)
+    const { database, unpin } = this.pin(id)
     const { usedAt } = database
     try {
       const slice = <T>(run: () => T) => this.pool.work(id, run)
@@ -157,26 +153,25 @@ export class LocalCells implements CellProvider {
     this.pool.replace(id, () => {})
   }
 
-  /** Waits for backups and restores until the deadline, and closes every cell. */
-  async close(deadline: AbortSignal): Promise<void> {
-    try {
-      await this.#queue?.stop(deadline)
-      await this.#parts.destination?.threads.close()
-    } finally {
-      this.pool.closeAll()
-    }
+  /** Closes every cell. */
+  close(): void {
+    this.pool.closeAll()
   }
 
   /** As {@link open}, and keeps the cell open until `unpin`. */
-  #pin(id: string): PinnedCell {
+  pin(id: string): PinnedCell {
     // What follows is a task of the cell, such as the cut of a backup.
     this.pool.workThisTurn(id)
     this.open(id)
     return this.pool.pin(id)
   }
 
+  #isOpen(id: string): boolean {
+    return this.pool.peek(id) !== undefined
+  }
+
   #newPool(): CellPool {
-    const { paths, settings, hints, destination, temporary, working, openSchemaBytesMax } = this.#parts
+    const { paths, settings, hints, changes, temporary, working, openSchemaBytesMax } = this.#parts
     const { clock, openCellsMax } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
@@ -184,12 +179,12 @@ export class LocalCells implements CellProvider {
       hooks: (id: string) =>
         cellHooks(id, {
           clock,
-          trackers: destination?.trackers,
+          trackers: changes?.trackers,
           failed: (err) => this.#failed(id, err),
           closed: () => hints.forget(id),
         }),
       beforeOpen: (id: string, cellPaths: ReturnType<StorePaths['cell']>) =>
-        finishRestore(cellPaths, { building: this.#restores.has(id) }),
+        this.archived === undefined ? finishRestore(cellPaths) : this.archived.installer.beforeOpen(id),
       missing: (id: string) => this.#missing(id),
       owner: (id: string) => this.#parts.record(id)?.accountId ?? '',
       working,
@@ -209,13 +204,6 @@ export class LocalCells implements CellProvider {
     this.settings.log.error({ cellId: id, err }, what)
   }
 
-  /** @throws `cells_missing`: then nobody can say whether the cell's file is lost */
-  #isLocal(id: string): boolean {
-    if (this.pool.peek(id) !== undefined || this.files.exists(id)) return true
-    this.#parts.folder.assertHere()
-    return false
-  }
-
   /** The error for a cell without a file: its data is lost, unless the cell is unknown or deleted. */
   #missing(id: string): CellError {
     const record = this.#parts.record(id)
@@ -226,19 +214,19 @@ export class LocalCells implements CellProvider {
       if (isCellError(error)) return error
       throw error
     }
-    return this.backups === undefined ? noBackup() : restoring()
+    return this.#parts.changes === undefined ? noBackup() : restoring()
   }
 
   #recover(id: string): void {
-    this.backups
-      ?.ensureLocal(id)
+    this.#parts
+      .recover?.(id)
       .catch((err) =>
         this.settings.log.error({ cellId: id, err }, 'could not restore a cell whose data is lost'),
       )
   }
 }
 
-function noBackup(): CellError {
+export function noBackup(): CellError {
   return new CellError(
     'no_backup',
     "The cell's local data is lost, and the store has no object store to restore it from.",

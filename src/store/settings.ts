@@ -1,3 +1,4 @@
+import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
@@ -26,8 +27,10 @@ export interface BackupSettings {
   prune?: boolean | undefined
   /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
   drillEveryMs?: number | null | undefined
-  /** Automatic backups that run at the same time; 2 by default. */
+  /** Backups that run at the same time; 4 by default. */
   concurrency?: number | undefined
+  /** Restores that run at the same time; 4 by default. */
+  restoreConcurrency?: number | undefined
 }
 
 /** Options of a store: plain data, except for the components at the end. */
@@ -72,6 +75,7 @@ export interface StoreSettings {
     incrementalEveryMs?: number | undefined
     drillEveryMs?: number | undefined
     concurrency: number
+    restoreConcurrency: number
   }
   openCellsMax: number
   pageCacheBytes: number
@@ -85,7 +89,8 @@ export interface StoreSettings {
 const MIB = 1_048_576
 export const DEFAULT_PAGE_CACHE_BYTES = MIB
 export const DEFAULT_CHECKPOINT_BYTES = 4 * MIB
-export const DEFAULT_BACKUP_CONCURRENCY = 2
+export const DEFAULT_BACKUPS_AT_ONCE = 4
+export const DEFAULT_RESTORES_AT_ONCE = 4
 const HOUR_MS = 3_600_000
 const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 const INCREMENTAL_EVERY_MS = HOUR_MS / 4
@@ -117,7 +122,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant, concurrency } = backups
+  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
+  const { concurrency, restoreConcurrency } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -127,7 +133,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, concurrency }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
+    ...prefixed('backups', { concurrency, restoreConcurrency }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -158,7 +165,8 @@ function resolveBackups({
     snapshotEveryMs: everyOf(snapshotEveryMs, SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, INCREMENTAL_EVERY_MS),
     drillEveryMs: everyOf(drillEveryMs, DRILL_EVERY_MS),
-    concurrency: others.concurrency ?? 2,
+    concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
+    restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
   }
 }
 
@@ -203,6 +211,12 @@ function prefixed(
 /** An option that is undefined counts as not given. */
 function definedOnly<T extends object>(values: T): T {
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined)) as T
+}
+
+/** The bounds of a store's backups and restores. */
+export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
+  const atOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
+  return { ...DEFAULT_JOB_LIMITS, atOnce }
 }
 
 /** @param durability overrides the store's unless null */

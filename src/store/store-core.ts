@@ -4,12 +4,11 @@ import { API_KEYS_SCHEMA, ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
 import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
-import { BackupDestination } from '../backup/backup-destination.ts'
+import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
-import { Verification } from '../backup/verify/verification.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
@@ -69,10 +68,9 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
-  /** Undefined without an object store, as are the next three. */
+  /** Undefined without an object store, as are the next two. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
-  readonly verification: Verification | undefined
   readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #idempotency: Idempotency
@@ -127,15 +125,15 @@ export class StoreCore implements CellDirectory {
         retention: new RetentionTable(this.state),
         plans: settings.backups,
         spoolDirectory: paths.spool,
+        threadsKept: settings.backups.restoreConcurrency,
         cellBytesMax: limits.cellBytesMax,
         clock,
         log,
       })
       this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
-      const table = new VerificationTable(this.state)
-      this.verifications = table
-      this.verification = this.#newVerification(this.destination, table)
-      this.destination.moved.listen(() => table.clear())
+      const verifications = new VerificationTable(this.state)
+      this.verifications = verifications
+      this.destination.moved.listen(() => verifications.clear())
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -194,13 +192,6 @@ export class StoreCore implements CellDirectory {
 
   durably<T>(change: () => T): Promise<T> {
     return this.#catalog.durably(change)
-  }
-
-  #newVerification(destination: BackupDestination, table: VerificationTable): Verification {
-    const { objectStore, storeId, index, retention, progress, threads } = destination
-    const { clock, limits } = this.settings
-    const place = { objectStore, threads, spoolDirectory: this.paths.spool }
-    return new Verification({ ...place, storeId, index, retention, progress, table, limits, clock })
   }
 
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
@@ -344,6 +335,11 @@ export class StoreCore implements CellDirectory {
     this.#lock.publishWorkers(workers)
   }
 
+  /** Records the archiver process before it writes to this store; undefined without one. */
+  publishArchiver(identity: ProcessIdentity | undefined): void {
+    this.#lock.publishArchiver(identity)
+  }
+
   /** Starts the catalog's backup. */
   start(): void {
     this.catalogBackup?.start()
@@ -361,7 +357,6 @@ export class StoreCore implements CellDirectory {
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
       () => this.apiKeys.flush(),
-      () => this.verification?.stop(),
       () => this.catalogBackup?.stop(deadline),
       () => this.destination?.close(),
       () => this.#catalog.close(),

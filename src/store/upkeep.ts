@@ -9,6 +9,12 @@ const INSPECT_WITHIN_MS = 60 * 60 * 1_000
 /** Cells to inspect in one turn of the event loop. */
 const INSPECTED_PER_TURN = 64
 
+/**
+ * Scheduled backups that wait or run, for each that the archiver runs at a time. More than one, so that large cells which
+ * wait for their turn hold up no small one.
+ */
+const SCHEDULED_PER_SLOT = 4
+
 /** Does the work that {@link Upkeep} plans, in the process that has the cells open. */
 export interface UpkeepWork {
   backup: RunBackup
@@ -30,7 +36,8 @@ export class Upkeep {
     if (destination === undefined) return
     const exists = (id: string) => registry.find(id)?.deletedAt === null
     const changed = new ChangedCells(destination.progress, exists)
-    const schedule = new BackupSchedule(backups, changed, clock, random, log)
+    const concurrency = backups.concurrency * SCHEDULED_PER_SLOT
+    const schedule = new BackupSchedule({ ...backups, concurrency }, changed, clock, random, log)
     this.#schedule = schedule
     destination.trackers.changed.listen((id) => schedule.changed(id))
     destination.moved.listen(() => schedule.reschedule())

@@ -35,9 +35,10 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['versions'],
     ['create', 'restore', 'shipping'],
     ['verify'],
+    ['archiver'],
     ['.'],
   ],
-  'src/workers': [['protocol'], ['node', 'worker']],
+  'src/workers': [['protocol'], ['node', 'worker', 'archiver']],
 }
 
 /** Any layer may read the version from it. */

@@ -9,7 +9,7 @@ describe('defaults', () => {
       durability: 'full',
       sqlPolicy: 'trusted',
       limits: DEFAULT_LIMITS,
-      backups: { concurrency: 2 },
+      backups: { concurrency: 4, restoreConcurrency: 4 },
       pageCacheBytes: 1_048_576,
       checkpointBytes: 4_194_304,
       objectStoreWaitMs: 60_000,
@@ -38,7 +38,7 @@ describe('defaults', () => {
       backups: { concurrency: undefined },
     })
     expect(settings).toMatchObject({ durability: 'full', limits: { keyBytesMax: 1_024, valueBytesMax: 10 } })
-    expect(settings.backups.concurrency).toBe(2)
+    expect(settings.backups.concurrency).toBe(4)
   })
 
   test('back cells up every 15 minutes and every day, unless that is turned off', () => {
@@ -65,7 +65,7 @@ describe('defaults', () => {
 describe('a setting that makes no sense is refused by its name', () => {
   const NUMBERS = ['openCellsMax', 'pageCacheBytes', 'checkpointBytes', 'objectStoreWaitMs'] as const
   const LIMITS = Object.keys(DEFAULT_LIMITS)
-  const BACKUPS = ['snapshotEveryMs', 'incrementalEveryMs', 'concurrency']
+  const BACKUPS = ['snapshotEveryMs', 'incrementalEveryMs', 'concurrency', 'restoreConcurrency']
   const cases: [string, (value: unknown) => StoreOptions][] = [
     ...NUMBERS.map((name): [string, (value: unknown) => StoreOptions] => [
       name,

@@ -1,6 +1,8 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { readOwner } from '../../src/catalog/directory-lock.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { checkIntegrity } from '../support/integrity.ts'
@@ -37,6 +39,19 @@ async function untilBusy(node: ServedNode): Promise<number> {
   }, 'a worker runs the statement')
   return busy as number
 }
+
+test('an archiver that does not notice the end of its node is ended by the next one, before it serves (invariant 2)', async () => {
+  const place = new Workplace()
+  const first = await place.serve(...SERVE)
+  const archiver = readOwner(new StorePaths(place.dataDir))?.archiver?.pid as number
+  process.kill(archiver, 'SIGSTOP')
+  first.child.kill('SIGKILL')
+  await first.ended
+  expect(isAlive(archiver)).toBe(true)
+  const second = await place.serve(...SERVE)
+  expect(isAlive(archiver)).toBe(false)
+  expect(await second.stop()).toEqual([0, null])
+})
 
 test('only the node is killed during a long write of a worker, and a new one starts at once: it ends the worker before it serves, and nothing unacknowledged appears later (invariant 2)', async () => {
   const place = new Workplace()

@@ -84,12 +84,14 @@ export class ChangeTracker {
     database.checkpoints.run('TRUNCATE')
     const file = fingerprintOf(this.#paths.database)
     if (file === undefined) throw noSuchBase()
+    // Before the base counts: without a chain, all segments are left over from a crash, and have its numbers.
+    this.progress.base = null
+    this.#removeUnneeded()
     const newest = this.#newest
     // The first log of the copy must be whole.
     this.#sealed = newest
     const base = { id: randomUUID(), from: newest, newest, through: null, database: file, broken: null }
     this.progress.base = base
-    this.#removeUnneeded()
     this.#save()
     return base
   }

@@ -1,25 +1,21 @@
 import type { Log } from '../../base/log.ts'
-import type { CellDatabase } from '../../engine/cell-database.ts'
 import { isCellError } from '../../errors.ts'
 import type { CellIdentity } from '../archive/cell-identity.ts'
 import { CHAIN_VERSIONS_MAX } from '../changes/backup-chain.ts'
-import type { ChangeTrackers } from '../changes/change-trackers.ts'
-import { OpenCellCuts } from '../changes/open-cell-cuts.ts'
+import type { KnownVersions } from '../changes/cell-cutter.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
-import { endOldHistory } from '../versions/foreign-versions.ts'
+import { endOldHistory, type KnownHistory } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import type { Retention } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
-import { type BackupTarget, CellBackup } from './cell-backup.ts'
-import { OpenDatabaseReader } from './database-reader.ts'
+import { type BackupTarget, CellBackup, type CellUnderBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
 export interface BackupRunnerParts extends BackupTarget {
-  trackers: ChangeTrackers
   progress: BackupProgressTable
   claim: ObjectStoreClaim
   sweep: UploadSweep
@@ -27,18 +23,25 @@ export interface BackupRunnerParts extends BackupTarget {
   log: Log
 }
 
-/** What is asked for. */
-export interface BackupRequest {
+/** A cell to back up, wherever it is open. */
+export interface BackupSource extends CellUnderBackup, KnownHistory {
+  /** Called before each try. */
+  begin(): Promise<BackupState>
+}
+
+export interface BackupState extends KnownVersions {
+  identity: CellIdentity
+  /** Bytes that a base reads. */
+  sizeBytes: number
+}
+
+export interface BackupRun extends Pick<BackupOptions, 'signal' | 'onProgress'> {
   kind: BackupKind
   origin: BackupOrigin
   /** The most versions of a chain. */
   chainVersionsMax?: number | undefined
-}
-
-/** A cell that stays open until `unpin` is called. */
-export interface PinnedCell {
-  database: CellDatabase
-  unpin(): void
+  /** Waits until so many bytes may be read. */
+  willMove?: (bytes: number) => Promise<void>
 }
 
 /** Runs backups of any cell: names each version, checks that its chain is still stored, and tells retention of it. */
@@ -49,59 +52,53 @@ export class BackupRunner {
     this.#parts = parts
   }
 
-  /** @param pin opens the cell for one attempt */
-  async run(
-    identity: CellIdentity,
-    { kind, origin, chainVersionsMax = CHAIN_VERSIONS_MAX }: BackupRequest,
-    pin: () => PinnedCell,
-    options: BackupOptions,
-  ): Promise<BackupResult> {
-    const { claim, sweep, trackers, retention } = this.#parts
-    const { cell_id: cellId } = identity
-    options.signal?.throwIfAborted()
-    await claim.ensure(options.signal)
-    await this.#parts.probe.check({ signal: options.signal })
+  async run(cellId: string, source: BackupSource, run: BackupRun): Promise<BackupResult> {
+    const { claim, probe, sweep, retention, clock } = this.#parts
+    const { kind, origin, chainVersionsMax = CHAIN_VERSIONS_MAX, signal, onProgress, willMove } = run
+    signal?.throwIfAborted()
+    await claim.ensure(signal)
+    await probe.check({ signal })
     sweep.sweepIfDue()
     for (let attempt = 1; ; attempt++) {
-      const versions = await this.#versions(cellId, options.signal)
-      await endOldHistory(trackers.get(cellId), versions, this.#parts, { signal: options.signal })
+      const { identity, sizeBytes, ...known } = await source.begin()
+      const versions = await this.#versions(cellId, source, known, signal)
+      const isOld = await endOldHistory(cellId, known.last, source, versions, this.#parts, { signal })
+      if (kind === 'snapshot' || known.chain === null || isOld) await willMove?.(sizeBytes)
       // One attempt only: if the listing lags, the key is taken.
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
-      const nextVersion = () => first ?? this.#nextVersion(cellId, versions)
-      const { database, unpin } = pin()
-      const cuts = new OpenCellCuts(database, trackers.get(cellId), this.#parts.clock)
-      const openReader = () => new OpenDatabaseReader(database)
+      const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
-        const backup = new CellBackup(this.#parts, identity, { cuts, openReader, release: unpin }, options)
+        const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress })
         const result = await backup.run({ kind, origin, nextVersion, versionsMax: chainVersionsMax })
-        await retention.backupStored(cellId, this.#parts.clock.now(), { signal: options.signal })
+        await retention.backupStored(cellId, clock.now(), { signal })
         return result
       } catch (error) {
         // Another version took this name since the listing, unknown to this machine: try a later time.
         if (!isCellError(error, 'object_exists') || attempt === VERSION_ATTEMPTS) throw error
-      } finally {
-        unpin()
       }
     }
   }
 
   /** Whether the object store has newer versions of a cell than this directory ever made. Its chain has ended then. */
-  async endOldHistory(cellId: string, signal: AbortSignal): Promise<boolean> {
-    const { index, trackers } = this.#parts
-    const tracker = trackers.get(cellId)
-    if (tracker.progress.lastVersion === null) return false
-    const versions = await index.versions(cellId, { signal })
-    return await endOldHistory(tracker, versions, this.#parts, { signal })
+  async endOldHistory(cellId: string, source: BackupSource, signal: AbortSignal): Promise<boolean> {
+    const { last } = await source.begin()
+    if (last === null) return false
+    const versions = await this.#parts.index.versions(cellId, { signal })
+    return await endOldHistory(cellId, last, source, versions, this.#parts, { signal })
   }
 
   /**
    * The stored versions from the chain's base on, newest first. If a version of the chain is missing, the chain ends: a
    * person or a lifecycle rule may have emptied the object store.
    */
-  async #versions(cellId: string, signal: AbortSignal | undefined): Promise<StoredVersion[]> {
-    const { index, trackers, claim } = this.#parts
-    const { progress } = trackers.get(cellId)
-    const known = [...(progress.chain?.versions ?? []), progress.lastVersion].filter((each) => each !== null)
+  async #versions(
+    cellId: string,
+    source: BackupSource,
+    { chain, last }: KnownVersions,
+    signal: AbortSignal | undefined,
+  ): Promise<StoredVersion[]> {
+    const { index, claim } = this.#parts
+    const known = [...(chain ?? []), last].filter((each) => each !== null)
     // What local.db remembers may be no version: an earlier node could store one that no listing shows.
     const oldest = known
       .filter((each) => parseVersion(each)?.cellId === cellId)
@@ -113,8 +110,7 @@ export class BackupRunner {
     if (known.every((version) => present.has(version))) return versions
     claim.invalidate()
     await claim.ensure(signal)
-    const tracker = trackers.get(cellId)
-    if (!tracker.progress.chain?.versions.every((version) => present.has(version))) tracker.dropChain()
+    if (chain?.every((version) => present.has(version)) !== true) await source.dropChain()
     return versions
   }
 
@@ -124,9 +120,8 @@ export class BackupRunner {
   }
 
   /** A version later than all stored and tried ones, even if the clock has stepped back. */
-  #nextVersion(cellId: string, versions: readonly StoredVersion[]): string {
-    const { progress } = this.#parts.trackers.get(cellId)
-    const taken = [versions[0]?.version, progress.lastVersion].map((version) => {
+  #nextVersion(cellId: string, { last }: KnownVersions, versions: readonly StoredVersion[]): string {
+    const taken = [versions[0]?.version, last].map((version) => {
       return version ? (parseVersion(version)?.time ?? 0) : 0
     })
     const time = Math.max(this.#parts.clock.now(), ...taken.map((each) => each + 1))

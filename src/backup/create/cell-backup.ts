@@ -40,8 +40,6 @@ export interface BackupOrder {
 export interface CellUnderBackup {
   cuts: CellCuts
   openReader(start: BaseStart): DatabaseReader | Promise<DatabaseReader>
-  /** The cell's own files are no longer needed, so that a slow upload does not keep it open. */
-  release(): void
 }
 
 /** One backup of one cell. The caller runs no other backup or restore of the cell meanwhile. */
@@ -77,11 +75,10 @@ export class CellBackup {
   }
 
   async #incremental(order: BackupOrder): Promise<BackupResult | undefined> {
-    const { cuts, release } = this.#cell
+    const { cuts } = this.#cell
     const version = order.nextVersion()
     const cut = await cuts.cutIncremental(version, order.versionsMax)
     if (cut === undefined) return undefined
-    release()
     const { chain, segments } = cut
     const manifest = this.#manifest(order, version, cut, {
       database: null,
@@ -95,14 +92,13 @@ export class CellBackup {
 
   /** Copies the database while writers and checkpoints continue, and proves the copy before it counts. */
   async #base(order: BackupOrder): Promise<BackupResult> {
-    const { cuts, release } = this.#cell
+    const { cuts } = this.#cell
     const copy = new BaseCopy(this.#target.spoolDirectory)
     try {
       const start = await cuts.beginBase()
       await this.#read(copy, start)
       const version = order.nextVersion()
       const cut = await cuts.endBase(start.id, version)
-      release()
       await copy.redo(cut.segments, this.#options.signal)
       const source = copy.source()
       const database = { name: DATABASE_MEMBER, size: source.size } as const

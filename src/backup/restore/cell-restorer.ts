@@ -1,32 +1,46 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
-import { cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
-import type { CellAccess } from '../changes/cell-access.ts'
-import type { ChangeTrackers } from '../changes/change-trackers.ts'
-import type { BackupProgressTable } from '../changes/progress-table.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
-import type { CellOwnership } from '../versions/cell-ownership.ts'
+import { CellOwnership } from '../versions/cell-ownership.ts'
 import { backupNotFound } from '../versions/object-keys.ts'
-import { listingOf, type VersionIndex } from '../versions/version-index.ts'
+import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
+import type { RestoredNames } from './cell-installer.ts'
 import { buildDatabase } from './restore-build.ts'
-import { finishRestore, installRestored, removeUnfinished } from './restore-install.ts'
+import { discardRestored } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
-import { currentVersion, lastName, markRestored } from './restored-mark.ts'
+import {
+  type CellContents,
+  currentVersion,
+  lastName,
+  type MarkedCell,
+  markRestored,
+} from './restored-mark.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
   storeId: string
   index: VersionIndex
-  trackers: ChangeTrackers
-  progress: BackupProgressTable
-  cells: CellAccess
-  ownership: CellOwnership
   threads: RestoreThreads
   limits: Limits
   clock: Clock
+  paths(cellId: string): CellPaths
+}
+
+export interface CellRestore extends RestoreOptions, MarkedCell {
+  /** The cell's record in the catalog, also of a deleted cell. */
+  record: CellRecord | undefined
+  /** The cell's database file is on this machine. */
+  isLocal: boolean
+  /** Waits until so many stored bytes may be read. */
+  willMove(bytes: number): Promise<void>
+  /** Switches the cell to the database in `incoming.db`. */
+  install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
 
 /** Restores cells from their backups. The caller runs no other backup or restore of the same cell meanwhile. */
@@ -38,95 +52,58 @@ export class CellRestorer {
   }
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
-  async run(cellId: string, options: RestoreOptions): Promise<RestoreResult> {
-    const existed = this.#exists(cellId)
-    const deletedMeanwhile = () => existed && !this.#exists(cellId)
-    try {
-      return await this.#run(cellId, options, () => {
-        if (deletedMeanwhile()) throw cellNotFound()
-      })
-    } catch (error) {
-      // The cell's folder was removed with it, which can cause any error here.
-      throw deletedMeanwhile() ? cellNotFound() : error
-    }
-  }
-
-  /** @param beforeSwitch called right before the switch; may throw */
-  async #run(cellId: string, options: RestoreOptions, beforeSwitch: () => void): Promise<RestoreResult> {
-    const { objectStore, clock, storeId, cells, index, ownership, threads, trackers, limits } = this.#parts
-    const { signal, onProgress } = options
+  async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
+    const { objectStore, index, clock, storeId, threads, limits } = this.#parts
+    const { signal, onProgress, willMove } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    ownership.checkRecord(cellId, options.accountId)
+    const { manifest, listing, contents } = await this.#find(cellId, restore)
+    const { version, kind } = manifest
+    const paths = this.#parts.paths(cellId)
+    const expected = { storeId, cellId, limits }
+    const sizeBytes = await buildDatabase(objectStore, manifest, expected, paths, threads, {
+      signal,
+      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+      willMove,
+      onDamage: (each) => index.proven(each, listing, false),
+    })
+    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
+    try {
+      signal?.throwIfAborted()
+      const mark =
+        version === currentVersion(contents)
+          ? undefined
+          : await markRestored(objectStore, clock, version, contents, { ...restore, cellId }, { signal })
+      signal?.throwIfAborted()
+      const newest = contents.versions[0]?.version ?? version
+      const last = mark ?? lastName(cellId, contents) ?? newest
+      await restore.install(manifest, { newest, last })
+    } catch (error) {
+      discardRestored(paths)
+      throw error
+    }
+    return { version, kind, sizeBytes, durationMs: clock.monotonic() - started }
+  }
+
+  /** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
+  async #find(
+    cellId: string,
+    { record, isLocal, accountId, version: named, signal }: CellRestore,
+  ): Promise<{ manifest: ManifestHead; listing: Listing; contents: CellContents }> {
+    const { index } = this.#parts
+    const ownership = new CellOwnership(index, () => record)
+    ownership.checkRecord(cellId, accountId)
     const contents = await index.contents(cellId, { signal })
     const { versions } = contents
     const listing = listingOf(versions)
-    await ownership.checkManifests(cellId, versions, options.accountId, { signal })
-    const newest = versions[0]?.version
-    const current = currentVersion(contents)
-    const version = options.version ?? (cells.isLocal(cellId) ? newest : current)
+    await ownership.checkManifests(cellId, versions, accountId, { signal })
+    const version = named ?? (isLocal ? versions[0]?.version : currentVersion(contents))
     if (version === undefined) throw backupNotFound()
     const manifest = await index.manifest(version, cellId, listing, { signal })
     // What is asked for by name is tried again: the object may have been mended.
-    const damaged = options.version === undefined ? index.knownDamage(manifest, listing) : undefined
+    const damaged = named === undefined ? index.knownDamage(manifest, listing) : undefined
     if (damaged !== undefined) throw knownDamage(damaged)
-    const paths = cells.paths(cellId)
-    if (!cells.isOpen(cellId)) finishRestore(paths)
-    const sizeBytes = await buildDatabase(
-      objectStore,
-      manifest,
-      { storeId, cellId, limits },
-      paths,
-      threads,
-      {
-        signal,
-        onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
-        onDamage: (each) => index.proven(each, listing, false),
-      },
-    )
-    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
-    let last = lastName(cellId, contents)
-    try {
-      signal?.throwIfAborted()
-      beforeSwitch()
-      if (version !== current) {
-        last = await markRestored(objectStore, clock, version, contents, trackers.get(cellId), { signal })
-      }
-      signal?.throwIfAborted()
-      beforeSwitch()
-    } catch (error) {
-      removeUnfinished(paths)
-      throw error
-    }
-    // Before the switch, so that the next backup is a base even if the process ends right after the switch.
-    this.#resetProgress(cellId, last, true)
-    cells.replace(cellId, () => installRestored(paths))
-    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
-    this.#resetProgress(cellId, last, version !== newest)
-    await cells.restored(cellId, manifest)
-    if (version !== newest) trackers.changed.emit(cellId)
-    return { version, kind: manifest.kind, sizeBytes, durationMs: clock.monotonic() - started }
-  }
-
-  #exists(cellId: string): boolean {
-    return this.#parts.cells.record(cellId)?.deletedAt === null
-  }
-
-  /** After a restore the next backup is a base. */
-  #resetProgress(cellId: string, lastVersion: string | undefined, changed: boolean): void {
-    const { clock, trackers, progress } = this.#parts
-    const now = clock.now()
-    trackers.detach(cellId)
-    progress.save({
-      cellId,
-      chain: null,
-      base: null,
-      lastVersion: lastVersion ?? null,
-      dirty: changed,
-      dirtySinceSnapshot: changed,
-      lastBackupAt: now,
-      lastSnapshotAt: now,
-    })
+    return { manifest, listing, contents }
   }
 }
 

@@ -11,6 +11,8 @@ import type { RestoreThreads } from './restore-threads.ts'
 export interface RestoreProgress extends CallOptions {
   /** Called with the stored bytes read so far, and their total. */
   onProgress?: ((bytes: number, total: number) => void) | undefined
+  /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
+  willMove?: ((bytes: number) => Promise<void>) | undefined
   /** Called with the version that proved damaged, before the rejection. */
   onDamage?: ((version: string) => void) | undefined
 }
@@ -41,6 +43,7 @@ export async function buildDatabase(
   let reading: string | undefined
   try {
     const total = await totalSize(store, versions, progress)
+    await progress.willMove?.(total)
     let done = 0
     for (const version of versions) {
       const open = async (offset: number) => {

@@ -86,6 +86,11 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
   fsyncDirectory(paths.directory)
 }
 
+/** Removes a built database that is not to be installed, unless its switch is decided already. */
+export function discardRestored(paths: CellPaths): void {
+  if (!exists(paths.restoreIntent)) removeUnfinished(paths)
+}
+
 export function removeUnfinished({ restoreTarget }: CellPaths): void {
   for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(restoreTarget + suffix, { force: true })
 }

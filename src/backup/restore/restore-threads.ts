@@ -5,17 +5,19 @@ import { RestoreThread } from './restore-thread.ts'
 const KEPT_MS = 10_000
 
 /**
- * Threads for restores of large databases, and for the check of one that is backed up. The start of one takes 40 ms of processor time, so one is kept for a while
- * after its restore. The kept thread does not keep the process alive.
+ * Threads for restores of large databases. The start of one takes 40 ms of processor time, so some are kept for a while
+ * after their restores. A kept thread does not keep the process alive.
  */
 export class RestoreThreads {
   readonly #clock: Clock
-  #kept: RestoreThread | undefined
-  #timer: Timer | undefined
+  readonly #keptMax: number
+  readonly #kept: KeptThread[] = []
   #closed = false
 
-  constructor(clock: Clock) {
+  /** @param keptMax threads to keep: as many as restores run at the same time */
+  constructor(clock: Clock, keptMax = 1) {
     this.#clock = clock
+    this.#keptMax = keptMax
   }
 
   /** The caller must release the thread or close it. */
@@ -28,22 +30,31 @@ export class RestoreThreads {
 
   /** @param thread has finished all its tasks, and has no file open */
   async release(thread: RestoreThread): Promise<void> {
-    if (this.#closed || this.#kept !== undefined) return thread.close()
+    if (this.#closed || this.#kept.length >= this.#keptMax) return thread.close()
     thread.keepsAlive(false)
-    this.#kept = thread
-    this.#timer = this.#clock.setTimer(() => void this.#takeKept()?.close(), KEPT_MS)
+    const timer = this.#clock.setTimer(() => {
+      this.#kept.splice(this.#kept.indexOf(kept), 1)
+      void thread.close()
+    }, KEPT_MS)
+    const kept = { thread, timer }
+    this.#kept.push(kept)
   }
 
-  /** Closes the kept thread. No other is kept afterwards. */
+  /** Closes the kept threads. No other is kept afterwards. */
   async close(): Promise<void> {
     this.#closed = true
-    await this.#takeKept()?.close()
+    for (let kept = this.#takeKept(); kept !== undefined; kept = this.#takeKept()) await kept.close()
   }
 
+  /** The one that was used last: the others run into their time. */
   #takeKept(): RestoreThread | undefined {
-    const kept = this.#kept
-    this.#kept = undefined
-    this.#timer?.cancel()
-    return kept
+    const kept = this.#kept.pop()
+    kept?.timer.cancel()
+    return kept?.thread
   }
+}
+
+interface KeptThread {
+  thread: RestoreThread
+  timer: Timer
 }

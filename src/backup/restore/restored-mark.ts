@@ -1,5 +1,4 @@
 import type { Clock } from '../../base/clock.ts'
-import type { ChangeTracker } from '../changes/change-tracker.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import { parseVersion, type RestoredMark, restoredMarkOf, versionOf } from '../versions/object-keys.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
@@ -21,6 +20,14 @@ export function currentVersion({ versions, marks }: CellContents): string | unde
   return versions.some(({ version }) => version === mark.version) ? mark.version : newest
 }
 
+/** The cell of a mark, wherever it is open. */
+export interface MarkedCell {
+  /** The newest version that this machine knows, stored or only tried. */
+  last: string | null
+  /** The cell counts as changed, and the time of this name is used up. */
+  noteMark(name: string): Promise<void>
+}
+
 /**
  * Marks that a cell is restored to a version: a total loss then brings back this state, and not that of its newest backup.
  * Call it before the switch, so that the restored cell never serves without its mark. After a crash between the two, the
@@ -33,15 +40,13 @@ export async function markRestored(
   clock: Clock,
   version: string,
   { versions, marks }: CellContents,
-  tracker: ChangeTracker,
+  { cellId, last, noteMark }: MarkedCell & { cellId: string },
   options: CallOptions,
 ): Promise<string> {
-  const { cellId, lastVersion } = tracker.progress
-  const taken = [lastVersion, lastName(cellId, { versions, marks })].map((each) => timeOf(each) + 1)
+  const taken = [last, lastName(cellId, { versions, marks })].map((each) => timeOf(each) + 1)
   const time = Math.max(clock.now(), ...taken)
   const name = versionOf(cellId, time)
-  tracker.markChanged()
-  tracker.claimVersion(name)
+  await noteMark(name)
   const body = Buffer.from(`${JSON.stringify({ version })}\n`)
   await store.put(restoredMarkOf(time, version).key, bufferBody(body), options)
   // Only the newest mark counts. One that stays is removed by the next restore.

@@ -1,18 +1,11 @@
 import { CellError } from '../../errors.ts'
 
-/**
- * The cells whose restore is running. A restore builds the new database next to the cell's files. Before the cell is
- * opened, this tells such a file from the left-over of a crash.
- */
+/** The cells whose restore waits or runs. */
 export class RestoresInProgress {
   readonly #requested = new Set<string>()
-  readonly #recoveries = new Map<string, Promise<void>>()
+  readonly #recoveries = new Map<string, Recovery>()
 
-  has(cellId: string): boolean {
-    return this.#requested.has(cellId) || this.#recoveries.has(cellId)
-  }
-
-  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell is running */
+  /** Runs a requested restore. @throws `restore_in_progress` if another one of the cell waits or runs */
   async request<T>(cellId: string, restore: () => Promise<T>): Promise<T> {
     if (this.#requested.has(cellId)) throw restoreInProgress()
     this.#requested.add(cellId)
@@ -23,17 +16,31 @@ export class RestoresInProgress {
     }
   }
 
-  /** Runs the recovery of a cell whose local data is lost. Calls during a recovery share it. */
-  async recover(cellId: string, restore: () => Promise<void>): Promise<void> {
-    let recovery = this.#recoveries.get(cellId)
-    if (recovery === undefined) {
-      recovery = restore().finally(() => this.#recoveries.delete(cellId))
-      this.#recoveries.set(cellId, recovery)
-    }
-    await recovery
+  /**
+   * Runs the recovery of a cell whose local data is lost. Calls during a recovery share it.
+   *
+   * @param isWaiting a request waits for the cell
+   * @param raise called if a recovery that nobody has waited for is now waited for
+   */
+  async recover(
+    cellId: string,
+    isWaiting: boolean,
+    restore: () => Promise<void>,
+    raise: () => void,
+  ): Promise<void> {
+    const known = this.#recoveries.get(cellId)
+    const ended = known?.ended ?? restore().finally(() => this.#recoveries.delete(cellId))
+    if (known !== undefined && isWaiting && !known.isWaiting) raise()
+    this.#recoveries.set(cellId, { ended, isWaiting: isWaiting || known?.isWaiting === true })
+    await ended
   }
 }
 
-export function restoreInProgress(): CellError {
+interface Recovery {
+  ended: Promise<void>
+  isWaiting: boolean
+}
+
+function restoreInProgress(): CellError {
   return new CellError('restore_in_progress', 'A restore of this cell is running. Wait for its end.')
 }

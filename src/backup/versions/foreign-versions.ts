@@ -1,33 +1,41 @@
 import type { Log } from '../../base/log.ts'
-import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { compareVersions } from './object-keys.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { listingOf, type VersionIndex } from './version-index.ts'
 
+/** What the process that has a cell knows of its versions. */
+export interface KnownHistory {
+  dropChain(): Promise<void>
+  /** Uses up the time of a version. */
+  claimVersion(version: string): Promise<void>
+}
+
 /**
  * Finds versions of a cell that are newer than all that this directory's state knows. Then the state is an old one: a data
  * directory was put back, or a copy of it is in use. The chain ends, so that no backup continues the old history as if it
  * were the newest, and retention never removes the newer versions: nobody but a person knows which history is the right one.
  *
+ * @param lastVersion the newest that the state knows
  * @param versions of the cell, newest first
  */
 export async function endOldHistory(
-  tracker: ChangeTracker,
+  cellId: string,
+  lastVersion: string | null,
+  cell: KnownHistory,
   versions: readonly StoredVersion[],
   { index, progress, log }: { index: VersionIndex; progress: BackupProgressTable; log: Log },
   options: CallOptions,
 ): Promise<boolean> {
-  const { cellId, lastVersion } = tracker.progress
   if (lastVersion === null) return false
   const newer = versions.filter(({ version }) => compareVersions(version, lastVersion) < 0)
   const newest = await firstRestorable(newer)
   if (newest === undefined) return false
   progress.addForeign(cellId, { after: lastVersion, through: newest })
-  tracker.dropChain()
+  await cell.dropChain()
   // Seen now, so that it is found and said once.
-  tracker.claimVersion(newest)
+  await cell.claimVersion(newest)
   log.error(
     { cellId, known: lastVersion, newest, count: newer.length },
     'the object store has newer backups than this data directory ever made, so the directory is an old copy or another one is in use; the newer backups stay, and the next backup starts a new base. Restore the newest backup if the directory was put back by mistake',

@@ -32,8 +32,6 @@ export interface WorkerPoolParts {
   publish(workers: readonly ProcessIdentity[]): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
-  /** Called when a worker process has ended. */
-  onEnded(worker: WorkerHandle): void
   /** Called when a statement or a task caused the end of its worker. */
   onStrike(cellId: string): void
   /** Called before a task is tried again. @throws `rate_limited` while the cell has to wait after its strikes */
@@ -45,7 +43,7 @@ const CHECK_MS = 10
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
 /** Tasks that open their cell. */
-const OPENING: ReadonlySet<WorkerTask['task']> = new Set(['backup', 'collect'])
+const OPENING: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'collect'])
 /** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
 
@@ -115,17 +113,18 @@ export class WorkerPool {
   }
 
   /**
-   * @param ended called when the worker has ended; returns the task's result if it is known anyway
+   * @param ended called when the worker has ended, before the task is tried again
    * @throws what the task throws; `busy` if its worker ends each time
    */
   async runTask<T extends WorkerTask>(
     task: T,
-    options: TaskOptions = {},
-    ended: () => WorkerTaskResults[T['task']] | undefined = () => undefined,
+    { tries: triesMax = TASK_TRIES, ...options }: TaskOptions & { tries?: number } = {},
+    ended: () => void = () => {},
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       if (this.#stopped) throw stopping()
-      if (tries > 1) this.#parts.checkStrikes(task.cellId)
+      // An installation may be decided already, and must come to its end.
+      if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
       // It can't be refused, as operations are: but it holds up nobody in a worker of its own.
       if (OPENING.has(task.task) && this.#kills.isUsedUp(this.#charged(task.cellId).accountId))
         this.#isolate(this.#charged(task.cellId))
@@ -133,11 +132,21 @@ export class WorkerPool {
         return await this.#slotOf(task.cellId).runTask(task, options)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
-        const result = ended()
-        if (result !== undefined) return result
-        if (tries === TASK_TRIES && !this.#stopped) throw endedAgain()
+        if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
+        ended()
       }
     }
+  }
+
+  /** The bucket is another one than before: nothing is stored there yet. */
+  nothingStored(): void {
+    for (const worker of this.#spawner.alive) worker.nothingStored()
+  }
+
+  /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
+  setBuilding(cellIds: string[]): void {
+    this.#parts.settings.building = cellIds
+    for (const worker of this.#spawner.alive) worker.setBuilding(cellIds)
   }
 
   /** The cell's record has changed: workers get it again with their next use of the cell. */
@@ -318,10 +327,10 @@ function refuse(operations: readonly QueuedOperation[]): void {
   for (const each of operations) each.settle({ ok: false, error: stopping() })
 }
 
-function endedAgain(): CellError {
+function endedAgain(tries: number): CellError {
   return new CellError(
     'busy',
-    `The worker process of this cell ended ${TASK_TRIES} times during the task. Try again.`,
+    `The worker process of this cell ended ${tries} times during the task. Try again.`,
     { retryAfterMs: 1_000 },
   )
 }

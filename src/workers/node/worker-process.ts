@@ -2,10 +2,8 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import os from 'node:os'
 import type { Readable, Writable } from 'node:stream'
-import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
-import type { OperationPermit } from '../../service/cell-service.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import {
   ANSWERS_FD,
@@ -17,9 +15,9 @@ import {
   type WorkerTask,
   type WorkerTaskResults,
 } from '../protocol/protocol.ts'
-import { fromWireError, toWireError } from '../protocol/wire-error.ts'
+import { fromWireError } from '../protocol/wire-error.ts'
 import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
-import { spawnWorker } from './spawn-worker.ts'
+import { spawnWorker } from './spawn-child.ts'
 
 /** Messages about the running batch. */
 export type BatchMessage = Extract<
@@ -31,19 +29,15 @@ export type BatchMessage = Extract<
 export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' }>
 
 /** Messages about anything else, except tasks. */
-export type WorkerMessage = Extract<FromWorker, { type: 'restored' | 'changed' | 'expiry' | 'log' }>
+export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'expiry' | 'log' }>
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
-  onProgress?: ((event: BackupProgressEvent) => void) | undefined
-  /** Asked each time before a worker gets the task. */
-  permit?: OperationPermit | undefined
 }
 
 interface Task {
   resolve(value: unknown): void
   reject(error: unknown): void
-  onProgress: ((event: BackupProgressEvent) => void) | undefined
 }
 
 /** The worker ended before the task did. The task can run in another one. */
@@ -89,15 +83,10 @@ export class WorkerProcess {
 
   /**
    * @param memoryMax bytes of memory that the process may allocate
-   * @param objectStore the URL that it stores backups at
    * @throws the system's error if it can't start another process
    */
-  constructor(
-    memoryMax: number,
-    onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
-    objectStore?: string,
-  ) {
-    const child = spawnWorker(memoryMax, objectStore)
+  constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
+    const child = spawnWorker(memoryMax)
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
     // If a write fails, the process has ended, and `ended` answers the requests.
@@ -145,14 +134,14 @@ export class WorkerProcess {
   runTask<T extends WorkerTask>(
     task: T,
     record: CellRecord | undefined,
-    { signal, onProgress }: TaskOptions = {},
+    { signal }: TaskOptions = {},
   ): Promise<WorkerTaskResults[T['task']]> {
     this.#use(task.cellId)
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
       if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new WorkerEnded())
-      this.#tasks.set(id, { resolve, reject, onProgress })
+      this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
       else signal?.addEventListener('abort', abort, { once: true })
@@ -175,6 +164,16 @@ export class WorkerProcess {
     return this.#tasks.size > 0
   }
 
+  /** The bucket is another one than before. */
+  nothingStored(): void {
+    this.#send({ type: 'nothing-stored' })
+  }
+
+  /** The cells whose `incoming.db` is being built. */
+  setBuilding(cellIds: string[]): void {
+    this.#send({ type: 'building', cellIds })
+  }
+
   /** Asks now and then whether it still answers. @returns for how many milliseconds it has not */
   unansweredMs(now: number): number {
     if (this.#hasAnswered && now - this.#pingedAt >= PING_EVERY_MS) {
@@ -183,16 +182,6 @@ export class WorkerProcess {
       this.#send({ type: 'ping' })
     }
     return this.#hasAnswered ? 0 : now - this.#pingedAt
-  }
-
-  /** Answers `restored`. */
-  recorded(id: number, record: CellRecord | undefined, error?: unknown): void {
-    this.#send({
-      type: 'recorded',
-      id,
-      record,
-      error: error === undefined ? undefined : toWireError(error),
-    })
   }
 
   /** The cell's record has changed: the next message about the cell carries it. */
@@ -260,10 +249,6 @@ export class WorkerProcess {
         else task?.reject(fromWireError(message.error))
         break
       }
-      case 'progress':
-        this.#tasks.get(message.id)?.onProgress?.(message.event)
-        break
-      case 'restored':
       case 'changed':
       case 'expiry':
       case 'log':

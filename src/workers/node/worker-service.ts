@@ -1,8 +1,4 @@
-import fs from 'node:fs/promises'
-import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import { BackupListing } from '../../backup/backup-listing.ts'
-import { objectStoreNotConfigured } from '../../backup/backup-manager.ts'
-import { restoreInProgress } from '../../backup/restore/restores-in-progress.ts'
+import { type BackupManager, objectStoreNotConfigured } from '../../backup/backup-manager.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -11,11 +7,8 @@ import type {
   RestoreOptions,
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
-import { CellOwnership } from '../../backup/versions/cell-ownership.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
 import type { Clock } from '../../base/clock.ts'
-import { KeyedQueue } from '../../base/keyed-queue.ts'
-import type { Log } from '../../base/log.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -27,9 +20,11 @@ import type {
 } from '../../service/cell-service.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
+import { noBackup } from '../../store/local-cells.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
+import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
@@ -38,7 +33,7 @@ import { WorkerPool } from './worker-pool.ts'
 import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
-  /** The URL of the object store, which each worker opens for itself. */
+  /** The URL of the object store, which the archiver opens for itself. */
   objectStore: string | undefined
   /** Worker processes that share all cells. */
   workers: number
@@ -62,11 +57,8 @@ export class WorkerService implements CellService {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
-  readonly #listing: BackupListing | undefined
-  /** Cells whose requested restore is under way; with the manifest once the restored database is installed. */
-  readonly #restoring = new Map<string, ManifestHead | undefined>()
-  /** One backup or restore of a cell at a time: here, and not in the worker, so that a permit is asked last. */
-  readonly #transfers = new KeyedQueue()
+  /** Undefined without an object store. */
+  readonly #archiving: Archiving | undefined
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -74,15 +66,11 @@ export class WorkerService implements CellService {
   constructor(core: StoreCore, options: WorkerServiceOptions) {
     const { clock, random: _, log, ...settings } = core.settings
     const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
-    const { paths, destination } = core
+    const { paths } = core
     this.#core = core
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
-    if (destination !== undefined) {
-      const ownership = new CellOwnership(destination.index, (id) => core.findCell(id))
-      this.#listing = new BackupListing(destination, ownership)
-    }
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -94,31 +82,33 @@ export class WorkerService implements CellService {
       settings: {
         nodePid: process.pid,
         dataDir: paths.root,
-        objectStore,
+        hasObjectStore: objectStore !== undefined,
         storeId: core.id,
         storeCreatedAt: core.createdAt,
         settings,
         sqlPolicy,
         answerBytesMax,
         openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
+        building: [],
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker), objectStore),
-      onEnded: (worker) => void removeSpool(paths.spoolOf(worker.identity.pid), log),
+        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
+    this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
   }
 
   /** Resolves once operations can run. @throws `internal` if no worker can be started */
   async start(): Promise<void> {
     prepareWorkers(this.#core.paths)
+    this.#archiving?.archiver.start()
     await this.#workers.start()
     this.#upkeep.start({
-      backup: (cellId, kind, options) => this.backup(cellId, kind, options),
-      collect: (cellId, signal) => this.#workers.runTask({ task: 'collect', cellId }, { signal }),
+      backup: (cellId, kind, options) => this.#backups.backup(cellId, kind, options, 'background'),
+      collect: (cellId, signal) => this.#collect(cellId, signal),
     })
   }
 
@@ -158,63 +148,26 @@ export class WorkerService implements CellService {
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
-    this.#assertRunning()
-    const { catalogBackup } = this.#core
-    if (catalogBackup === undefined) throw objectStoreNotConfigured()
-    const { origin, ...rest } = options
-    const { result, head } = await this.#transfers.run(cellId, () =>
-      this.#workers.runTask({ task: 'backup', cellId, kind, origin }, rest),
-    )
-    if (head !== undefined) this.#core.destination?.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(options.signal)
-    return result
+    return await this.#backups[kind](cellId, options)
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
-    this.#assertRunning()
-    const { clock, files, destination } = this.#core
-    const { version, accountId } = options
-    if (destination === undefined) throw objectStoreNotConfigured()
-    if (this.#restoring.has(cellId)) throw restoreInProgress()
-    const started = clock.monotonic()
-    this.#restoring.set(cellId, undefined)
-    // If the worker ended after the switch, a second restore would undo newer writes to the restored cell.
-    const installed = (): RestoreResult | undefined => {
-      const manifest = this.#restoring.get(cellId)
-      if (manifest === undefined || (version !== undefined && manifest.version !== version)) return undefined
-      return {
-        version: manifest.version,
-        kind: manifest.kind,
-        sizeBytes: files.sizeBytes(cellId),
-        durationMs: clock.monotonic() - started,
-      }
-    }
-    try {
-      return await this.#transfers.run(cellId, () =>
-        this.#workers.runTask({ task: 'restore', cellId, version, accountId }, options, installed),
-      )
-    } finally {
-      this.#restoring.delete(cellId)
-    }
+    return await this.#backups.restore(cellId, options)
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
-    this.#assertRunning()
-    if (this.#listing === undefined) throw objectStoreNotConfigured()
-    return await this.#listing.list(cellId, { ...page, signal })
+    return await this.#backups.list(cellId, { ...page, signal })
   }
 
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
-    this.#assertRunning()
-    if (this.#listing === undefined) throw objectStoreNotConfigured()
-    return await this.#listing.latest(cellId, signal)
+    return await this.#backups.latest(cellId, signal)
   }
 
   /**
-   * Stops the upkeep, closes every cell and ends the workers. The core can be closed afterwards.
+   * Stops the upkeep and the archiver, closes every cell and ends the workers. The core can be closed afterwards.
    * A repeat is the same call.
    *
-   * @param deadlineMs workers that take longer are killed
+   * @param deadlineMs backups and restores that take longer are cancelled, and workers killed
    */
   close(deadlineMs: number): Promise<void> {
     this.#closing ??= this.#close(deadlineMs)
@@ -227,9 +180,18 @@ export class WorkerService implements CellService {
     const upkeep = this.#upkeep.stop()
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true
-    await this.#workers.stop(Math.max(0, deadline - clock.monotonic()))
+    const leftMs = () => Math.max(0, deadline - clock.monotonic())
+    await this.#archiving?.archiver.stop(leftMs())
+    await this.#workers.stop(leftMs())
     // What a frozen worker did not end has ended with it.
     await upkeep
+  }
+
+  /** @throws `object_store_not_configured`, `store_closed` */
+  get #backups(): BackupManager {
+    this.#assertRunning()
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    return this.#archiving.backups
   }
 
   /** @throws `store_closed` */
@@ -237,9 +199,21 @@ export class WorkerService implements CellService {
     if (this.#stopped) throw new CellError('store_closed', 'The store is closed.')
   }
 
-  #untilLocal(cellId: string): Promise<void> {
-    const restored = this.#workers.runTask({ task: 'ensure-local', cellId })
-    return waitForRestore(restored, this.#core.clock, this.#options.waitMs)
+  /** A cell whose data is lost is restored in the background: then its expired entries are collected. */
+  async #collect(cellId: string, signal: AbortSignal): Promise<void> {
+    try {
+      await this.#workers.runTask({ task: 'collect', cellId }, { signal })
+    } catch (error) {
+      if (!isCellError(error, 'cell_restoring')) throw error
+      await this.#backups.ensureLocal(cellId, 'background')
+    }
+  }
+
+  async #untilLocal(cellId: string): Promise<void> {
+    const { registry, clock } = this.#core
+    registry.require(cellId)
+    if (this.#archiving === undefined) throw noBackup()
+    await waitForRestore(this.#archiving.backups.ensureLocal(cellId), clock, this.#options.waitMs)
   }
 
   #run<O extends CellOperation>(
@@ -283,29 +257,11 @@ export class WorkerService implements CellService {
       case 'expiry':
         this.#upkeep.expiryChanged()
         break
-      case 'restored':
-        this.#recordRestored(message, worker)
-        break
       case 'log': {
         const { level, fields, err, message: text } = message
         const cause = err === undefined ? {} : { err: fromWireError(err) }
         this.#core.settings.log[level]({ ...fields, ...cause, worker: worker.identity.pid }, text)
       }
-    }
-  }
-
-  #recordRestored(message: Extract<WorkerMessage, { type: 'restored' }>, worker: WorkerHandle): void {
-    const { id, cellId, manifest } = message
-    try {
-      this.#core.recordRestored(cellId, manifest)
-      this.#upkeep.cellRestored(cellId)
-      // From here on the worker changes the local state; the node must read it again.
-      this.#core.hints.forget(cellId)
-      if (this.#restoring.has(cellId)) this.#restoring.set(cellId, manifest)
-      this.#workers.forget(cellId)
-      worker.recorded(id, this.#core.findCell(cellId))
-    } catch (error) {
-      worker.recorded(id, undefined, error)
     }
   }
 }
@@ -315,11 +271,4 @@ async function within(clock: Clock, ms: number, work: Promise<void>): Promise<vo
   const { promise, resolve } = Promise.withResolvers<void>()
   const timer = clock.setTimer(resolve, ms)
   await Promise.race([work, promise]).finally(() => timer.cancel())
-}
-
-/** Removes the unfinished backups of a worker that has ended. */
-async function removeSpool(directory: string, log: Log): Promise<void> {
-  await fs.rm(directory, { recursive: true, force: true }).catch((err) => {
-    log.warn({ err, directory }, 'could not remove the spool files of an ended worker')
-  })
 }

@@ -149,7 +149,7 @@ export class WorkerSlot {
     return { operations: this.queue.takeCell(cellId), provisional: this.#unresolved.takeCell(cellId) }
   }
 
-  /** @throws `WorkerEnded`, the signal's reason, and what the permit and the task throw */
+  /** @throws `WorkerEnded`, the signal's reason, and what the task throws */
   async runTask<T extends WorkerTask>(
     task: T,
     options: TaskOptions = {},
@@ -158,7 +158,6 @@ export class WorkerSlot {
     const worker = hasWorker
       ? (this.#worker as WorkerHandle)
       : await this.#nextWorker(task.cellId, options.signal)
-    options.permit?.check()
     return await worker.runTask(task, this.#context.record(task.cellId), options)
   }
 

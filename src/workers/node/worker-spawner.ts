@@ -13,8 +13,6 @@ export interface SpawnerParts {
   spawnWorker(): WorkerHandle
   /** Records the living workers in the store's directory, so that its next owner can end them. */
   publish(workers: readonly ProcessIdentity[]): void
-  /** Called when a worker process has ended. */
-  onEnded(worker: WorkerHandle): void
 }
 
 /** Delays after a failed start: its cause may last. */
@@ -115,7 +113,6 @@ export class WorkerSpawner {
     )
     void worker.ended.then(() => {
       this.#alive.delete(worker)
-      this.#parts.onEnded(worker)
       if (this.#spares.delete(worker))
         this.#failed({ worker: worker.identity.pid }, 'a spare worker ended before it got any work')
     })

@@ -1,16 +1,12 @@
-import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import type {
-  BackupKind,
-  BackupOrigin,
-  BackupProgressEvent,
-  BackupResult,
-  RestoreResult,
-} from '../../backup/versions/backup-types.ts'
+import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
+import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
+import type { LogMessage } from './log-message.ts'
 import type { WireError } from './wire-error.ts'
 
 /** A worker's descriptors: it reads messages from the first, and writes its own to the second. */
@@ -22,11 +18,14 @@ export interface WorkerSettings {
   /** The process that started the worker. */
   nodePid: number
   dataDir: string
-  objectStore: string | undefined
+  /** Whether the changes of cells are tracked, for their backups. */
+  hasObjectStore: boolean
   storeId: string
   /** Epoch milliseconds. */
   storeCreatedAt: number
   settings: Omit<StoreSettings, 'clock' | 'random' | 'log'>
+  /** The cells whose `incoming.db` is being built: for all others, that file is the left-over of a crash. */
+  building: string[]
   /** For the SQL in {@link CellOperation}s. */
   sqlPolicy: SqlPolicy
   /** Bytes of SQL text in the schemas of all cells that the worker has open. */
@@ -45,11 +44,24 @@ export interface BatchCell {
   operations: CellOperation[]
 }
 
+/** A call of the cell's cutter, without the cell's id. */
+export type CutCall = {
+  [Method in keyof CellCutter]: {
+    method: Method
+    args: Parameters<CellCutter[Method]> extends [string, ...infer Args] ? Args : never
+  }
+}[keyof CellCutter]
+
 /** Work on one cell outside the batches. Most of it takes long. */
 export type WorkerTask =
-  | { task: 'backup'; cellId: string; kind: BackupKind; origin: BackupOrigin | undefined }
-  | { task: 'restore'; cellId: string; version: string | undefined; accountId: string | undefined }
-  | { task: 'ensure-local'; cellId: string }
+  /** A step of the cell's backup. */
+  | { task: 'cut'; cellId: string; call: CutCall }
+  /** A restore of the cell begins. Answered at once, as are the next two. */
+  | { task: 'begin-restore'; cellId: string }
+  /** A mark in the object store names the version to which the cell is restored. */
+  | { task: 'note-mark'; cellId: string; name: string }
+  /** Switches to the restored database. */
+  | { task: 'install'; cellId: string; options: InstallOptions }
   | { task: 'collect'; cellId: string }
   | { task: 'release'; cellId: string }
   /** Why the cell is kept closed. Answered at once, as is `last-transaction`. */
@@ -58,9 +70,10 @@ export type WorkerTask =
   | { task: 'last-transaction'; cellId: string }
 
 export interface WorkerTaskResults {
-  backup: { result: BackupResult; head: ManifestHead | undefined }
-  restore: RestoreResult
-  'ensure-local': undefined
+  cut: unknown
+  'begin-restore': Omit<RestoreStart, 'record'>
+  'note-mark': undefined
+  install: undefined
   collect: undefined
   release: undefined
   quarantine: QuarantineState | undefined
@@ -81,8 +94,10 @@ export type ToWorker =
   | { type: 'abort'; id: number }
   /** Answered with `pong`, as soon as the worker reads messages. */
   | { type: 'ping' }
-  /** The catalog has recorded a restored cell. */
-  | { type: 'recorded'; id: number; record: CellRecord | undefined; error: WireError | undefined }
+  /** The bucket is another one than before: nothing is stored there yet. */
+  | { type: 'nothing-stored' }
+  /** The cells whose `incoming.db` is being built, as in the settings. */
+  | { type: 'building'; cellIds: string[] }
   /** Finish, close every cell, and exit. */
   | { type: 'stop' }
 
@@ -118,15 +133,6 @@ export type FromWorker =
    */
   | { type: 'done'; returned?: number[] | undefined; spent?: [cell: number, ms: number][] | undefined }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
-  | { type: 'progress'; id: number; event: BackupProgressEvent }
-  /** A cell was restored. The worker waits for the answer `recorded`. */
-  | { type: 'restored'; id: number; cellId: string; manifest: ManifestHead }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }
-  | {
-      type: 'log'
-      level: 'info' | 'warn' | 'error'
-      fields: object
-      err?: WireError | undefined
-      message: string
-    }
+  | LogMessage

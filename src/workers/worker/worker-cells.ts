@@ -1,20 +1,16 @@
-import type { ManifestHead } from '../../backup/archive/manifest.ts'
-import { BackupDestination } from '../../backup/backup-destination.ts'
-import type { BackupManager } from '../../backup/backup-manager.ts'
+import { ChangeTrackers } from '../../backup/changes/change-trackers.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
-import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
-import type { BackupKind, MakeBackupOptions } from '../../backup/versions/backup-types.ts'
-import { RetentionTable } from '../../backup/versions/retention-table.ts'
+import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import { systemClock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
-import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
 import { CellsFolder } from '../../store/cells-folder.ts'
-import { LocalCells } from '../../store/local-cells.ts'
+import { LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
-import type { WorkerSettings } from '../protocol/protocol.ts'
+import type { CutCall, WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
 
 export interface WorkerCellsEvents {
   changed(cellId: string): void
@@ -22,17 +18,16 @@ export interface WorkerCellsEvents {
   working(cellId: string | undefined): void
   /** An entry expires earlier than the local state said. */
   expiry(): void
-  /** A cell was restored. Resolves with its record, once the catalog has it again. */
-  restored(cellId: string, manifest: ManifestHead): Promise<CellRecord | undefined>
 }
 
 /** The cells of one worker. A worker has no catalog: the cells' records come with the requests. */
 export class WorkerCells {
   readonly local: LocalCells
   readonly settings: StoreSettings
+  readonly #events: WorkerCellsEvents
   readonly #state: LocalState
   readonly #hints: ExpiryHints
-  readonly #destination: BackupDestination | undefined
+  readonly #changes: LocalCellsParts['changes']
   readonly #records = new Map<string, CellRecord>()
   readonly #abort = new AbortController()
 
@@ -40,28 +35,46 @@ export class WorkerCells {
     const settings = { ...worker.settings, clock: systemClock, random: systemClock.random, log }
     const paths = new StorePaths(worker.dataDir)
     this.settings = settings
+    this.#events = events
     this.#state = LocalState.join(paths.localState)
     this.#hints = new ExpiryHints(this.#state)
-    this.#destination = this.#openDestination(worker, paths)
-    this.#destination?.trackers.changed.listen((id) => events.changed(id))
+    if (worker.hasObjectStore) {
+      const progress = new BackupProgressTable(this.#state)
+      const trackers = new ChangeTrackers((id) => paths.cell(id), progress, settings.clock)
+      this.#changes = { trackers, progress }
+    }
+    this.#changes?.trackers.changed.listen((id) => events.changed(id))
     this.local = new LocalCells({
       paths,
       settings,
       hints: this.#hints,
       folder: new CellsFolder(paths.cells, this.#state),
-      destination: this.#destination,
-      catalogBackup: undefined,
+      changes: this.#changes,
       record: (id) => this.#records.get(id),
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
       openSchemaBytesMax: worker.openSchemaBytesMax,
       working: (id) => events.working(id),
-      expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt, events),
-      restored: async (id, manifest) => {
-        this.setRecord(id, await events.restored(id, manifest))
-        this.#noteExpiry(id, settings.clock.now(), events)
-      },
+      expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt),
+      recover: undefined,
     })
+    this.setBuilding(worker.building)
+  }
+
+  setBuilding(cellIds: readonly string[]): void {
+    if (this.local.archived !== undefined) this.local.archived.installer.building = cellIds
+  }
+
+  beginRestore(cellId: string): WorkerTaskResults['begin-restore'] {
+    const installer = this.local.archived?.installer
+    installer?.begin(cellId)
+    return { isLocal: this.local.isLocal(cellId), last: installer?.lastVersion(cellId) ?? null }
+  }
+
+  /** Switches a cell to its restored database: its content is another now, with other expiries. */
+  install(cellId: string, options: InstallOptions): void {
+    this.local.archived?.installer.install(cellId, options)
+    this.#noteExpiry(cellId, this.settings.clock.now())
   }
 
   /** Keeps a cell's record. */
@@ -77,27 +90,25 @@ export class WorkerCells {
     }
   }
 
-  /** @throws `cell_not_found` without an object store; the node refuses such calls before they get here */
-  get backups(): BackupManager {
-    if (this.local.backups === undefined) throw cellNotFound()
-    return this.local.backups
+  /** A step of a cell's backup. */
+  cut(cellId: string, { method, args }: CutCall): unknown {
+    const cutter = this.local.archived?.cutter
+    const call = cutter?.[method] as ((cellId: string, ...args: unknown[]) => unknown) | undefined
+    return call?.call(cutter, cellId, ...args)
   }
 
-  /** @returns also what the node's index needs to describe the version without reading it */
-  async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions) {
-    const result = await this.backups[kind](cellId, options)
-    return { result, head: this.#destination?.index.known(result.version)?.head }
+  nothingStored(): void {
+    this.#changes?.trackers.markNothingStored()
   }
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
   }
 
-  /** Aborts running collections, waits for backups and restores, and closes every cell. */
+  /** Aborts running collections, and closes every cell. */
   async close(): Promise<void> {
     this.#abort.abort()
-    await this.local.close(this.#abort.signal)
-    await this.#destination?.close()
+    this.local.close()
     this.#state.close()
   }
 
@@ -105,34 +116,18 @@ export class WorkerCells {
   release(cellId: string): void {
     this.local.release(cellId)
     try {
-      this.#destination?.forget(cellId)
+      this.#changes?.trackers.detach(cellId)
+      this.#changes?.progress.remove(cellId)
       this.#hints.remove(cellId)
     } catch (err) {
       this.settings.log.warn({ cellId, err }, 'could not remove the local state of a deleted cell')
     }
   }
 
-  #openDestination(worker: WorkerSettings, paths: StorePaths): BackupDestination | undefined {
-    if (worker.objectStore === undefined) return undefined
-    const { clock, log, limits } = this.settings
-    return new BackupDestination({
-      objectStore: openObjectStore(worker.objectStore, { clock, dataDir: paths.root }),
-      storeId: worker.storeId,
-      paths: (id) => paths.cell(id),
-      progress: new BackupProgressTable(this.#state),
-      retention: new RetentionTable(this.#state),
-      plans: this.settings.backups,
-      spoolDirectory: paths.spoolOf(process.pid),
-      cellBytesMax: limits.cellBytesMax,
-      clock,
-      log,
-    })
-  }
-
   /** Never throws: the entry is stored already, and the hint must not fail it. */
-  #noteExpiry(cellId: string, expiresAt: number, events: WorkerCellsEvents): void {
+  #noteExpiry(cellId: string, expiresAt: number): void {
     try {
-      if (this.#hints.note(cellId, expiresAt)) events.expiry()
+      if (this.#hints.note(cellId, expiresAt)) this.#events.expiry()
     } catch (err) {
       this.settings.log.warn({ cellId, err }, 'could not note when an entry expires; it is collected later')
     }

@@ -1,4 +1,3 @@
-import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import { provenCommitMarker } from '../protocol/commit-marker.ts'
 import type { FromWorker, WorkerTask } from '../protocol/protocol.ts'
 import { toWireError } from '../protocol/wire-error.ts'
@@ -22,7 +21,7 @@ export class WorkerTasks {
   run(id: number, task: WorkerTask): void {
     const abort = new AbortController()
     try {
-      const value = this.#perform(id, task, abort.signal)
+      const value = this.#perform(task, abort.signal)
       if (!(value instanceof Promise)) {
         this.#reply(id, value)
         return
@@ -55,19 +54,18 @@ export class WorkerTasks {
     this.#send({ type: 'reply', id, value: undefined, error: toWireError(error) })
   }
 
-  #perform(id: number, task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
+  #perform(task: WorkerTask, signal: AbortSignal): Promise<unknown> | unknown {
     const { local } = this.#cells
     const { cellId } = task
-    const onProgress = (event: BackupProgressEvent) => this.#send({ type: 'progress', id, event })
     switch (task.task) {
-      case 'backup':
-        return this.#cells.backup(cellId, task.kind, { origin: task.origin, signal, onProgress })
-      case 'restore': {
-        const { version, accountId } = task
-        return this.#cells.backups.restore(cellId, { version, accountId, signal, onProgress })
-      }
-      case 'ensure-local':
-        return local.ensureLocal(cellId)
+      case 'cut':
+        return this.#cells.cut(cellId, task.call)
+      case 'begin-restore':
+        return this.#cells.beginRestore(cellId)
+      case 'note-mark':
+        return local.archived?.installer.noteMark(cellId, task.name)
+      case 'install':
+        return this.#cells.install(cellId, task.options)
       case 'collect':
         return this.#cells.collect(cellId, signal)
       case 'release':

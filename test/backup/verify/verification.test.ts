@@ -109,7 +109,7 @@ describe('A verification', () => {
     expect(await rejectedBy(store.backups.verify(cell.id, { version: 'x' }))).toMatchObject({
       code: 'invalid_version',
     })
-    expect(store.core.verification?.damagedCells).toBe(0)
+    expect(store.verifications?.damagedCount()).toBe(0)
   })
 
   const places = ['base', 'incremental between', 'newest incremental'] as const
@@ -127,7 +127,7 @@ describe('A verification', () => {
       const error = await rejectedBy(store.backups.verify(cell.id))
       expect(error).toMatchObject({ code: 'backup_corrupt', details: { version: bad } })
       expect(error.message).toContain(bad)
-      expect(store.core.verification?.damage(cell.id)).toMatchObject({ version: bad })
+      expect(store.verifications?.damage(cell.id)).toMatchObject({ version: bad })
       expect(store.retention?.lastProven(cell.id)).toBeUndefined()
       expect(scratch()).toEqual([])
     })
@@ -156,7 +156,7 @@ describe('A verification', () => {
         expect(error).toMatchObject({ code: 'backup_corrupt', details: { version: bad } })
         damage(bad, () => before)
         await store.backups.verify(cell.id)
-        expect(store.core.verification?.damage(cell.id)).toBeUndefined()
+        expect(store.verifications?.damage(cell.id)).toBeUndefined()
       }
     })
   })
@@ -178,7 +178,7 @@ describe('A verification', () => {
     damage(versions[0], () => whole)
     await store.backups.verify(cell.id)
     expect((await store.backups.list(cell.id)).backups).toHaveLength(3)
-    expect(store.core.verification?.damagedCells).toBe(0)
+    expect(store.verifications?.damagedCount()).toBe(0)
   })
 
   test('of an old damaged version does not count against a cell whose newest version is proven', async () => {
@@ -189,7 +189,7 @@ describe('A verification', () => {
     await store.backups.verify(cell.id)
     damage(versions[0], flipped)
     await rejectedBy(store.backups.verify(cell.id, { version: versions[1] }))
-    expect(store.core.verification?.damagedCells).toBe(0)
+    expect(store.verifications?.damagedCount()).toBe(0)
   })
 
   test('ends with its signal, alone or in the queue, and leaves nothing on disk', async () => {
@@ -218,7 +218,8 @@ describe('A verification', () => {
     gated.gates = (call, key) => call === 'get' && key === versions[1]
     const running = rejectedBy(store.backups.verify(cell.id))
     await gated.arrival()
-    const closed = store.close()
+    const closed = store.close({ deadlineMs: 1 })
+    place.clock.advance(1)
     gated.open()
     expect(await running).toMatchObject({ code: 'store_closed' })
     await closed

@@ -1,4 +1,4 @@
-import type { BackupDestination } from '../../../src/backup/backup-destination.ts'
+import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { CellCuts } from '../../../src/backup/changes/cell-cuts.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { OpenCellCuts } from '../../../src/backup/changes/open-cell-cuts.ts'

@@ -48,8 +48,7 @@ export class BatchWorker {
       settings,
       hints: new ExpiryHints(this.#state),
       folder: new CellsFolder(paths.cells, this.#state),
-      destination: undefined,
-      catalogBackup: undefined,
+      changes: undefined,
       record: (id) => ({
         id,
         accountId: accounts.of(id),
@@ -61,7 +60,7 @@ export class BatchWorker {
       openSchemaBytesMax: accounts.openSchemaBytesMax,
       working: (id) => this.working.push(id),
       expiryNoted: () => {},
-      restored: () => {},
+      recover: undefined,
     })
     const context = { sqlPolicy: 'trusted', clock: settings.clock, answerBytesMax: 1_000_000 } as const
     const out = new Outbox(settings.clock, (bytes) => {

@@ -107,6 +107,10 @@ export class ScriptedWorker implements WorkerHandle {
 
   recorded(): void {}
 
+  setBuilding(): void {}
+
+  nothingStored(): void {}
+
   forget(): void {}
 
   residentBytes(): number {

@@ -56,7 +56,6 @@ export class ScriptedWorkers {
       record: () => undefined,
       publish: () => {},
       spawnWorker: () => this.#start(),
-      onEnded: () => {},
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
       onStrike: (cellId) => this.strikes.push(cellId),

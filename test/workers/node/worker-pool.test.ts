@@ -123,21 +123,25 @@ describe('a cell isolated', () => {
 describe('tasks', () => {
   test('are run again where their worker is ended for somebody else', async () => {
     const node = await ScriptedWorkers.started()
-    const task = node.workers.runTask({ task: 'backup', cellId: A, kind: 'snapshot', origin: 'owner' })
+    const task = node.workers.runTask({ task: 'begin-restore', cellId: A })
     await node.settle()
     await node.end(node.busy)
-    node.busy.reply('backup', { version: 'v' } as never)
-    expect(await task).toEqual({ version: 'v' })
+    node.busy.reply('begin-restore', { isLocal: true, last: null })
+    expect(await task).toEqual({ isLocal: true, last: null })
   })
 
-  test('are not run again where it is known what they have come to', async () => {
+  test('learn of it before they are run again', async () => {
     const node = await ScriptedWorkers.started()
-    const restore = { task: 'restore', cellId: A, version: undefined, accountId: undefined } as const
-    const task = node.workers.runTask(restore, {}, () => ({ version: 'v' }) as never)
+    const options = { newest: 'v', last: 'v', version: 'v', isRepeat: false }
+    const task = node.workers.runTask({ task: 'install', cellId: A, options }, {}, () => {
+      options.isRepeat = true
+    })
     await node.settle()
+    expect(node.busy.tasks).toMatchObject([{ task: { options: { isRepeat: false } } }])
     await node.end(node.busy)
-    expect(await task).toEqual({ version: 'v' })
-    expect(node.all.at(-1)?.tasks).toEqual([])
+    expect(node.busy.tasks).toMatchObject([{ task: { options: { isRepeat: true } } }])
+    node.busy.reply('install', undefined)
+    await task
   })
 
   test('are given up in the end, with a word on when to try again', async () => {

@@ -33,7 +33,7 @@ export const LIMITS = {
   workers: group<WorkerLimits>('Workers', '', workers),
   connections: group<ConnectionLimits>('Connections', '', connections),
   store: group('Open cells', 'the options of a store', store),
-  backups: group('Scheduled backups', '`backups` of a store', backups),
+  backups: group('Backups and restores', '`backups` of a store', backups),
 }
 
 type Groups = typeof LIMITS

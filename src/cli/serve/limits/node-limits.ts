@@ -1,9 +1,10 @@
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/connection-limits.ts'
 import {
   type BackupSettings,
-  DEFAULT_BACKUP_CONCURRENCY,
+  DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
+  DEFAULT_RESTORES_AT_ONCE,
   type StoreOptions,
 } from '../../../store/settings.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
@@ -11,6 +12,7 @@ import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/op
 import { HOUR_MS, MIB, RATE_MAX, type Rows } from './limit-row.ts'
 
 const CONNECTIONS_MAX = 1_000_000
+const AT_ONCE_MAX = 64
 
 export const queue: Rows<QueueBounds> = {
   operationsMax: {
@@ -209,13 +211,21 @@ export const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 
   },
 }
 
-export const backups: Rows<Pick<BackupSettings, 'concurrency'>> = {
+export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency'>> = {
   concurrency: {
-    flag: 'scheduled-backups',
+    flag: 'backups-at-once',
     unit: 'count',
-    default: DEFAULT_BACKUP_CONCURRENCY,
-    about: 'scheduled backups at a time',
+    default: DEFAULT_BACKUPS_AT_ONCE,
+    about: 'backups that run at a time',
     over: 'the others wait',
-    max: 1_000,
+    max: AT_ONCE_MAX,
+  },
+  restoreConcurrency: {
+    flag: 'restores-at-once',
+    unit: 'count',
+    default: DEFAULT_RESTORES_AT_ONCE,
+    about: 'restores that run at a time',
+    over: 'the others wait',
+    max: AT_ONCE_MAX,
   },
 }

@@ -1,19 +1,22 @@
-import type { Clock } from '../base/clock.ts'
-import { Emitter } from '../base/emitter.ts'
-import type { Log } from '../base/log.ts'
-import type { CellPaths } from '../base/store-paths.ts'
-import { ChangeTrackers } from './changes/change-trackers.ts'
-import type { BackupProgressTable } from './changes/progress-table.ts'
-import { BackupRunner } from './create/backup-runner.ts'
-import { PutProbe } from './create/put-probe.ts'
-import type { ObjectStore } from './object-store/object-store.ts'
-import { proveCopy } from './restore/prove-copy.ts'
-import { RestoreThreads } from './restore/restore-threads.ts'
-import { ObjectStoreClaim } from './versions/object-store-claim.ts'
-import { Retention, type RetentionParts } from './versions/retention.ts'
-import type { RetentionTable } from './versions/retention-table.ts'
-import { UploadSweep } from './versions/upload-sweep.ts'
-import { VersionIndex } from './versions/version-index.ts'
+import type { Clock } from '../../base/clock.ts'
+import { Emitter } from '../../base/emitter.ts'
+import type { Log } from '../../base/log.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import { ChangeTrackers } from '../changes/change-trackers.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import { BackupRunner } from '../create/backup-runner.ts'
+import { PutProbe } from '../create/put-probe.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
+import { proveCopy } from '../restore/prove-copy.ts'
+import { RestoreThreads } from '../restore/restore-threads.ts'
+import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
+import { Retention, type RetentionParts } from '../versions/retention.ts'
+import type { RetentionTable } from '../versions/retention-table.ts'
+import { UploadSweep } from '../versions/upload-sweep.ts'
+import { VersionIndex } from '../versions/version-index.ts'
+
+/** Which versions stay. */
+export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
 
 export interface BackupDestinationParts {
   objectStore: ObjectStore
@@ -22,9 +25,11 @@ export interface BackupDestinationParts {
   paths(cellId: string): CellPaths
   progress: BackupProgressTable
   retention: RetentionTable
-  plans: Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
+  plans: RetentionPlans
   /** For archives that are not uploaded yet. */
   spoolDirectory: string
+  /** Threads to keep for a while after their work: as many as restores run at the same time. */
+  threadsKept: number
   /** The size of the largest cell. */
   cellBytesMax: number
   clock: Clock
@@ -35,6 +40,7 @@ export interface BackupDestinationParts {
 export class BackupDestination {
   readonly objectStore: ObjectStore
   readonly storeId: string
+  readonly spoolDirectory: string
   readonly clock: Clock
   readonly log: Log
   readonly progress: BackupProgressTable
@@ -50,10 +56,11 @@ export class BackupDestination {
   readonly #abort = new AbortController()
 
   constructor(parts: BackupDestinationParts) {
-    const { objectStore, storeId, paths, progress, spoolDirectory, cellBytesMax, clock, log } = parts
-    const { retention: table, plans } = parts
+    const { objectStore, storeId, paths, progress, spoolDirectory, clock, log } = parts
+    const { threadsKept, cellBytesMax, retention: table, plans } = parts
     this.objectStore = objectStore
     this.storeId = storeId
+    this.spoolDirectory = spoolDirectory
     this.clock = clock
     this.log = log
     this.progress = progress
@@ -77,12 +84,11 @@ export class BackupDestination {
       table.markNothingStored()
     })
     this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
-    this.threads = new RestoreThreads(clock)
-    const { index, trackers, threads, retention } = this
+    this.threads = new RestoreThreads(clock, threadsKept)
+    const { index, threads, retention } = this
     this.runner = new BackupRunner({
       objectStore,
       index,
-      trackers,
       progress,
       claim,
       sweep: this.#sweep,

@@ -1,0 +1,203 @@
+import type { Limits } from '../../base/limits.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import { identityOfCell } from '../archive/cell-identity.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
+import type { BaseStart } from '../changes/cell-cuts.ts'
+import type { BackupSource } from '../create/backup-runner.ts'
+import type { DatabaseReader } from '../create/database-reader.ts'
+import type { RestoredNames } from '../restore/cell-installer.ts'
+import { CellRestorer } from '../restore/cell-restorer.ts'
+import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
+import { VersionVerifier } from '../verify/version-verifier.ts'
+import type {
+  BackupKind,
+  BackupOptions,
+  BackupOrigin,
+  BackupResult,
+  RestoreResult,
+} from '../versions/backup-types.ts'
+import type { BackupDestination } from './backup-destination.ts'
+import type { CellPort } from './cell-port.ts'
+import type { Need } from './job.ts'
+import { JobQueue, type JobQueueLimits } from './job-queue.ts'
+
+/** What all requests say. */
+interface ArchiverRequest {
+  cellId: string
+  /** The account whose turn it takes; empty for the store's owner. */
+  account: string
+  need: Need
+}
+
+export interface BackupRequest extends ArchiverRequest {
+  kind: BackupKind
+  origin: BackupOrigin
+}
+
+export interface RestoreRequest extends ArchiverRequest {
+  /** Undefined for the newest. */
+  version: string | undefined
+  /** Refuses the cell if it is not this account's. */
+  accountId: string | undefined
+  /** Does nothing if the cell's data is on this machine when the turn comes. */
+  onlyIfLost: boolean
+}
+
+export interface VerifyRequest extends ArchiverRequest, VerifyTask {}
+
+export interface JobOptions extends BackupOptions {
+  /** Called when the job's turn has come. */
+  onBegin?: (() => void) | undefined
+}
+
+export interface MadeBackup {
+  result: BackupResult
+  /** What a version index needs to describe the version without reading it. */
+  head: ManifestHead | undefined
+}
+
+/** The archiver as others see it: it may be in this process or in another. */
+export interface ArchiverClient {
+  backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup>
+  /** @returns undefined if it did nothing */
+  restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined>
+  /** Changes no cell and no backup. */
+  verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
+  /** Somebody needs the waiting jobs of a cell more than before. */
+  raise(cellId: string, need: Need): void
+}
+
+export interface ArchiverParts {
+  destination: BackupDestination
+  cells: CellPort
+  paths(cellId: string): CellPaths
+  /** Reads the database file of a cell under backup. */
+  openReader(cellId: string, start: BaseStart): Promise<DatabaseReader>
+  /** How large a restored cell may be. */
+  limits: Limits
+  queue: JobQueueLimits
+}
+
+/**
+ * Does the work of backups and restores: all of it that needs the object store. It opens no cell. The process that has
+ * a cell only names the files of a backup and switches to a restored database (cell-port.ts). One archiver per store
+ * has all queues and bounds.
+ */
+export class Archiver implements ArchiverClient {
+  readonly #parts: ArchiverParts
+  readonly #cells: CellPort
+  readonly #queue: JobQueue
+  readonly #restorer: CellRestorer
+  readonly #verifier: VersionVerifier
+
+  constructor(parts: ArchiverParts) {
+    const { destination, cells, paths, limits, queue } = parts
+    const { objectStore, storeId, index, clock, threads } = destination
+    this.#parts = parts
+    this.#cells = cells
+    this.#queue = new JobQueue(queue, clock)
+    this.#restorer = new CellRestorer({
+      objectStore,
+      storeId,
+      index,
+      clock,
+      paths,
+      limits,
+      threads,
+    })
+    const { spoolDirectory } = destination
+    this.#verifier = new VersionVerifier({
+      objectStore,
+      storeId,
+      index,
+      clock,
+      limits,
+      threads,
+      spoolDirectory,
+    })
+  }
+
+  backup(
+    { cellId, account, need, kind, origin }: BackupRequest,
+    { signal: caller, permit, onProgress, onBegin }: JobOptions,
+  ): Promise<MadeBackup> {
+    return this.#queue.run({ lane: 'backup', cellId, account, need }, caller, async (turn) => {
+      onBegin?.()
+      permit?.check()
+      const { runner, index } = this.#parts.destination
+      try {
+        const result = await runner.run(cellId, this.#source(cellId), { kind, origin, onProgress, ...turn })
+        return { result, head: index.known(result.version)?.head }
+      } finally {
+        await this.#cells.endBackup(cellId)
+      }
+    })
+  }
+
+  restore(
+    { cellId, account, need, version, accountId, onlyIfLost }: RestoreRequest,
+    { signal: caller, permit, onProgress, onBegin }: JobOptions,
+  ): Promise<RestoreResult | undefined> {
+    return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
+      onBegin?.()
+      permit?.check()
+      try {
+        const start = await this.#cells.beginRestore(cellId)
+        if (onlyIfLost && start.isLocal) return undefined
+        const existed = start.record?.deletedAt === null
+        const noteMark = (name: string) => this.#cells.noteMark(cellId, name)
+        const install = (manifest: ManifestHead, names: RestoredNames) =>
+          this.#cells.install(cellId, { manifest, ...names, existed })
+        const wanted = { ...start, version, accountId }
+        return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
+      } finally {
+        await this.#cells.endRestore(cellId)
+      }
+    })
+  }
+
+  verify(
+    { account, need, ...task }: VerifyRequest,
+    { signal: caller, onProgress, onBegin }: JobOptions,
+  ): Promise<VerifyResult> {
+    const { cellId } = task
+    return this.#queue.run({ lane: 'verify', cellId, account, need }, caller, async ({ signal }) => {
+      onBegin?.()
+      return await this.#verifier.run(task, { signal, onProgress })
+    })
+  }
+
+  #source(cellId: string): BackupSource {
+    const { cells, destination, openReader } = this.#parts
+    return {
+      begin: async () => {
+        const { record, ...state } = await cells.beginBackup(cellId)
+        return { ...state, identity: identityOfCell(destination.storeId, record) }
+      },
+      dropChain: () => cells.dropChain(cellId),
+      claimVersion: (version) => cells.claimVersion(cellId, version),
+      openReader: (start) => openReader(cellId, start),
+      cuts: {
+        beginBase: () => cells.beginBase(cellId),
+        endBase: (id, version) => cells.endBase(cellId, id, version),
+        cutIncremental: (version, versionsMax) => cells.cutIncremental(cellId, version, versionsMax),
+        stored: (backup) => cells.stored(cellId, backup),
+        failed: () => cells.failed(cellId),
+      },
+    }
+  }
+
+  /** @throws `store_closed` once {@link stop} was called */
+  assertRunning(): void {
+    this.#queue.assertRunning()
+  }
+
+  raise(cellId: string, need: Need): void {
+    this.#queue.raise(cellId, need)
+  }
+
+  /** Takes no more requests. Its jobs may end until the deadline; then they are cancelled, and leave nothing behind. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    await this.#queue.stop(deadline)
+  }
+}

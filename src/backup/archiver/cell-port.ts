@@ -1,0 +1,65 @@
+import type { CellRecord } from '../../catalog/cell-registry.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
+import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
+import type { KnownVersions } from '../changes/cell-cutter.ts'
+import type { RestoredNames } from '../restore/cell-installer.ts'
+
+/** A cell at the start of its backup. */
+export interface BackupStart extends KnownVersions {
+  record: CellRecord
+  /** Bytes of the database file and its log. */
+  sizeBytes: number
+}
+
+/** A cell at the start of its restore. */
+export interface RestoreStart {
+  /** Its record in the catalog, also of a deleted cell; undefined for an unknown id. */
+  record: CellRecord | undefined
+  /** Its database file is on this machine. */
+  isLocal: boolean
+  /** The newest version that this machine knows, stored or only tried. */
+  last: string | null
+}
+
+/** A restored database that is proven, in `incoming.db`. */
+export interface RestoredCell extends RestoredNames {
+  manifest: ManifestHead
+  /** The cell existed in the catalog when its restore began. */
+  existed: boolean
+}
+
+/**
+ * What the archiver asks of the process that has a cell. Plain data in and out: in the library these are calls, and in a
+ * node they are messages to the cell's worker. A worker may end between any two of them, or during one, which is then
+ * repeated in the next worker.
+ */
+export interface CellPort {
+  /** @throws `cell_not_found` */
+  beginBackup(cellId: string): Promise<BackupStart>
+  /** A version of the chain is missing in the object store: the next backup is a base. */
+  dropChain(cellId: string): Promise<void>
+  /** Uses up the time of a version that another state of the store made. */
+  claimVersion(cellId: string, version: string): Promise<void>
+  /** This and the next four are those of `CellCuts`. */
+  beginBase(cellId: string): Promise<BaseStart>
+  endBase(cellId: string, id: string, version: string): Promise<BaseCut>
+  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined>
+  stored(cellId: string, backup: StoredBackup): Promise<void>
+  failed(cellId: string): Promise<void>
+  /** The backup has ended, well or badly. */
+  endBackup(cellId: string): Promise<void>
+
+  /** A restore builds `incoming.db` from here on: every process that opens the cell leaves that file alone. */
+  beginRestore(cellId: string): Promise<RestoreStart>
+  /** A mark says that the cell is restored: the cell counts as changed, and the time of the mark's name is used up. */
+  noteMark(cellId: string, name: string): Promise<void>
+  /**
+   * Closes the cell, switches to `incoming.db`, and records the cell in the catalog. If it throws, the switch is either
+   * decided, or will never happen.
+   *
+   * @throws `cell_not_found` if the cell was deleted since the restore began
+   */
+  install(cellId: string, restored: RestoredCell): Promise<void>
+  /** The restore has ended, well or badly. */
+  endRestore(cellId: string): Promise<void>
+}

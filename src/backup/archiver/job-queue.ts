@@ -1,0 +1,208 @@
+import type { Clock } from '../../base/clock.ts'
+import { CellError } from '../../errors.ts'
+import { toBackupError } from '../archive/backup-errors.ts'
+import { Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
+import { WaitingJobs } from './waiting-jobs.ts'
+
+export interface JobQueueLimits {
+  /** Jobs of each lane that run at the same time. */
+  atOnce: Readonly<Record<Lane, number>>
+  /** Jobs that may wait, of one account and in all. */
+  waitingPerAccountMax: number
+  waitingMax: number
+  /** Milliseconds that a job may wait for its turn. */
+  waitMs: number
+}
+
+export const DEFAULT_JOB_LIMITS: Omit<JobQueueLimits, 'atOnce'> = {
+  waitingPerAccountMax: 2_000,
+  waitingMax: 20_000,
+  waitMs: 30 * 60_000,
+}
+
+/** A job that moves more bytes is large: at most all slots of a lane but one run large jobs. */
+const LARGE_BYTES = 64 * 1_048_576
+/** When to try again after a refusal. */
+const RETRY_MS = 5_000
+
+/** What a job gets for its run. */
+export interface Turn {
+  /** Aborts with the caller's signal, and at the deadline of {@link JobQueue.stop}. */
+  signal: AbortSignal
+  /**
+   * Tells how much the job will move, once that is known. A large job may have to wait again, so that small ones are not
+   * stuck behind large ones.
+   */
+  willMove(bytes: number): Promise<void>
+}
+
+/**
+ * The one queue for backups and restores: bounded, fair, and cancellable. The more needed job comes first, and accounts
+ * take turns. One job of a cell runs at a time. A job may wait for so long; once it runs, each of its calls has a
+ * deadline of its own (invariant 13).
+ */
+export class JobQueue {
+  readonly #limits: JobQueueLimits
+  readonly #clock: Clock
+  readonly #waiting: Record<Lane, WaitingJobs>
+  readonly #running: Record<Lane, Set<Job>> = {
+    backup: new Set(),
+    restore: new Set(),
+    verify: new Set(),
+  }
+  /** Cells of jobs that have begun. */
+  readonly #cells = new Set<string>()
+  readonly #jobs = new Set<Job>()
+  readonly #abort = new AbortController()
+  #stopping = false
+  #idle = Promise.withResolvers<void>()
+
+  constructor(limits: JobQueueLimits, clock: Clock) {
+    this.#limits = limits
+    this.#clock = clock
+    this.#waiting = { backup: new WaitingJobs(), restore: new WaitingJobs(), verify: new WaitingJobs() }
+  }
+
+  /** @throws `store_closed` once {@link stop} was called */
+  assertRunning(): void {
+    if (this.#stopping) throw storeClosed()
+  }
+
+  /**
+   * Runs `work` when it is the job's turn.
+   *
+   * @throws `rate_limited` or `busy` if too many jobs wait; always a `CellError`: other errors of `work` are translated
+   */
+  async run<T>(
+    request: JobRequest,
+    caller: AbortSignal | undefined,
+    work: (turn: Turn) => Promise<T>,
+  ): Promise<T> {
+    this.assertRunning()
+    this.#assertRoom(request)
+    const signal = caller === undefined ? this.#abort.signal : AbortSignal.any([caller, this.#abort.signal])
+    const job = new Job(request)
+    this.#jobs.add(job)
+    try {
+      await this.#turnOf(job, signal)
+      return await work({ signal, willMove: (bytes) => this.#willMove(job, bytes, signal) })
+    } catch (error) {
+      throw toBackupError(error, signal)
+    } finally {
+      this.#end(job)
+    }
+  }
+
+  /** Somebody needs the waiting jobs of a cell more than before. */
+  raise(cellId: string, need: Need): void {
+    for (const lane of LANES) this.#waiting[lane].raise(cellId, need)
+  }
+
+  /** Takes no more jobs. Those that it has may end until the deadline, and are cancelled then. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    this.#stopping = true
+    const abort = () => this.#abort.abort(storeClosed())
+    if (deadline.aborted) abort()
+    else deadline.addEventListener('abort', abort, { once: true })
+    while (this.#jobs.size > 0) await this.#idle.promise
+    deadline.removeEventListener('abort', abort)
+  }
+
+  #assertRoom({ account }: JobRequest): void {
+    const { waitingMax, waitingPerAccountMax } = this.#limits
+    const waiting = (of: (jobs: WaitingJobs) => number) =>
+      LANES.reduce((sum, lane) => sum + of(this.#waiting[lane]), 0)
+    if (waiting((jobs) => jobs.sizeOf(account)) >= waitingPerAccountMax) {
+      throw new CellError(
+        'rate_limited',
+        `${waitingPerAccountMax} backups and restores of the account wait already, which is the most. Try again later.`,
+        { limit: waitingPerAccountMax, retryAfterMs: RETRY_MS },
+      )
+    }
+    if (waiting((jobs) => jobs.size) < waitingMax) return
+    throw new CellError(
+      'busy',
+      `${waitingMax} backups and restores wait already, which is the most. Try again later.`,
+      { limit: waitingMax, retryAfterMs: RETRY_MS },
+    )
+  }
+
+  /** Resolves at the job's turn. @throws the signal's reason if it aborts before that; `busy` if it waits too long */
+  async #turnOf(job: Job, signal: AbortSignal): Promise<void> {
+    signal.throwIfAborted()
+    const { lane } = job.request
+    const waiting = this.#waiting[lane]
+    const turn = Promise.withResolvers<void>()
+    let isWaiting = true
+    job.begin = () => {
+      isWaiting = false
+      turn.resolve()
+    }
+    waiting.add(job)
+    this.#fill(lane)
+    if (!isWaiting) return
+    const giveUp = (reason: unknown) => {
+      waiting.remove(job)
+      turn.reject(reason)
+    }
+    const abandon = () => giveUp(signal.reason)
+    signal.addEventListener('abort', abandon, { once: true })
+    const timer = this.#clock.setTimer(() => giveUp(waitedTooLong()), this.#limits.waitMs)
+    await turn.promise.finally(() => {
+      timer.cancel()
+      signal.removeEventListener('abort', abandon)
+    })
+  }
+
+  /** Gives a lane's free slots to the next jobs. */
+  #fill(lane: Lane): void {
+    const running = this.#running[lane]
+    while (running.size < this.#limits.atOnce[lane]) {
+      const mayBeLarge = this.#hasRoomForLarge(lane)
+      const next = this.#waiting[lane].take((job) => {
+        const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
+        return isCellFree && (mayBeLarge || !job.isLarge)
+      })
+      if (next === undefined) return
+      running.add(next)
+      if (next.isExclusive) this.#cells.add(next.request.cellId)
+      next.hasBegun = true
+      next.begin()
+    }
+  }
+
+  #hasRoomForLarge(lane: Lane): boolean {
+    const large = [...this.#running[lane]].filter(({ isLarge }) => isLarge).length
+    return large < Math.max(1, this.#limits.atOnce[lane] - 1)
+  }
+
+  async #willMove(job: Job, bytes: number, signal: AbortSignal): Promise<void> {
+    if (bytes < LARGE_BYTES || job.isLarge) return
+    const { lane } = job.request
+    const mayGoOn = this.#hasRoomForLarge(lane)
+    job.isLarge = true
+    if (mayGoOn) return
+    this.#running[lane].delete(job)
+    await this.#turnOf(job, signal)
+  }
+
+  #end(job: Job): void {
+    this.#jobs.delete(job)
+    this.#running[job.request.lane].delete(job)
+    if (job.hasBegun && job.isExclusive) this.#cells.delete(job.request.cellId)
+    // The cell's other job may be in the other lane.
+    for (const lane of LANES) this.#fill(lane)
+    this.#idle.resolve()
+    this.#idle = Promise.withResolvers()
+  }
+}
+
+function storeClosed(): CellError {
+  return new CellError('store_closed', 'The store is closed.')
+}
+
+function waitedTooLong(): CellError {
+  return new CellError('busy', 'The backup or restore waited too long for its turn. Try again later.', {
+    retryAfterMs: RETRY_MS,
+  })
+}

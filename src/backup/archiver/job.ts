@@ -1,0 +1,36 @@
+/** Backups and restores have slots of their own: many uploads hold up no restore. A verification holds up neither. */
+export const LANES = ['restore', 'backup', 'verify'] as const
+export type Lane = (typeof LANES)[number]
+
+/** Who needs a job, the most urgent first: a request that waits for its cell, a request for the job itself, or nobody. */
+export const NEEDS = ['waiting', 'requested', 'background'] as const
+export type Need = (typeof NEEDS)[number]
+
+export interface JobRequest {
+  lane: Lane
+  cellId: string
+  /** Whose turn the job takes; the owner's own jobs have the empty one. */
+  account: string
+  need: Need
+}
+
+/** A backup, a restore or a verification in the queue. */
+export class Job {
+  readonly request: JobRequest
+  need: Need
+  /** It has had a turn: no other job of its cell runs until its end. */
+  hasBegun = false
+  isLarge = false
+  /** Called at its turn. */
+  begin: () => void = () => {}
+
+  /** No other job of its cell may run next to it. A verification touches no cell. */
+  get isExclusive(): boolean {
+    return this.request.lane !== 'verify'
+  }
+
+  constructor(request: JobRequest) {
+    this.request = request
+    this.need = request.need
+  }
+}

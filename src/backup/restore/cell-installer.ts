@@ -1,0 +1,120 @@
+import type { Clock } from '../../base/clock.ts'
+import { exists } from '../../base/durable-files.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import type { ChangeTracker } from '../changes/change-tracker.ts'
+import type { ChangeTrackers } from '../changes/change-trackers.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import { finishRestore, installRestored } from './restore-install.ts'
+
+export interface CellInstallerParts {
+  trackers: ChangeTrackers
+  progress: BackupProgressTable
+  clock: Clock
+  paths(cellId: string): CellPaths
+  isOpen(cellId: string): boolean
+  /**
+   * Closes the cell, calls `install`, and allows the cell to open again; nothing else runs in between. A damaged file
+   * that can't be closed properly is replaced too.
+   */
+  replace(cellId: string, install: () => void): void
+}
+
+/** What the object store has of a restored cell. */
+export interface RestoredNames {
+  /** The cell's newest version. */
+  newest: string
+  /** The last name that a version or a mark has: the next version gets a later one. */
+  last: string
+}
+
+export interface InstallOptions extends RestoredNames {
+  /** The restored version. */
+  version: string
+  /** The process that had the cell ended during an earlier try, which may have done the switch. */
+  isRepeat?: boolean | undefined
+}
+
+/** Switches cells of this process to restored databases. What builds them may be another process. */
+export class CellInstaller {
+  readonly #parts: CellInstallerParts
+  #building: ReadonlySet<string> = new Set()
+
+  constructor(parts: CellInstallerParts) {
+    this.#parts = parts
+  }
+
+  /** The cells whose `incoming.db` is being built: for all others, such a file is the left-over of a crash. */
+  set building(cellIds: Iterable<string>) {
+    this.#building = new Set(cellIds)
+  }
+
+  /** Call it before a cell is opened. */
+  beforeOpen(cellId: string): void {
+    finishRestore(this.#parts.paths(cellId), { building: this.#building.has(cellId) })
+  }
+
+  /** A build begins: completes a switch that a crash has interrupted. */
+  begin(cellId: string): void {
+    this.building = [...this.#building, cellId]
+    if (!this.#parts.isOpen(cellId)) this.beforeOpen(cellId)
+  }
+
+  end(cellId: string): void {
+    this.building = [...this.#building].filter((each) => each !== cellId)
+  }
+
+  /** A mark in the object store says that the cell is restored: until the switch, the old cell counts as changed. */
+  noteMark(cellId: string, name: string): void {
+    this.#withTracker(cellId, (tracker) => {
+      tracker.markChanged()
+      tracker.claimVersion(name)
+    })
+  }
+
+  /** The newest version that this machine knows, stored or only tried. */
+  lastVersion(cellId: string): string | null {
+    return this.#withTracker(cellId, ({ progress }) => progress.lastVersion)
+  }
+
+  install(cellId: string, { newest, last, version, isRepeat = false }: InstallOptions): void {
+    const { paths, replace, trackers } = this.#parts
+    const files = paths(cellId)
+    // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
+    if (isRepeat && !exists(files.restoreIntent) && !exists(files.restoreTarget)) return
+    const isDecided = isRepeat && exists(files.restoreIntent)
+    if (!isDecided && !exists(files.restoreTarget)) throw new Error('There is no restored database.')
+    // Before the switch, so that the next backup is a base even if the process ends right after the switch.
+    this.#resetProgress(cellId, last, true)
+    replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
+    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
+    this.#resetProgress(cellId, last, version !== newest)
+    if (version !== newest) trackers.changed.emit(cellId)
+  }
+
+  #withTracker<T>(cellId: string, use: (tracker: ChangeTracker) => T): T {
+    const { trackers } = this.#parts
+    trackers.acquire(cellId)
+    try {
+      return use(trackers.get(cellId))
+    } finally {
+      trackers.release(cellId)
+    }
+  }
+
+  /** After a restore the next backup is a base. */
+  #resetProgress(cellId: string, lastVersion: string, changed: boolean): void {
+    const { clock, trackers, progress } = this.#parts
+    const now = clock.now()
+    trackers.detach(cellId)
+    progress.save({
+      cellId,
+      chain: null,
+      base: null,
+      lastVersion,
+      dirty: changed,
+      dirtySinceSnapshot: changed,
+      lastBackupAt: now,
+      lastSnapshotAt: now,
+    })
+  }
+}

@@ -1,0 +1,95 @@
+import type { ManifestHead } from '../backup/archive/manifest.ts'
+import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
+import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
+import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
+import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import type { ArchivedCells, LocalCells } from './local-cells.ts'
+
+export interface CellsInProcessParts {
+  local: LocalCells
+  /** A cell's record in the catalog; undefined for an unknown id. */
+  record(id: string): CellRecord | undefined
+  /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
+  restored(id: string, manifest: ManifestHead): void
+}
+
+/** The archiver's way to the cells that this process opens: direct calls. */
+export class CellsInProcess implements CellPort {
+  readonly #parts: CellsInProcessParts
+  readonly #archived: ArchivedCells
+
+  constructor(parts: CellsInProcessParts, archived: ArchivedCells) {
+    this.#parts = parts
+    this.#archived = archived
+  }
+
+  async beginBackup(cellId: string): Promise<BackupStart> {
+    const { local } = this.#parts
+    const record = local.record(cellId)
+    return { record, sizeBytes: local.sizeBytes(cellId), ...this.#archived.cutter.begin(cellId) }
+  }
+
+  async dropChain(cellId: string) {
+    this.#archived.cutter.dropChain(cellId)
+  }
+
+  async claimVersion(cellId: string, version: string) {
+    this.#archived.cutter.claimVersion(cellId, version)
+  }
+
+  beginBase(cellId: string) {
+    return this.#archived.cutter.beginBase(cellId)
+  }
+
+  endBase(cellId: string, id: string, version: string) {
+    return this.#archived.cutter.endBase(cellId, id, version)
+  }
+
+  cutIncremental(cellId: string, version: string, versionsMax: number) {
+    return this.#archived.cutter.cutIncremental(cellId, version, versionsMax)
+  }
+
+  async stored(cellId: string, backup: StoredBackup) {
+    this.#archived.cutter.stored(cellId, backup)
+  }
+
+  async failed(cellId: string) {
+    this.#archived.cutter.failed(cellId)
+  }
+
+  async endBackup(cellId: string) {
+    this.#archived.cutter.end(cellId)
+  }
+
+  /** Keeps the cell open until the reader is closed: this process must not open its file a second time (invariant 4). */
+  async openReader(cellId: string): Promise<DatabaseReader> {
+    const { database, unpin } = this.#parts.local.pin(cellId)
+    const reader = new OpenDatabaseReader(database)
+    return {
+      read: (bytes, offset) => reader.read(bytes, offset),
+      close: async () => unpin(),
+    }
+  }
+
+  async beginRestore(cellId: string): Promise<RestoreStart> {
+    const { local, record } = this.#parts
+    const { installer } = this.#archived
+    installer.begin(cellId)
+    return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
+  }
+
+  async noteMark(cellId: string, name: string): Promise<void> {
+    this.#archived.installer.noteMark(cellId, name)
+  }
+
+  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
+    const { record, restored } = this.#parts
+    if (existed && record(cellId)?.deletedAt !== null) throw cellNotFound()
+    this.#archived.installer.install(cellId, { newest, last, version: manifest.version })
+    restored(cellId, manifest)
+  }
+
+  async endRestore(cellId: string): Promise<void> {
+    this.#archived.installer.end(cellId)
+  }
+}

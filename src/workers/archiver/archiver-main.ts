@@ -1,0 +1,140 @@
+import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
+import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
+import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
+import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
+import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
+import { RetentionTable } from '../../backup/versions/retention-table.ts'
+import { systemClock } from '../../base/clock.ts'
+import { StorePaths } from '../../base/store-paths.ts'
+import { LocalState } from '../../catalog/local-state.ts'
+import { joinWorkers } from '../../catalog/workers-lock.ts'
+import type {
+  ArchiverJob,
+  ArchiverSettings,
+  FromArchiver,
+  ToArchiver,
+} from '../protocol/archiver-protocol.ts'
+import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
+import { logToNode } from '../protocol/log-message.ts'
+import { encodeMessage } from '../protocol/messages.ts'
+import { toWireError } from '../protocol/wire-error.ts'
+import { RemoteCells } from './remote-cells.ts'
+
+const send = (message: FromArchiver) => writeToNode(encodeMessage(message))
+const log = logToNode(send)
+
+/**
+ * The archiver: a process that does the work of backups and restores for its node. It runs no SQL of a tenant and opens
+ * no cell; the workers do what concerns an open cell (remote-cells.ts). It ends when the node ends.
+ */
+class ArchiverMain {
+  readonly #cells = new RemoteCells(send)
+  readonly #aborts = new Map<number, AbortController>()
+  #parts: { archiver: Archiver; destination: BackupDestination; state: LocalState } | undefined
+
+  handle(message: ToArchiver): void {
+    switch (message.type) {
+      case 'settings':
+        this.#start(message.settings)
+        send({ type: 'ready' })
+        break
+      case 'job':
+        void this.#run(message.id, message.job)
+        break
+      case 'abort':
+        this.#aborts.get(message.id)?.abort()
+        break
+      case 'raise':
+        this.#started.archiver.raise(message.cellId, message.need)
+        break
+      case 'answer':
+        this.#cells.answer(message.id, message.value, message.error)
+        break
+      case 'stop':
+        void this.#stop(message.deadlineMs)
+    }
+  }
+
+  #start(settings: ArchiverSettings): void {
+    const { nodePid, dataDir, objectStore, storeId, limits, plans, queue } = settings
+    const paths = new StorePaths(dataDir)
+    joinWorkers(paths)
+    // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
+    if (process.ppid !== nodePid) die()
+    const clock = systemClock
+    const state = LocalState.join(paths.localState)
+    const destination = new BackupDestination({
+      objectStore: openObjectStore(objectStore, { clock, dataDir }),
+      storeId,
+      paths: (id) => paths.cell(id),
+      progress: new BackupProgressTable(state),
+      retention: new RetentionTable(state),
+      plans,
+      spoolDirectory: paths.spoolOf(process.pid),
+      threadsKept: queue.atOnce.restore,
+      cellBytesMax: limits.cellBytesMax,
+      clock,
+      log,
+    })
+    destination.moved.listen(() => send({ type: 'moved' }))
+    const archiver = new Archiver({
+      destination,
+      cells: this.#cells,
+      paths: (id) => paths.cell(id),
+      openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
+      limits,
+      queue,
+    })
+    this.#parts = { archiver, destination, state }
+  }
+
+  get #started() {
+    if (this.#parts === undefined) throw new Error('The archiver got a request before its settings.')
+    return this.#parts
+  }
+
+  async #run(id: number, job: ArchiverJob): Promise<void> {
+    const { archiver } = this.#started
+    const abort = new AbortController()
+    this.#aborts.set(id, abort)
+    const options: JobOptions = {
+      signal: abort.signal,
+      onBegin: () => send({ type: 'begun', id }),
+      onProgress: (event) => send({ type: 'progress', id, event }),
+    }
+    try {
+      const value = await perform(archiver, job, options)
+      send({ type: 'reply', id, value, error: undefined })
+    } catch (error) {
+      send({ type: 'reply', id, value: undefined, error: toWireError(error) })
+    } finally {
+      this.#aborts.delete(id)
+    }
+  }
+
+  /** Lets jobs end until the deadline, and cancels the others. */
+  async #stop(deadlineMs: number): Promise<void> {
+    const { archiver, destination, state } = this.#started
+    const deadline = new AbortController()
+    systemClock.setTimer(() => deadline.abort(), deadlineMs)
+    await archiver.stop(deadline.signal)
+    await destination.close()
+    await destination.objectStore.close()
+    state.close()
+    process.exit(0)
+  }
+}
+
+function perform(archiver: Archiver, job: ArchiverJob, options: JobOptions): Promise<unknown> {
+  switch (job.job) {
+    case 'backup':
+      return archiver.backup(job.request, options)
+    case 'restore':
+      return archiver.restore(job.request, options)
+    case 'verify':
+      return archiver.verify(job.request, options)
+  }
+}
+
+const archiver = new ArchiverMain()
+listenToNode((message) => archiver.handle(message as ToArchiver), log)

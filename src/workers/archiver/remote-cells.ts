@@ -1,0 +1,82 @@
+import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
+import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
+import { fromWireError, type WireError } from '../protocol/wire-error.ts'
+
+/** The archiver's way to the cells of its node: a message for each call, and one for its answer. */
+export class RemoteCells implements CellPort {
+  readonly #send: (message: FromArchiver) => void
+  readonly #waiting = new Map<number, PromiseWithResolvers<unknown>>()
+  #calls = 0
+
+  constructor(send: (message: FromArchiver) => void) {
+    this.#send = send
+  }
+
+  beginBackup(cellId: string): Promise<BackupStart> {
+    return this.#call({ method: 'beginBackup', args: [cellId] })
+  }
+
+  dropChain(cellId: string): Promise<void> {
+    return this.#call({ method: 'dropChain', args: [cellId] })
+  }
+
+  claimVersion(cellId: string, version: string): Promise<void> {
+    return this.#call({ method: 'claimVersion', args: [cellId, version] })
+  }
+
+  beginBase(cellId: string): Promise<BaseStart> {
+    return this.#call({ method: 'beginBase', args: [cellId] })
+  }
+
+  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
+    return this.#call({ method: 'endBase', args: [cellId, id, version] })
+  }
+
+  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
+    return this.#call({ method: 'cutIncremental', args: [cellId, version, versionsMax] })
+  }
+
+  stored(cellId: string, backup: StoredBackup): Promise<void> {
+    return this.#call({ method: 'stored', args: [cellId, backup] })
+  }
+
+  failed(cellId: string): Promise<void> {
+    return this.#call({ method: 'failed', args: [cellId] })
+  }
+
+  endBackup(cellId: string): Promise<void> {
+    return this.#call({ method: 'endBackup', args: [cellId] })
+  }
+
+  beginRestore(cellId: string): Promise<RestoreStart> {
+    return this.#call({ method: 'beginRestore', args: [cellId] })
+  }
+
+  noteMark(cellId: string, name: string): Promise<void> {
+    return this.#call({ method: 'noteMark', args: [cellId, name] })
+  }
+
+  install(cellId: string, restored: RestoredCell): Promise<void> {
+    return this.#call({ method: 'install', args: [cellId, restored] })
+  }
+
+  endRestore(cellId: string): Promise<void> {
+    return this.#call({ method: 'endRestore', args: [cellId] })
+  }
+
+  answer(id: number, value: unknown, error: WireError | undefined): void {
+    const waiting = this.#waiting.get(id)
+    this.#waiting.delete(id)
+    if (error === undefined) waiting?.resolve(value)
+    else waiting?.reject(fromWireError(error))
+  }
+
+  #call<T>(call: CellCall): Promise<T> {
+    const id = ++this.#calls
+    const waiting = Promise.withResolvers<unknown>()
+    this.#waiting.set(id, waiting)
+    this.#send({ type: 'call', id, call })
+    return waiting.promise as Promise<T>
+  }
+}

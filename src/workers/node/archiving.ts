@@ -1,0 +1,79 @@
+import fs from 'node:fs/promises'
+import { BackupManager } from '../../backup/backup-manager.ts'
+import type { Log } from '../../base/log.ts'
+import { jobQueueLimits } from '../../store/settings.ts'
+import type { StoreCore } from '../../store/store-core.ts'
+import type { Upkeep } from '../../store/upkeep.ts'
+import { ArchiverChild } from './archiver-child.ts'
+import { ArchiverProcess } from './archiver-process.ts'
+import { NodeCells } from './node-cells.ts'
+import type { WorkerPool } from './worker-pool.ts'
+
+/** Backups and restores of a node. */
+export interface Archiving {
+  archiver: ArchiverProcess
+  backups: BackupManager
+}
+
+/**
+ * Joins the archiver with the node's catalog and workers.
+ *
+ * @param objectStore the URL, which the archiver opens for itself
+ * @returns undefined without an object store
+ */
+export function newArchiving(
+  core: StoreCore,
+  workers: WorkerPool,
+  upkeep: Upkeep,
+  objectStore: string | undefined,
+): Archiving | undefined {
+  const { paths, clock, settings, destination, catalogBackup, verifications } = core
+  if (objectStore === undefined || destination === undefined) return undefined
+  if (catalogBackup === undefined || verifications === undefined) return undefined
+  const { log, limits, backups } = settings
+  const archiver = new ArchiverProcess({
+    settings: {
+      nodePid: process.pid,
+      dataDir: paths.root,
+      objectStore,
+      storeId: core.id,
+      limits,
+      plans: { keep: backups.keep, keepTenant: backups.keepTenant, prune: backups.prune },
+      queue: jobQueueLimits(settings),
+    },
+    cells: new NodeCells(core, workers, upkeep),
+    clock,
+    log,
+    spawn: (take) => new ArchiverChild(objectStore, take),
+    publish: (identity) => core.publishArchiver(identity),
+    onMoved: () => destination.moved.emit(),
+    onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
+  })
+  destination.moved.listen(() => workers.nothingStored())
+  const record = (id: string) => core.findCell(id)
+  const isLocal = (id: string) => {
+    if (core.files.exists(id)) return true
+    core.cellsFolder.assertHere()
+    return false
+  }
+  const assertRunning = () => archiver.assertRunning()
+  return {
+    archiver,
+    backups: new BackupManager({
+      destination,
+      catalogBackup,
+      verifications,
+      archiver,
+      record,
+      isLocal,
+      assertRunning,
+    }),
+  }
+}
+
+/** Removes the unfinished backups of an archiver that has ended. */
+async function removeSpool(directory: string, log: Log): Promise<void> {
+  await fs.rm(directory, { recursive: true, force: true }).catch((err) => {
+    log.warn({ err, directory }, 'could not remove the spool files of an archiver that has ended')
+  })
+}

@@ -1,0 +1,119 @@
+import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
+import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
+import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
+import { discardRestored } from '../../backup/restore/restore-install.ts'
+import { cellNotFound } from '../../catalog/cell-registry.ts'
+import type { StoreCore } from '../../store/store-core.ts'
+import type { Upkeep } from '../../store/upkeep.ts'
+import type { CutCall, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
+import type { WorkerPool } from './worker-pool.ts'
+
+/**
+ * How often a call is tried if its worker ends each time. Far more than workers end for statements while one call waits:
+ * a neighbour's statements must not cost a cell its backup.
+ */
+const TRIES = 100
+
+/**
+ * The archiver's way to the cells of a node: tasks for the workers, and the catalog here. A worker may end at any time,
+ * so each task can be repeated.
+ */
+export class NodeCells implements CellPort {
+  readonly #core: StoreCore
+  readonly #workers: WorkerPool
+  readonly #upkeep: Upkeep
+  readonly #building = new Set<string>()
+
+  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep) {
+    this.#core = core
+    this.#workers = workers
+    this.#upkeep = upkeep
+  }
+
+  async beginBackup(cellId: string): Promise<BackupStart> {
+    const record = this.#core.registry.require(cellId)
+    const known: KnownVersions = await this.#cut(cellId, { method: 'begin', args: [] })
+    return { record, sizeBytes: this.#core.files.sizeBytes(cellId), ...known }
+  }
+
+  dropChain(cellId: string): Promise<void> {
+    return this.#cut(cellId, { method: 'dropChain', args: [] })
+  }
+
+  claimVersion(cellId: string, version: string): Promise<void> {
+    return this.#cut(cellId, { method: 'claimVersion', args: [version] })
+  }
+
+  beginBase(cellId: string): Promise<BaseStart> {
+    return this.#cut(cellId, { method: 'beginBase', args: [] })
+  }
+
+  endBase(cellId: string, id: string, version: string): Promise<BaseCut> {
+    return this.#cut(cellId, { method: 'endBase', args: [id, version] })
+  }
+
+  cutIncremental(cellId: string, version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
+    return this.#cut(cellId, { method: 'cutIncremental', args: [version, versionsMax] })
+  }
+
+  stored(cellId: string, backup: StoredBackup): Promise<void> {
+    return this.#cut(cellId, { method: 'stored', args: [backup] })
+  }
+
+  /** A deleted cell has no state any more. */
+  async failed(cellId: string): Promise<void> {
+    if (this.#core.findCell(cellId)?.deletedAt === null)
+      await this.#cut(cellId, { method: 'failed', args: [] })
+  }
+
+  endBackup(cellId: string): Promise<void> {
+    return this.#cut(cellId, { method: 'end', args: [] })
+  }
+
+  async beginRestore(cellId: string): Promise<RestoreStart> {
+    this.#building.add(cellId)
+    this.#workers.setBuilding([...this.#building])
+    const state = await this.#run({ task: 'begin-restore', cellId })
+    return { record: this.#core.findCell(cellId), ...state }
+  }
+
+  async noteMark(cellId: string, name: string): Promise<void> {
+    await this.#run({ task: 'note-mark', cellId, name })
+  }
+
+  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
+    const assertExists = () => {
+      if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
+    }
+    assertExists()
+    const options = { newest, last, version: manifest.version, isRepeat: false }
+    await this.#run({ task: 'install', cellId, options }, () => {
+      options.isRepeat = true
+    })
+    assertExists()
+    this.#core.recordRestored(cellId, manifest)
+    this.#upkeep.cellRestored(cellId)
+    // The worker has changed the local state; the node must read it again.
+    this.#core.hints.forget(cellId)
+    this.#workers.forget(cellId)
+  }
+
+  /** Also removes what an archiver left that has ended. */
+  async endRestore(cellId: string): Promise<void> {
+    if (!this.#building.delete(cellId)) return
+    discardRestored(this.#core.paths.cell(cellId))
+    this.#workers.setBuilding([...this.#building])
+  }
+
+  async #cut<T>(cellId: string, call: CutCall): Promise<T> {
+    return (await this.#run({ task: 'cut', cellId, call })) as T
+  }
+
+  /** @param workerEnded called before the task is tried again */
+  #run<T extends WorkerTask>(
+    task: T,
+    workerEnded: () => void = () => {},
+  ): Promise<WorkerTaskResults[T['task']]> {
+    return this.#workers.runTask(task, { tries: TRIES }, workerEnded)
+  }
+}

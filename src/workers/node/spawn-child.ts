@@ -1,0 +1,74 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import fs from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+/** In a clone the entries are TypeScript files; in the package they are bundles of their own. */
+const isClone = import.meta.url.endsWith('.ts')
+const WORKER = entryOf('../worker/worker-main.ts', './worker.js')
+const ARCHIVER = entryOf('../archiver/archiver-main.ts', './archiver.js')
+
+const SHELL = '/bin/sh'
+/** A core dump would hold what tenants store. */
+const WITH_LIMITS = 'test -n "$1" && ulimit -d "$1" 2>/dev/null; ulimit -c 0 2>/dev/null; shift; exec "$@"'
+/** V8 reserves address space for code and never uses it, but it counts against the limit: measured 530 MB, Node.js 24. */
+const RESERVED_BYTES = 544 * 1_048_576
+/** The archiver's heap, in MiB. What it moves is outside of it, in few buffers. */
+const ARCHIVER_HEAP_MIB = 128
+
+/** What the system, Node.js and its memory allocator need. Other variables of `NODE_` may hold secrets. */
+const PASSED =
+  /^(PATH|HOME|TZ|TMPDIR|LANG|LC_\w+|LD_\w+|MALLOC_\w+|UV_THREADPOOL_SIZE|NODE_(COMPILE_CACHE|ENV|V8_COVERAGE))$/
+/** What AWS's client and the TLS connections to an S3 need. */
+const PASSED_FOR_S3 =
+  /^(AWS_\w+|NODE_(EXTRA_CA_CERTS|TLS_REJECT_UNAUTHORIZED|USE_ENV_PROXY|USE_SYSTEM_CA)|SSL_CERT_(FILE|DIR)|(HTTPS?|NO)_PROXY)$/i
+
+/**
+ * Starts a worker process. Beyond its limit, allocations fail: SQLite then fails the statement, and V8 aborts the process.
+ *
+ * @param memoryMax bytes of memory that it may allocate. Without a shell to set this limit, the node only checks the
+ * resident memory from outside.
+ * @throws the system's error if it can't start another process
+ */
+export function spawnWorker(memoryMax: number): ChildProcess {
+  const limit = String(Math.ceil((memoryMax + RESERVED_BYTES) / 1_024))
+  return spawnChild([WORKER], limit, childEnvironment(PASSED))
+}
+
+/**
+ * Starts the archiver process.
+ *
+ * @param objectStore the URL that it stores backups at: only for S3 does it get the credentials
+ * @throws the system's error if it can't start another process
+ */
+export function spawnArchiver(objectStore: string): ChildProcess {
+  const passed = objectStore.startsWith('s3:') ? [PASSED, PASSED_FOR_S3] : [PASSED]
+  return spawnChild([`--max-old-space-size=${ARCHIVER_HEAP_MIB}`, ARCHIVER], '', childEnvironment(...passed))
+}
+
+/** Starts a child process, with a pipe for messages in each direction. @param dataLimit in KiB; empty for none */
+function spawnChild(args: readonly string[], dataLimit: string, env: NodeJS.ProcessEnv): ChildProcess {
+  const program = [process.execPath, ...args]
+  const [command = '', ...rest] = fs.existsSync(SHELL)
+    ? [SHELL, '-c', WITH_LIMITS, SHELL, dataLimit, ...program]
+    : program
+  const child = spawn(command, rest, { stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'], env })
+  if (child.pid !== undefined) return child
+  child.once('error', () => {})
+  throw new Error('The system could not start another process. Check its limits on processes and memory.')
+}
+
+/** A child process gets no variable that it does not need. */
+function childEnvironment(...passed: RegExp[]): NodeJS.ProcessEnv {
+  const variables = Object.entries(process.env).filter(([name]) => passed.some((each) => each.test(name)))
+  const nodeOptions = withoutDebugger(process.env['NODE_OPTIONS'] ?? '')
+  return { ...Object.fromEntries(variables), NODE_OPTIONS: nodeOptions }
+}
+
+/** Each child would open the debugger's one port again, or wait for a debugger to attach. */
+function withoutDebugger(nodeOptions: string): string {
+  return nodeOptions.replace(/--inspect-port[= ]\S+|--inspect\S*/g, '').trim()
+}
+
+function entryOf(source: string, bundle: string): string {
+  return fileURLToPath(new URL(isClone ? source : bundle, import.meta.url))
+}

@@ -1,0 +1,52 @@
+import type { BackupRequest, RestoreRequest, VerifyRequest } from '../../backup/archiver/archiver.ts'
+import type { RetentionPlans } from '../../backup/archiver/backup-destination.ts'
+import type { CellPort } from '../../backup/archiver/cell-port.ts'
+import type { Need } from '../../backup/archiver/job.ts'
+import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
+import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
+import type { Limits } from '../../base/limits.ts'
+import type { LogMessage } from './log-message.ts'
+import type { WireError } from './wire-error.ts'
+
+/** The messages between a node and its archiver. They have the same descriptors and encoding as those to workers. */
+
+export interface ArchiverSettings {
+  /** The process that started the archiver. */
+  nodePid: number
+  dataDir: string
+  objectStore: string
+  storeId: string
+  limits: Limits
+  plans: RetentionPlans
+  queue: JobQueueLimits
+}
+
+export type ArchiverJob =
+  | { job: 'backup'; request: BackupRequest }
+  | { job: 'restore'; request: RestoreRequest }
+  | { job: 'verify'; request: VerifyRequest }
+
+/** What the archiver asks of the cells. */
+export type CellCall = {
+  [Method in keyof CellPort]: { method: Method; args: Parameters<CellPort[Method]> }
+}[keyof CellPort]
+
+export type ToArchiver =
+  | { type: 'settings'; settings: ArchiverSettings }
+  | { type: 'job'; id: number; job: ArchiverJob }
+  | { type: 'abort'; id: number }
+  | { type: 'raise'; cellId: string; need: Need }
+  | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
+  /** Finish within the deadline, and exit. */
+  | { type: 'stop'; deadlineMs: number }
+
+export type FromArchiver =
+  | { type: 'ready' }
+  /** A job's turn has come. */
+  | { type: 'begun'; id: number }
+  | { type: 'progress'; id: number; event: BackupProgressEvent }
+  | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
+  /** The bucket is another one than before, where nothing is stored yet. */
+  | { type: 'moved' }
+  | { type: 'call'; id: number; call: CellCall }
+  | LogMessage

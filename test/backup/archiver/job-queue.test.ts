@@ -1,0 +1,221 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { JobRequest } from '../../../src/backup/archiver/job.ts'
+import { JobQueue, type Turn } from '../../../src/backup/archiver/job-queue.ts'
+import { FakeClock } from '../../support/fake-clock.ts'
+import { turnsUntil } from '../../support/turns.ts'
+
+const MIB = 1_048_576
+const WAIT_MS = 60_000
+
+let clock: FakeClock
+let queue: JobQueue
+/** Names of the jobs that have begun, in order. */
+let begun: string[]
+let ends: Map<string, () => void>
+
+beforeEach(() => {
+  clock = new FakeClock()
+  begun = []
+  ends = new Map()
+  queue = newQueue()
+})
+
+function newQueue(atOnce = 1): JobQueue {
+  const limits = { waitingPerAccountMax: 4, waitingMax: 6, waitMs: WAIT_MS }
+  return new JobQueue({ ...limits, atOnce: { backup: atOnce, restore: atOnce, verify: 1 } }, clock)
+}
+
+/** Adds a job, named after its cell, that runs until it is ended. */
+function add(
+  cellId: string,
+  request: Partial<JobRequest> = {},
+  { signal, during = async () => {} }: { signal?: AbortSignal; during?: (turn: Turn) => Promise<void> } = {},
+): Promise<string> {
+  const whole: JobRequest = { lane: 'restore', cellId, account: 'a', need: 'requested', ...request }
+  const ended = queue.run(whole, signal, async (turn) => {
+    begun.push(cellId)
+    await during(turn)
+    await new Promise<void>((resolve, reject) => {
+      ends.set(cellId, resolve)
+      turn.signal.addEventListener('abort', () => reject(turn.signal.reason), { once: true })
+    })
+    return cellId
+  })
+  ended.catch(() => {})
+  return ended
+}
+
+async function end(cellId: string): Promise<void> {
+  await turnsUntil(() => ends.has(cellId), `${cellId} runs`)
+  ends.get(cellId)?.()
+  await turns()
+}
+
+async function turns(): Promise<void> {
+  for (let turn = 0; turn < 5; turn++) await new Promise((resolve) => setImmediate(resolve))
+}
+
+describe('the order', () => {
+  test('the most needed job comes first, whenever it came', async () => {
+    add('running')
+    add('drill', { need: 'background' })
+    add('restore', { need: 'requested' })
+    add('lost', { need: 'waiting' })
+    for (const cell of ['running', 'lost', 'restore']) await end(cell)
+    expect(begun).toEqual(['running', 'lost', 'restore', 'drill'])
+  })
+
+  test('a verification holds up no restore of its cell, and only one runs', async () => {
+    add('cell', { lane: 'verify', need: 'background' })
+    add('next', { lane: 'verify', need: 'background' })
+    add('cell')
+    await turns()
+    expect(begun).toEqual(['cell', 'cell'])
+    await end('cell')
+    add('cell', { lane: 'backup' })
+    await turns()
+    expect(begun).toEqual(['cell', 'cell'])
+  })
+
+  test('a waiting job that is needed more than before moves up', async () => {
+    add('running')
+    add('first', { need: 'background' })
+    add('second', { need: 'background' })
+    queue.raise('second', 'waiting')
+    await end('running')
+    expect(begun).toEqual(['running', 'second'])
+  })
+
+  test('accounts take turns, however many jobs each has', async () => {
+    add('running')
+    for (const cell of ['a1', 'a2', 'a3']) add(cell, { account: 'a' })
+    add('b1', { account: 'b' })
+    add('c1', { account: 'c' })
+    for (const cell of ['running', 'a1', 'b1', 'c1', 'a2']) await end(cell)
+    expect(begun).toEqual(['running', 'a1', 'b1', 'c1', 'a2', 'a3'])
+  })
+
+  test('one job of a cell runs at a time, and does not hold up those behind it', async () => {
+    queue = newQueue(3)
+    add('cell', { lane: 'backup' })
+    const second = add('cell', { lane: 'restore' })
+    add('other')
+    await turns()
+    expect(begun).toEqual(['cell', 'other'])
+    await end('cell')
+    expect(begun).toEqual(['cell', 'other', 'cell'])
+    await end('cell')
+    expect(await second).toBe('cell')
+  })
+
+  test('backups and restores have slots of their own', async () => {
+    add('upload', { lane: 'backup' })
+    add('next upload', { lane: 'backup' })
+    add('restore')
+    await turns()
+    expect(begun).toEqual(['upload', 'restore'])
+  })
+
+  test('large jobs leave a slot for small ones, and go on as soon as another large one ends', async () => {
+    queue = newQueue(3)
+    const moved: string[] = []
+    const large = (cell: string) =>
+      add(
+        cell,
+        {},
+        {
+          during: async ({ willMove }) => {
+            await willMove(100 * MIB)
+            moved.push(cell)
+          },
+        },
+      )
+    for (const cell of ['l1', 'l2', 'l3']) large(cell)
+    add('small')
+    await turns()
+    expect(moved).toEqual(['l1', 'l2'])
+    expect(begun).toEqual(['l1', 'l2', 'l3', 'small'])
+    await end('small')
+    expect(moved).toEqual(['l1', 'l2'])
+    await end('l1')
+    expect(moved).toEqual(['l1', 'l2', 'l3'])
+  })
+})
+
+describe('bounds (invariant 13)', () => {
+  test('one account can not fill the queue, and all of them together can not either', async () => {
+    add('running')
+    for (let i = 0; i < 4; i++) add(`a${i}`)
+    await expect(add('a4')).rejects.toMatchObject({
+      code: 'rate_limited',
+      details: { limit: 4, retryAfterMs: expect.any(Number) },
+    })
+    for (const cell of ['b', 'c']) add(cell, { account: cell })
+    await expect(add('d', { account: 'd' })).rejects.toMatchObject({
+      code: 'busy',
+      details: { limit: 6, retryAfterMs: expect.any(Number) },
+    })
+    await end('running')
+    add('d', { account: 'd' })
+  })
+
+  test('a waiting job ends as soon as its caller gives up, and never runs', async () => {
+    add('running')
+    const abort = new AbortController()
+    const waiting = add('waiting', {}, { signal: abort.signal })
+    await turns()
+    abort.abort()
+    await expect(waiting).rejects.toMatchObject({ code: 'busy' })
+    await end('running')
+    expect(begun).toEqual(['running'])
+  })
+
+  test('a job whose caller has given up before is not even queued', async () => {
+    await expect(add('cell', {}, { signal: AbortSignal.abort() })).rejects.toMatchObject({ code: 'busy' })
+    expect(begun).toEqual([])
+  })
+
+  test('a job waits so long and no longer', async () => {
+    add('running')
+    const waiting = add('waiting')
+    await turns()
+    clock.advance(WAIT_MS)
+    await expect(waiting).rejects.toMatchObject({
+      code: 'busy',
+      details: { retryAfterMs: expect.any(Number) },
+    })
+    await end('running')
+    expect(begun).toEqual(['running'])
+  })
+
+  test('one that runs is not ended by that time', async () => {
+    const running = add('running')
+    await turns()
+    clock.advance(WAIT_MS)
+    await end('running')
+    expect(await running).toBe('running')
+  })
+})
+
+describe('the end', () => {
+  test('jobs may end until the deadline, and no new one comes in', async () => {
+    const jobs = [add('running'), add('waiting')]
+    const stopped = queue.stop(new AbortController().signal)
+    await expect(add('late')).rejects.toMatchObject({ code: 'store_closed' })
+    await end('running')
+    await end('waiting')
+    await stopped
+    expect(await Promise.all(jobs)).toEqual(['running', 'waiting'])
+  })
+
+  test('those that have not ended by then are cancelled, running or waiting', async () => {
+    const jobs = [add('running'), add('waiting')]
+    await turns()
+    const deadline = new AbortController()
+    const stopped = queue.stop(deadline.signal)
+    deadline.abort()
+    await stopped
+    for (const job of jobs) await expect(job).rejects.toMatchObject({ code: 'store_closed' })
+    expect(begun).toEqual(['running'])
+  })
+})

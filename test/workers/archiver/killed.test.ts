@@ -1,0 +1,103 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, expect, test, vi } from 'vitest'
+import { StorePaths } from '../../../src/base/store-paths.ts'
+import { readOwner } from '../../../src/catalog/directory-lock.ts'
+import { isAlive } from '../../support/processes.ts'
+import { filesBelow } from '../../support/temp-directory.ts'
+import { until } from '../../support/until.ts'
+import { openWorkerStore, type WorkerStore } from '../../support/worker-store.ts'
+
+const MIB = 1_048_576
+
+vi.setConfig({ testTimeout: 90_000 })
+
+const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum FROM t' } as const
+
+let node: WorkerStore
+let id: string
+beforeEach(async () => {
+  node = await openWorkerStore({ service: { limits: { holdMs: 60_000, killsBurst: 1_000 } } })
+  id = node.store.createCell().id
+  await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+  for (let part = 0; part < 24; part++)
+    await node.service.execute(id, { op: 'sql', sql: `INSERT INTO t VALUES (randomblob(${MIB}))` })
+})
+
+const archiver = () => readOwner(new StorePaths(node.directory))?.archiver?.pid
+
+/** Kills the archiver twice, each time a transfer reaches a phase. */
+function killArchiver(phase: string) {
+  const killed = new Set<number>()
+  const onProgress = (event: { phase: string }) => {
+    const pid = archiver()
+    if (event.phase !== phase || pid === undefined || killed.size === 2) return
+    killed.add(pid)
+    process.kill(pid, 'SIGKILL')
+  }
+  return { killed, onProgress }
+}
+
+function leftOvers(): string[] {
+  const spool = path.join(node.directory, 'spool')
+  const spooled = fs.existsSync(spool) ? filesBelow(spool) : []
+  return [...spooled, ...filesBelow(node.directory).filter((file) => file.includes('incoming'))]
+}
+
+test('a backup and a restore whose archiver is killed twice are finished by the next one, and nothing is left', async () => {
+  const { service } = node
+  const { rows } = await service.execute(id, sum)
+  const backup = killArchiver('compress')
+  const { version } = await service.backup(id, 'snapshot', { onProgress: backup.onProgress })
+  expect(backup.killed.size).toBe(2)
+  await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
+  const restore = killArchiver('download')
+  await service.restore(id, { version, onProgress: restore.onProgress })
+  expect(restore.killed.size).toBe(2)
+  expect((await service.execute(id, sum)).rows).toEqual(rows)
+  await expect.poll(leftOvers).toEqual([])
+  expect(node.lostWorkers).toEqual([])
+})
+
+test('a backup is finished however often workers are killed meanwhile', async () => {
+  const { service } = node
+  let kills = 0
+  const killWorker = () => {
+    if (kills++ < 12) for (const pid of node.workers.slice(0, 1)) process.kill(pid, 'SIGKILL')
+  }
+  const { rows } = await service.execute(id, sum)
+  const { version } = await service.backup(id, 'snapshot', { onProgress: killWorker })
+  expect(kills).toBeGreaterThan(12)
+  await service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
+  await service.restore(id, { version })
+  expect((await service.execute(id, sum)).rows).toEqual(rows)
+  await expect.poll(leftOvers).toEqual([])
+})
+
+test('a job that ends its archiver each time is given up, with a word on when to try again, and the cell serves', async () => {
+  const onProgress = () => process.kill(archiver() as number, 'SIGKILL')
+  const backup = node.service.backup(id, 'snapshot', { onProgress })
+  await expect(backup).rejects.toMatchObject({ code: 'busy', details: { retryAfterMs: expect.any(Number) } })
+  await until(() => archiver() !== undefined, 'another archiver is there')
+  expect((await node.service.execute(id, sum)).rows).toHaveLength(1)
+  expect((await node.service.backup(id, 'snapshot')).kind).toBe('snapshot')
+  await expect.poll(leftOvers).toEqual([])
+})
+
+test('a node that stops lets backups end, and its archiver ends with it', async () => {
+  const pid = archiver() as number
+  const backup = node.service.backup(id, 'snapshot')
+  await until(() => leftOvers().length > 0, 'the backup has begun')
+  await Promise.all([backup, node.close()])
+  expect(isAlive(pid)).toBe(false)
+  expect(leftOvers()).toEqual([])
+})
+
+test('backups that have not ended at the deadline of a stop are cancelled, and leave nothing', async () => {
+  const backup = node.service.backup(id, 'snapshot')
+  backup.catch(() => {})
+  await until(() => leftOvers().length > 0, 'the backup has begun')
+  await node.service.close(0)
+  await expect(backup).rejects.toMatchObject({ code: 'store_closed' })
+  expect(leftOvers()).toEqual([])
+})

@@ -1,0 +1,50 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, onTestFinished, test, vi } from 'vitest'
+import { StorePaths } from '../../../src/base/store-paths.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+import { openWorkerStore, WorkerStore } from '../../support/worker-store.ts'
+
+const MIB = 1_048_576
+
+vi.setConfig({ testTimeout: 120_000 })
+
+const sum = { op: 'sql', sql: 'SELECT count(*) AS n, sum(unicode(hex(b))) AS sum FROM t' } as const
+
+/** Fills a cell with random bytes, backs it up, and returns its checksum. */
+async function filled({ service, store }: WorkerStore, mebibytes: number) {
+  const { id } = store.createCell()
+  await service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (b)' })
+  for (let part = 0; part < mebibytes; part++)
+    await service.execute(id, { op: 'sql', sql: `INSERT INTO t VALUES (randomblob(${MIB}))` })
+  const { rows } = await service.execute(id, sum)
+  await service.backup(id, 'snapshot')
+  return { id, rows }
+}
+
+test.each([256, 300])(
+  'two restores of cells over 4 MiB at once end no worker that has %i MiB of memory',
+  async (memory) => {
+    const node = await openWorkerStore({ service: { limits: { memoryMax: memory * MIB, holdMs: 60_000 } } })
+    const cells = [await filled(node, 6), await filled(node, 6)]
+    for (const { id } of cells) await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
+    await Promise.all(cells.map(({ id }) => node.service.restore(id)))
+    for (const { id, rows } of cells) expect((await node.service.execute(id, sum)).rows).toEqual(rows)
+    expect(node.lostWorkers).toEqual([])
+  },
+)
+
+test('after a total loss, many cells over 4 MiB that are asked for at once all come back, and no worker ends', async () => {
+  const folder = tempDirectory('cellstore-workers')
+  const limits = { memoryMax: 256 * MIB, holdMs: 60_000 }
+  const first = await WorkerStore.start({ folder, service: { limits } })
+  const cells = []
+  for (let i = 0; i < 8; i++) cells.push(await filled(first, 5))
+  await first.close()
+  fs.rmSync(new StorePaths(path.join(folder, 'data')).cells, { recursive: true })
+  const node = await WorkerStore.start({ folder, service: { limits } })
+  onTestFinished(() => node.close())
+  const answers = await Promise.all(cells.map(({ id }) => node.service.execute(id, sum)))
+  expect(answers.map(({ rows }) => rows)).toEqual(cells.map(({ rows }) => rows))
+  expect(node.lostWorkers).toEqual([])
+})
