@@ -34,6 +34,8 @@ export interface CreateCellOptions {
 
 /** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
 export interface CellDirectory {
+  /** The store's. */
+  readonly id: string
   readonly settings: StoreSettings
   readonly clock: Clock
   readonly accounts: Accounts

@@ -254,6 +254,7 @@ export class CellStore implements CellDirectory {
     this.core.start()
     this.#upkeep.start({
       backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
+      prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
     })
   }
