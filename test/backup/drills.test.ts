@@ -28,7 +28,10 @@ beforeEach(() => {
   running = 0
   atOnceMax = 0
   const prove = BackupManager.prototype.prove
-  vi.spyOn(BackupManager.prototype, 'prove').mockImplementation(async function (this: BackupManager, ...asked) {
+  vi.spyOn(BackupManager.prototype, 'prove').mockImplementation(async function (
+    this: BackupManager,
+    ...asked
+  ) {
     const [cellId, { version }] = asked
     drilled.push({ at: place.clock.now(), cellId, version })
     atOnceMax = Math.max(atOnceMax, ++running)
@@ -172,11 +175,11 @@ describe('Drills', () => {
     damage(bad)
     await turnsUntil(() => running === 0, 'nothing runs')
     while (errors.length === 0) await hours(1)
+    await hours(1)
     expect(errors).toEqual([
       {
         fields: { cellId: cell.id, version: bad, member: expect.any(String), err: expect.anything() },
-        message:
-          'a backup is damaged and cannot be restored; the next backup of the cell is a new base',
+        message: 'a backup is damaged and cannot be restored; the next backup of the cell is a new base',
       },
     ])
     expect(store.verifications?.damagedCount()).toBe(1)
