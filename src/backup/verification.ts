@@ -36,7 +36,8 @@ export class Verification {
       const request = { cellId, version, deep, stored, isStored, account: '', need }
       const result = await archiver.verify(request, { signal, onProgress })
       await this.#record(cellId, result.version, { signal })
-      return result
+      const proof = retention.lastProven(cellId)
+      return proof?.version === result.version ? { ...result, provenAt: proof.provenAt } : result
     } catch (error) {
       if (!isCellError(error, 'backup_corrupt')) throw error
       if (!(await this.#isMadeUpFor(cellId, version, { signal }))) {

@@ -205,6 +205,30 @@ describe('backups', () => {
     return { cell, version }
   }
 
+  test('are proven, one or all, and damage fails the command and names the object; on a running node and a stopped one', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    const { cell, version } = await withCell(place)
+    expect(await place.text('backups', 'verify', cell, '--deep')).toMatch(
+      new RegExp(`^TABLE +ROWS\n_cell_kv +0\n_cell_meta +1\n${cell}: proven ${version} \\(1 object, .*, 2 tables, 1 row, `),
+    )
+    const other = await place.text('cells', 'create')
+    expect(await place.text('backups', 'verify', '--all')).toMatch(
+      new RegExp(`${other}: no backup\n2 proven, 0 failed, 1 without a backup$`),
+    )
+    expect(await place.failure('backups', 'verify')).toMatchObject({ exit: 1, code: 'invalid_request' })
+    const file = path.join(place.root, 'objects', version)
+    fs.chmodSync(file, 0o600)
+    fs.truncateSync(file, 200)
+    const failure = { exit: 1, code: 'backup_corrupt' }
+    expect(await place.failure('backups', 'verify', '--all')).toMatchObject(failure)
+    await node.stop()
+    expect(await place.failure('backups', 'verify', cell)).toMatchObject({
+      ...failure,
+      message: expect.stringContaining(version),
+    })
+  })
+
   test('are pruned by a plan, pinned, and purged; on a running node and on a stopped one', async () => {
     const place = new Workplace({ CELLSTORE_KEEP: 'all:2d' })
     const node = await place.serve()
