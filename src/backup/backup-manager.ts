@@ -147,13 +147,16 @@ export class BackupManager {
     options: MakeBackupOptions,
     need: Need = 'requested',
   ): Promise<BackupResult> {
-    const { archiver, catalogBackup, destination, assertRunning } = this.#parts
+    const { archiver, catalogBackup, destination, isLocal, assertRunning } = this.#parts
     const { origin = 'owner', ...jobOptions } = options
     assertRunning()
     this.#assertExists(cellId)
-    await unlessAborted(this.ensureLocal(cellId, need), options.signal).catch((error) => {
-      throw toBackupError(error, options.signal)
-    })
+    // Without a wait in between, jobs of a cell run in the order of their requests.
+    if (!isLocal(cellId)) {
+      await unlessAborted(this.ensureLocal(cellId, need), options.signal).catch((error) => {
+        throw toBackupError(error, options.signal)
+      })
+    }
     const request = { cellId, account: this.#accountOf(cellId), need, kind, origin }
     const { result, head } = await archiver.backup(request, jobOptions).catch((error) => {
       throw this.#exists(cellId) ? error : cellNotFound()

@@ -78,18 +78,24 @@ export class CellsInProcess implements CellPort {
     return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
   }
 
-  async noteMark(cellId: string, name: string): Promise<void> {
+  async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
+    this.#assertExists(cellId, existed)
     this.#archived.installer.noteMark(cellId, name)
   }
 
   async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
-    const { record, restored } = this.#parts
-    if (existed && record(cellId)?.deletedAt !== null) throw cellNotFound()
+    const { restored } = this.#parts
+    this.#assertExists(cellId, existed)
     this.#archived.installer.install(cellId, { newest, last, version: manifest.version })
     restored(cellId, manifest)
   }
 
   async endRestore(cellId: string): Promise<void> {
     this.#archived.installer.end(cellId)
+  }
+
+  /** @param existed the cell existed when its restore began */
+  #assertExists(cellId: string, existed: boolean): void {
+    if (existed && this.#parts.record(cellId)?.deletedAt !== null) throw cellNotFound()
   }
 }

@@ -145,7 +145,7 @@ export class Archiver implements ArchiverClient {
         const start = await this.#cells.beginRestore(cellId)
         if (onlyIfLost && start.isLocal) return undefined
         const existed = start.record?.deletedAt === null
-        const noteMark = (name: string) => this.#cells.noteMark(cellId, name)
+        const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
         const wanted = { ...start, version, accountId }

@@ -51,8 +51,13 @@ export interface CellPort {
 
   /** A restore builds `incoming.db` from here on: every process that opens the cell leaves that file alone. */
   beginRestore(cellId: string): Promise<RestoreStart>
-  /** A mark says that the cell is restored: the cell counts as changed, and the time of the mark's name is used up. */
-  noteMark(cellId: string, name: string): Promise<void>
+  /**
+   * A mark will say that the cell is restored: the cell counts as changed, and the time of the mark's name is used up.
+   *
+   * @param existed the cell existed in the catalog when its restore began
+   * @throws `cell_not_found` if the cell was deleted since
+   */
+  noteMark(cellId: string, name: string, existed: boolean): Promise<void>
   /**
    * Closes the cell, switches to `incoming.db`, and records the cell in the catalog. If it throws, the switch is either
    * decided, or will never happen.

@@ -53,8 +53,8 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'beginRestore', args: [cellId] })
   }
 
-  noteMark(cellId: string, name: string): Promise<void> {
-    return this.#call({ method: 'noteMark', args: [cellId, name] })
+  noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
+    return this.#call({ method: 'noteMark', args: [cellId, name, existed] })
   }
 
   install(cellId: string, restored: RestoredCell): Promise<void> {

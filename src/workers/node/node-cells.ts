@@ -77,20 +77,18 @@ export class NodeCells implements CellPort {
     return { record: this.#core.findCell(cellId), ...state }
   }
 
-  async noteMark(cellId: string, name: string): Promise<void> {
+  async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
+    this.#assertExists(cellId, existed)
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
   async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
-    const assertExists = () => {
-      if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
-    }
-    assertExists()
+    this.#assertExists(cellId, existed)
     const options = { newest, last, version: manifest.version, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })
-    assertExists()
+    this.#assertExists(cellId, existed)
     this.#core.recordRestored(cellId, manifest)
     this.#upkeep.cellRestored(cellId)
     // The worker has changed the local state; the node must read it again.
@@ -103,6 +101,11 @@ export class NodeCells implements CellPort {
     if (!this.#building.delete(cellId)) return
     discardRestored(this.#core.paths.cell(cellId))
     this.#workers.setBuilding([...this.#building])
+  }
+
+  /** @param existed the cell existed when its restore began */
+  #assertExists(cellId: string, existed: boolean): void {
+    if (existed && this.#core.findCell(cellId)?.deletedAt !== null) throw cellNotFound()
   }
 
   async #cut<T>(cellId: string, call: CutCall): Promise<T> {
