@@ -217,7 +217,7 @@ describe('backups', () => {
       new RegExp(`${other}: no backup\n2 proven, 0 failed, 1 without a backup$`),
     )
     expect(await place.failure('backups', 'verify')).toMatchObject({ exit: 1, code: 'invalid_request' })
-    const file = path.join(place.root, 'objects', version)
+    const file = path.join(place.objects, version)
     fs.chmodSync(file, 0o600)
     fs.truncateSync(file, 200)
     const failure = { exit: 1, code: 'backup_corrupt' }
