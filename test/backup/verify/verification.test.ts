@@ -1,9 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
+import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { startS3rver } from '../../support/s3/s3rver.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
@@ -248,4 +251,39 @@ describe('A verification', () => {
     await rejectedBy(store.backups.verify(cell.id, { version: newer }))
     expect(await reasons()).toMatchObject({ [newest]: 'current', [versions[0]]: 'spare' })
   })
+})
+
+test('A verification over S3 names each object of a chain that is deleted, cut or flipped', async () => {
+  const s3 = await startS3rver()
+  const { endpoint, bucket, credentials } = s3
+  const objectStore = new S3ObjectStore({
+    endpoint,
+    bucket,
+    credentials,
+    region: 'us-east-1',
+    pathStyle: true,
+  })
+  try {
+    const store = await place.create({ objectStore })
+    const { cell, versions } = await createChain(store)
+    await store.backups.verify(cell.id)
+    for (const version of versions) {
+      const body = await objectStore.get(version)
+      const bytes = Buffer.concat(await Array.fromAsync(body?.body ?? []))
+      for (const wrong of [undefined, bytes.subarray(0, -100), flipped(bytes)]) {
+        await objectStore.delete(version)
+        if (wrong !== undefined) await objectStore.put(version, bufferBody(wrong))
+        expect(await rejectedBy(store.backups.verify(cell.id))).toMatchObject({
+          code: 'backup_corrupt',
+          details: { version },
+        })
+      }
+      await objectStore.delete(version)
+      await objectStore.put(version, bufferBody(bytes))
+    }
+    await store.backups.verify(cell.id)
+    await store.close({ deadlineMs: 1 })
+  } finally {
+    await s3.stop()
+  }
 })
