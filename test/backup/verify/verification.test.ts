@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import { buffer } from 'node:stream/consumers'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
@@ -269,7 +270,7 @@ test('A verification over S3 names each object of a chain that is deleted, cut o
     await store.backups.verify(cell.id)
     for (const version of versions) {
       const body = await objectStore.get(version)
-      const bytes = Buffer.concat(await Array.fromAsync(body?.body ?? []))
+      const bytes = await buffer(body?.body ?? [])
       for (const wrong of [undefined, bytes.subarray(0, -100), flipped(bytes)]) {
         await objectStore.delete(version)
         if (wrong !== undefined) await objectStore.put(version, bufferBody(wrong))
