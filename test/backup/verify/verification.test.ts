@@ -270,7 +270,7 @@ test('A verification over S3 names each object of a chain that is deleted, cut o
     await store.backups.verify(cell.id)
     for (const version of versions) {
       const body = await objectStore.get(version)
-      const bytes = await buffer(body?.body ?? [])
+      const bytes = await buffer(body?.body as AsyncIterable<Uint8Array>)
       for (const wrong of [undefined, bytes.subarray(0, -100), flipped(bytes)]) {
         await objectStore.delete(version)
         if (wrong !== undefined) await objectStore.put(version, bufferBody(wrong))
