@@ -97,6 +97,8 @@ export interface CellErrorDetails {
   reason?: QuarantineReason
   /** The part of a backup that did not match. */
   member?: string
+  /** The backup, of a chain, that did not match. */
+  version?: string
   /** The methods a route does take. */
   allowed?: string[]
   /** Which operation of a batch failed, from 0. */

@@ -56,6 +56,7 @@ export type { IdempotencyKey } from './auth/idempotency.ts'
 // Backups
 
 export type { BackupManager } from './backup/backup-manager.ts'
+export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
 export type { BackupList, BackupListOptions } from './backup/versions/backup-page.ts'
 export type {
   BackupKind,

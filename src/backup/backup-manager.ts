@@ -9,6 +9,9 @@ import { BackupListing } from './backup-listing.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
+import { Verification } from './verification.ts'
+import type { VerificationTable } from './verify/verification-table.ts'
+import type { VerifyOptions, VerifyResult } from './verify/verify-types.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
@@ -25,6 +28,7 @@ import type { BackupInfo } from './versions/version-index.ts'
 export interface BackupManagerParts {
   destination: BackupDestination
   catalogBackup: CatalogBackup
+  verifications: VerificationTable
   archiver: ArchiverClient
   /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record(cellId: string): CellRecord | undefined
@@ -40,12 +44,15 @@ export class BackupManager {
   readonly #ownership: CellOwnership
   readonly #listing: BackupListing
   readonly #restores = new RestoresInProgress()
+  readonly #verification: Verification
 
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
     this.#parts = parts
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
+    const { destination, archiver, verifications: table } = parts
+    this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
   /**
@@ -82,6 +89,25 @@ export class BackupManager {
     const request = { version, accountId, need: 'requested', onlyIfLost: false } as const
     const result = await this.#restores.request(cellId, () => this.#restore(cellId, request, options))
     return result as RestoreResult
+  }
+
+  /**
+   * Proves that a version can be restored, by restoring it into a folder that is removed again: every checksum, a complete
+   * chain in order, and SQLite's check. Counts the rows of each table. Retention keeps the version that was proven last.
+   *
+   * @param cellId a cell's, also of a deleted one; or the store's own id for the catalog
+   * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; as {@link restore}
+   */
+  verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+    return this.prove(cellId, options, 'requested')
+  }
+
+  /** @internal @param need `background` for a drill */
+  async prove(cellId: string, options: VerifyOptions, need: Need): Promise<VerifyResult> {
+    const { assertRunning, destination } = this.#parts
+    assertRunning()
+    if (cellId !== destination.storeId) this.#listing.assertCell(cellId)
+    return await this.#verification.verify(cellId, options, need)
   }
 
   /**

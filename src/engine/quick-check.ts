@@ -1,17 +1,20 @@
 import fs from 'node:fs'
 import type { Connection } from './sqlite.ts'
 
+/** `integrity_check` also compares each index with its table, and takes several times as long. */
+export type PageCheck = 'quick_check' | 'integrity_check'
+
 /**
  * SQLite's check of every page of a database, for damage that no checksum of ours shows.
  *
  * @returns the first problem, or undefined
  * @throws SQLite's error for a file that it can't read at all
  */
-export function findDamage(connection: Connection): string | undefined {
+export function findDamage(connection: Connection, check: PageCheck = 'quick_check'): string | undefined {
   // A CHECK may call a function whose result differs per connection (total_changes(), random()): that is not damage.
   connection.pragma('ignore_check_constraints = ON')
-  if (isWhole(connection)) return undefined
-  return problemsOfTables(connection)[0]
+  if (isWhole(connection, check)) return undefined
+  return problemsOfTables(connection, check)[0]
 }
 
 const READ_BYTES = 1_048_576
@@ -33,9 +36,9 @@ export function assertReadable(file: string): void {
   }
 }
 
-function isWhole(connection: Connection): boolean {
+function isWhole(connection: Connection, check: PageCheck): boolean {
   try {
-    return connection.pragma('quick_check(1)', { simple: true }) === 'ok'
+    return connection.pragma(`${check}(1)`, { simple: true }) === 'ok'
   } catch (error) {
     if (isExpressionError(error)) return false
     throw error
@@ -46,17 +49,15 @@ function isWhole(connection: Connection): boolean {
  * The problems of the tables that have pages. A check of the whole database also asks the virtual tables: but a search index
  * that is not filled yet is not damage, and the live cell had it too. Nor is a generated column that fails.
  */
-function problemsOfTables(connection: Connection): string[] {
+function problemsOfTables(connection: Connection, check: PageCheck): string[] {
   const tables = connection
     .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0")
     .pluck()
     .all()
   return ['sqlite_schema', ...(tables as string[])].flatMap((table) => {
     try {
-      const rows = connection.pragma(`quick_check("${table.replaceAll('"', '""')}")`) as {
-        quick_check: string
-      }[]
-      return rows.map((row) => row.quick_check).filter((finding) => finding !== 'ok')
+      const rows = connection.pragma(`${check}("${table.replaceAll('"', '""')}")`) as Record<string, string>[]
+      return rows.flatMap((row) => Object.values(row)).filter((finding) => finding !== 'ok')
     } catch (error) {
       if (isExpressionError(error)) return []
       throw error

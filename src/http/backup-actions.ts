@@ -1,11 +1,6 @@
 import { z } from 'zod'
 import type { BackupList } from '../backup/versions/backup-page.ts'
-import type {
-  BackupKind,
-  BackupOptions,
-  BackupResult,
-  RestoreResult,
-} from '../backup/versions/backup-types.ts'
+import type { BackupKind, BackupResult, RestoreResult } from '../backup/versions/backup-types.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
 import { text } from '../service/json/fields.ts'
@@ -16,12 +11,11 @@ import {
   anyBody,
   archiveAction,
   archiveActionWith,
-  type Call,
   cellActionWith,
   ok,
 } from './action.ts'
-import { RequestAborted } from './http-message.ts'
 import { Query } from './query.ts'
+import { transfer } from './transfer.ts'
 
 export const backUp = backUpAs('snapshot')
 
@@ -72,23 +66,6 @@ export const listBackups = archiveAction(async (call) => {
     throw asTold(call, error)
   }
 })
-
-/**
- * Backs up or restores. The owner's command sees the progress, and its end ends the work; a tenant's work goes on without
- * its client.
- */
-async function transfer<T>(
-  { accountId, request, permit }: Call,
-  run: (options: BackupOptions) => Promise<T>,
-): Promise<T> {
-  if (accountId !== undefined) return await run({ permit })
-  const { signal, onProgress } = request
-  try {
-    return await run({ signal, onProgress })
-  } catch (error) {
-    throw signal.aborted ? new RequestAborted() : error
-  }
-}
 
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
 

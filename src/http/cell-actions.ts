@@ -52,14 +52,20 @@ export const listCells = accountAction(async (call) => {
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   await takeTurn(call, accountId)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  const databases = cells.map((cell) => ({ ...encodeCell(cell), ...encodeLastStored(store, cell) }))
+  const databases = cells.map((cell) => ({
+    ...encodeCell(cell),
+    ...encodeLastStored(store, cell),
+    ...encodeLastProven(store, cell),
+  }))
   return ok({ databases, next_cursor: nextCursor })
 })
 
 export const getCell = cellAction(async (call) => {
   const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
   const status = encodeStatus(quarantine)
-  const stored = { ...encodeLastStored(call.context.store, call.cell), ...(await lastBackup(call)) }
+  const { store } = call.context
+  const known = { ...encodeLastStored(store, call.cell), ...encodeLastProven(store, call.cell) }
+  const stored = { ...known, ...(await lastBackup(call)) }
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
 })
 
@@ -84,6 +90,14 @@ export function encodeCell({ id, name, createdAt }: CellRecord) {
 export function encodeLastStored({ retention }: CellDirectory, { id }: CellRecord) {
   const at = retention?.lastStoredAt(id)
   return { last_stored_at: at === undefined ? null : timeOf(at) }
+}
+
+/** The version that a restore has proven last, as far as this machine knows; null if it knows of none. */
+export function encodeLastProven({ retention }: CellDirectory, { id }: CellRecord) {
+  const proof = retention?.lastProven(id)
+  return {
+    last_proven: proof === undefined ? null : { version: proof.version, proven_at: timeOf(proof.provenAt) },
+  }
 }
 
 function encodeStatus(quarantine: QuarantineState | undefined) {

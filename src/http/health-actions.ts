@@ -6,8 +6,11 @@ export const healthz = openAction(() => ok({ status: 'ok' }))
 /** Any id will do: what is asked is whether the catalog answers. */
 const NO_CELL = '00000000-0000-0000-0000-000000000000'
 
-/** The catalog is open. The object store plays no part: without it, cells are still read and written. */
-export const readyz = openAction(({ context }) => {
-  context.store.findCell(NO_CELL)
-  return ok({ status: 'ready' })
+/**
+ * The catalog is open. The object store plays no part: without it, cells are still read and written. Nor do damaged backups,
+ * but a monitor must see how many cells have them. Anyone may ask, so no cell is named.
+ */
+export const readyz = openAction(({ context: { store } }) => {
+  store.findCell(NO_CELL)
+  return ok({ status: 'ready', damaged_backups: store.verifications?.damagedCount() ?? 0 })
 })

@@ -6,13 +6,14 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { ok, openAction, ownerAction, ownerActionWith } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
-import { encodeCell, encodeLastStored } from './cell-actions.ts'
+import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { Query } from './query.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
+import { getStore, verify } from './verify-actions.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
 const BODY_BYTES_MAX = 64 * 1_048_576
@@ -89,6 +90,7 @@ const listCells = ownerAction(({ context: { store, limits }, request }) => {
 /** Keys and cells of all accounts, and for every cell what an account may do to its own. */
 const OWNER_ROUTES: readonly Route[] = [
   ['GET', GREETING_PATH, greet],
+  ['GET', '/owner/store', getStore],
 
   ['POST', '/owner/api-keys', createKey],
   ['GET', '/owner/api-keys', listKeys],
@@ -100,6 +102,7 @@ const OWNER_ROUTES: readonly Route[] = [
     ([method, path, action]): Route => [method, path.replace('/v1', '/owner'), action],
   ),
 
+  ['POST', '/owner/databases/{id}/backups/verify', verify],
   ['POST', '/owner/databases/{id}/backups/prune', prune],
   ['POST', '/owner/databases/{id}/backups/purge', purge],
   ['POST', '/owner/databases/{id}/backups/pin', pin],
@@ -124,7 +127,12 @@ export type CellDocument = ReturnType<typeof encodeOwnCell>
 export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
 
 function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
-  return { ...encodeCell(cell), ...encodeLastStored(store, cell), account_id: cell.accountId }
+  return {
+    ...encodeCell(cell),
+    ...encodeLastStored(store, cell),
+    ...encodeLastProven(store, cell),
+    account_id: cell.accountId,
+  }
 }
 
 function accountIds(store: CellDirectory): string[] {

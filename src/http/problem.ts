@@ -93,7 +93,7 @@ export function problemResponse(
     headers['Retry-After'] = String(retryAfterSeconds(code, details.retryAfterMs))
   if (details.allowed !== undefined) headers['Allow'] = details.allowed.join(', ')
   if (code === 'unauthorized') headers['WWW-Authenticate'] = 'Bearer'
-  const { field, limit, usage, sqliteCode, reason, member, allowed, index } = details
+  const { field, limit, usage, sqliteCode, reason, member, version, allowed, index } = details
   const body = JSON.stringify({
     type: 'about:blank',
     title: STATUS_CODES[status],
@@ -107,6 +107,7 @@ export function problemResponse(
     sqlite_code: sqliteCode,
     reason,
     member,
+    version,
     allowed,
     index,
   })

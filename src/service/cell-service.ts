@@ -1,3 +1,4 @@
+import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -41,6 +42,9 @@ export interface CellService {
 
   /** Restores a cell to a version, as `store.backups.restore()`. */
   restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>
+
+  /** Proves that a version can be restored, as `store.backups.verify()`. */
+  verify(cellId: string, options?: VerifyOptions): Promise<VerifyResult>
 
   /**
    * A page of a cell's backups, newest first, as `store.backups.list()`.

@@ -1,3 +1,4 @@
+import type { VerifyOptions, VerifyResult } from '../backup/verify/verify-types.ts'
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -93,6 +94,10 @@ export class InProcessService implements CellService {
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     return await this.#store.backups.restore(cellId, options)
+  }
+
+  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+    return await this.#store.backups.verify(cellId, options)
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {

@@ -2,6 +2,7 @@ import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Turns } from '../base/turns.ts'
@@ -33,6 +34,8 @@ export interface CreateCellOptions {
 
 /** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
 export interface CellDirectory {
+  /** The store's. */
+  readonly id: string
   readonly settings: StoreSettings
   readonly clock: Clock
   readonly accounts: Accounts
@@ -41,6 +44,8 @@ export interface CellDirectory {
   readonly requestedBackups: RequestedBackups
   /** Undefined without an object store. */
   readonly retention: Retention | undefined
+  /** Undefined without an object store. @internal */
+  readonly verifications: VerificationTable | undefined
   /** Of accounts, at this process's event loop. @internal */
   readonly turns: Turns
   /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */

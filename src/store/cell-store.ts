@@ -4,6 +4,7 @@ import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
 import type { Turns } from '../base/turns.ts'
@@ -46,7 +47,7 @@ export class CellStore implements CellDirectory {
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
-    const { paths, settings, hints, cellsFolder, destination, catalogBackup } = core
+    const { paths, settings, hints, cellsFolder, destination, catalogBackup, verifications } = core
     const upkeep = new Upkeep(core)
     this.core = core
     this.#upkeep = upkeep
@@ -61,7 +62,8 @@ export class CellStore implements CellDirectory {
       recover: destination && ((id) => this.backups.ensureLocal(id)),
     })
     const { archived } = this.#cells
-    if (destination === undefined || catalogBackup === undefined || archived === undefined) return
+    if (destination === undefined || catalogBackup === undefined) return
+    if (verifications === undefined || archived === undefined) return
     const cells = this.#cellsFor(archived)
     const archiver = new Archiver({
       destination,
@@ -75,6 +77,7 @@ export class CellStore implements CellDirectory {
     this.#backups = new BackupManager({
       destination,
       catalogBackup,
+      verifications,
       archiver,
       record: (id) => core.findCell(id),
       isLocal: (id) => this.#cells.isLocal(id),
@@ -187,6 +190,11 @@ export class CellStore implements CellDirectory {
     return this.core.retention
   }
 
+  /** @internal */
+  get verifications(): VerificationTable | undefined {
+    return this.core.verifications
+  }
+
   /**
    * Creates a cell; it is on disk when this returns.
    *
@@ -246,6 +254,7 @@ export class CellStore implements CellDirectory {
     this.core.start()
     this.#upkeep.start({
       backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
+      prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
     })
   }

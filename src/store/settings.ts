@@ -25,6 +25,8 @@ export interface BackupSettings {
   keepTenant?: string | undefined
   /** False: versions are removed only by `store.retention.prune()`. Default true. */
   prune?: boolean | undefined
+  /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
+  drillEveryMs?: number | null | undefined
   /** Backups that run at the same time; 4 by default. */
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
@@ -71,6 +73,7 @@ export interface StoreSettings {
   backups: BackupSettings & {
     snapshotEveryMs?: number | undefined
     incrementalEveryMs?: number | undefined
+    drillEveryMs?: number | undefined
     concurrency: number
     restoreConcurrency: number
   }
@@ -91,6 +94,7 @@ export const DEFAULT_RESTORES_AT_ONCE = 4
 const HOUR_MS = 3_600_000
 const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 const INCREMENTAL_EVERY_MS = HOUR_MS / 4
+const DRILL_EVERY_MS = 7 * 24 * HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -118,7 +122,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, keep, keepTenant, concurrency, restoreConcurrency } = backups
+  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
+  const { concurrency, restoreConcurrency } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -128,7 +133,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, concurrency, restoreConcurrency }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
+    ...prefixed('backups', { concurrency, restoreConcurrency }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -151,12 +157,14 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
 function resolveBackups({
   snapshotEveryMs,
   incrementalEveryMs,
+  drillEveryMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
   return {
     ...others,
     snapshotEveryMs: everyOf(snapshotEveryMs, SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, INCREMENTAL_EVERY_MS),
+    drillEveryMs: everyOf(drillEveryMs, DRILL_EVERY_MS),
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
   }
@@ -207,7 +215,7 @@ function definedOnly<T extends object>(values: T): T {
 
 /** The bounds of a store's backups and restores. */
 export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
-  const atOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency }
+  const atOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
   return { ...DEFAULT_JOB_LIMITS, atOnce }
 }
 

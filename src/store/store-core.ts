@@ -9,6 +9,7 @@ import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
+import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
@@ -67,9 +68,10 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
-  /** Undefined without an object store, as is `catalogBackup`. */
+  /** Undefined without an object store, as are the next two. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
+  readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #idempotency: Idempotency
   readonly #quotas: AccountQuotas
@@ -129,6 +131,9 @@ export class StoreCore implements CellDirectory {
         log,
       })
       this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
+      const verifications = new VerificationTable(this.state)
+      this.verifications = verifications
+      this.destination.moved.listen(() => verifications.clear())
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -272,6 +277,7 @@ export class StoreCore implements CellDirectory {
   removeLocal(id: string): void {
     try {
       this.destination?.forget(id)
+      this.verifications?.remove(id)
       this.hints.remove(id)
     } catch (err) {
       this.settings.log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')

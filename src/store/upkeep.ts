@@ -1,5 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
+import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
 import { type CollectCell, ExpirySweeper } from '../kv/expiry-sweeper.ts'
 import type { StoreCore } from './store-core.ts'
@@ -18,14 +19,17 @@ const SCHEDULED_PER_SLOT = 4
 /** Does the work that {@link Upkeep} plans, in the process that has the cells open. */
 export interface UpkeepWork {
   backup: RunBackup
+  /** Proves a backup when nothing else is to be done. */
+  prove: Prove
   collect: CollectCell
 }
 
-/** The background work on cells: scheduled backups, and the collection of expired entries. */
+/** The background work on cells: scheduled backups, drills, and the collection of expired entries. */
 export class Upkeep {
   readonly #core: StoreCore
   readonly #sweeper: ExpirySweeper
   readonly #schedule: BackupSchedule | undefined
+  readonly #drills: DrillSchedule | undefined
   #stopped = false
 
   constructor(core: StoreCore) {
@@ -41,11 +45,13 @@ export class Upkeep {
     this.#schedule = schedule
     destination.trackers.changed.listen((id) => schedule.changed(id))
     destination.moved.listen(() => schedule.reschedule())
+    this.#drills = this.#newDrills()
   }
 
-  start({ backup, collect }: UpkeepWork): void {
+  start({ backup, prove, collect }: UpkeepWork): void {
     this.#sweeper.start(collect)
     this.#schedule?.start((id, kind, options) => backup(id, kind, { ...options, origin: 'schedule' }))
+    this.#drills?.start(prove)
     if (!this.#core.state.complete) void this.#inspectAll()
   }
 
@@ -73,7 +79,30 @@ export class Upkeep {
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#sweeper.stop()
+    await this.#drills?.stop()
     await this.#schedule?.stop()
+  }
+
+  #newDrills(): DrillSchedule | undefined {
+    const { destination, verifications: table, settings } = this.#core
+    const { clock, random, log, backups } = settings
+    const { drillEveryMs: everyMs } = backups
+    if (destination === undefined || table === undefined || everyMs === undefined) return undefined
+    const renew = (id: string) => this.#renew(id)
+    return new DrillSchedule({ everyMs, destination, table, renew, clock, random, log })
+  }
+
+  /** A new base makes up for damaged backups, also if the cell has not changed since. */
+  #renew(id: string): void {
+    const { destination, catalogBackup, registry } = this.#core
+    if (id === this.#core.id) catalogBackup?.markNothingStored()
+    else if (registry.find(id)?.deletedAt === null && destination !== undefined) {
+      const { trackers } = destination
+      trackers.acquire(id)
+      trackers.get(id).markChanged()
+      trackers.release(id)
+      this.#schedule?.changed(id)
+    }
   }
 
   /** After a crash of the machine, rows of the local state may be missing. The cells' files show the changes. */

@@ -34,6 +34,7 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['changes'],
     ['versions'],
     ['create', 'restore', 'shipping'],
+    ['verify'],
     ['archiver'],
     ['.'],
   ],

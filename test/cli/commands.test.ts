@@ -63,7 +63,7 @@ describe('on a running node', () => {
       expect.objectContaining({ name: 'first key', account_id }),
     ])
     const cell = await place.json('cells', 'create', '--name', 'acme')
-    const made = { created_at: TIME, last_stored_at: null, account_id }
+    const made = { created_at: TIME, last_stored_at: null, last_proven: null, account_id }
     expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', ...made })
     expect(await place.json('cells', 'list')).toEqual({ databases: [cell], next_cursor: null })
 
@@ -136,7 +136,7 @@ describe('on a running node', () => {
     const cell = await place.text('cells', 'create', '--name', 'bell\u0007')
     expect(cell).toMatch(UUID)
     const [heading, row] = (await place.text('cells', 'list')).split('\n')
-    expect(heading).toMatch(/^ID +NAME +CREATED +LAST STORED +ACCOUNT$/)
+    expect(heading).toMatch(/^ID +NAME +CREATED +LAST STORED +LAST PROVEN +ACCOUNT$/)
     expect(row).toMatch(new RegExp(`^${cell} {2}bell\\\\x07 {2}`))
     expect(await place.text('keys', 'list')).toMatch(/^ID +NAME +HINT .*\n.*\n.*first key/)
     expect(await place.text('sql', cell, 'SELECT 1 AS a, NULL AS b')).toMatch(/^a {2}b\n1 {2}NULL\n1 row, /)
@@ -184,7 +184,7 @@ test('on a stopped node the same commands open the store themselves', async () =
   const { account_id } = await place.json('keys', 'create', '--new-account', '--name', 'laptop')
   const cell = await place.json('cells', 'create', '--account', account_id as string)
   const made = { name: null, created_at: TIME, account_id }
-  expect(cell).toEqual({ id: expect.stringMatching(UUID), ...made, last_stored_at: null })
+  expect(cell).toEqual({ id: expect.stringMatching(UUID), ...made, last_stored_at: null, last_proven: null })
   const id = cell['id'] as string
   await place.text('sql', id, 'CREATE TABLE t AS SELECT ? AS n', '42')
   const { version } = await place.json('backup', id)
@@ -193,7 +193,7 @@ test('on a stopped node the same commands open the store themselves', async () =
   expect(await place.json('sql', id, 'SELECT * FROM t')).toMatchObject({ rows: [{ n: 42 }] })
   const node = await place.serve()
   expect(node.stdout).toContain('1 cell: 1 stored')
-  const databases = [{ ...cell, last_stored_at: TIME }]
+  const databases = [{ ...cell, last_stored_at: TIME, last_proven: null }]
   expect(await place.json('cells', 'list')).toEqual({ databases, next_cursor: null })
   expect(await node.stop()).toEqual([0, null])
 })
@@ -204,6 +204,36 @@ describe('backups', () => {
     const { version } = await place.json<{ version: string }>('backup', cell)
     return { cell, version }
   }
+
+  test('are proven, one or all, and damage fails the command and names the object; on a running node and a stopped one', async () => {
+    const place = new Workplace()
+    const node = await place.serve()
+    const { cell, version } = await withCell(place)
+    expect(await place.text('backups', 'verify', cell, '--deep')).toMatch(
+      new RegExp(
+        `^TABLE +ROWS\n_cell_kv +0\n_cell_meta +1\n${cell}: proven ${version} \\(1 object, .*, 2 tables, 1 row, `,
+      ),
+    )
+    const other = await place.text('cells', 'create')
+    expect(await place.text('backups', 'verify', '--all')).toMatch(
+      new RegExp(`${other}: no backup\n2 proven, 0 failed, 1 without a backup$`),
+    )
+    expect(await place.failure('backups', 'verify')).toMatchObject({ exit: 1, code: 'invalid_request' })
+    const file = path.join(place.objects, version)
+    fs.chmodSync(file, 0o600)
+    fs.truncateSync(file, 200)
+    const failure = { exit: 1, code: 'backup_corrupt' }
+    const all = await place.run('backups', 'verify', '--all')
+    expect(all).toMatchObject({ code: 1, stderr: expect.stringContaining('1 of 3 could not be proven.') })
+    expect(all.stdout).toMatch(
+      new RegExp(`${cell}: FAILED: .*${version}.*\n[^]*1 proven, 1 failed, 1 without a backup\n$`),
+    )
+    await node.stop()
+    expect(await place.failure('backups', 'verify', cell)).toMatchObject({
+      ...failure,
+      message: expect.stringContaining(version),
+    })
+  })
 
   test('are pruned by a plan, pinned, and purged; on a running node and on a stopped one', async () => {
     const place = new Workplace({ CELLSTORE_KEEP: 'all:2d' })

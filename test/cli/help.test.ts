@@ -19,6 +19,7 @@ const COMMANDS = [
   'backup',
   'restore',
   'backups list',
+  'backups verify',
   'backups prune',
   'backups purge',
   'backups pin',

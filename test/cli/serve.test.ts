@@ -296,7 +296,7 @@ describe('SIGTERM and SIGINT', () => {
 
       const again = await place.serve()
       const { body: listed } = await again.request('GET', '/v1/databases', undefined, node.key)
-      expect(listed['databases']).toEqual([{ ...(body as object), last_stored_at: null }])
+      expect(listed['databases']).toEqual([{ ...(body as object), last_stored_at: null, last_proven: null }])
     },
   )
 

@@ -158,6 +158,7 @@ function failing(error: unknown): CellService {
     deleteCell: fail,
     backup: fail,
     restore: fail,
+    verify: fail,
     listBackups: fail,
     latestBackup: fail,
   }

@@ -65,7 +65,13 @@ describe('defaults', () => {
 describe('a setting that makes no sense is refused by its name', () => {
   const NUMBERS = ['openCellsMax', 'pageCacheBytes', 'checkpointBytes', 'objectStoreWaitMs'] as const
   const LIMITS = Object.keys(DEFAULT_LIMITS)
-  const BACKUPS = ['snapshotEveryMs', 'incrementalEveryMs', 'concurrency', 'restoreConcurrency']
+  const BACKUPS = [
+    'snapshotEveryMs',
+    'incrementalEveryMs',
+    'drillEveryMs',
+    'concurrency',
+    'restoreConcurrency',
+  ]
   const cases: [string, (value: unknown) => StoreOptions][] = [
     ...NUMBERS.map((name): [string, (value: unknown) => StoreOptions] => [
       name,

@@ -7,6 +7,8 @@ import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer } from '../restore/cell-restorer.ts'
+import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
+import { VersionVerifier } from '../verify/version-verifier.ts'
 import type {
   BackupKind,
   BackupOptions,
@@ -41,6 +43,8 @@ export interface RestoreRequest extends ArchiverRequest {
   onlyIfLost: boolean
 }
 
+export interface VerifyRequest extends ArchiverRequest, VerifyTask {}
+
 export interface JobOptions extends BackupOptions {
   /** Called when the job's turn has come. */
   onBegin?: (() => void) | undefined
@@ -57,6 +61,8 @@ export interface ArchiverClient {
   backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup>
   /** @returns undefined if it did nothing */
   restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined>
+  /** Changes no cell and no backup. */
+  verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
   /** Somebody needs the waiting jobs of a cell more than before. */
   raise(cellId: string, need: Need): void
 }
@@ -82,6 +88,7 @@ export class Archiver implements ArchiverClient {
   readonly #cells: CellPort
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
+  readonly #verifier: VersionVerifier
 
   constructor(parts: ArchiverParts) {
     const { destination, cells, paths, limits, queue } = parts
@@ -97,6 +104,16 @@ export class Archiver implements ArchiverClient {
       paths,
       limits,
       threads,
+    })
+    const { spoolDirectory } = destination
+    this.#verifier = new VersionVerifier({
+      objectStore,
+      storeId,
+      index,
+      clock,
+      limits,
+      threads,
+      spoolDirectory,
     })
   }
 
@@ -136,6 +153,17 @@ export class Archiver implements ArchiverClient {
       } finally {
         await this.#cells.endRestore(cellId)
       }
+    })
+  }
+
+  verify(
+    { account, need, ...task }: VerifyRequest,
+    { signal: caller, onProgress, onBegin }: JobOptions,
+  ): Promise<VerifyResult> {
+    const { cellId } = task
+    return this.#queue.run({ lane: 'verify', cellId, account, need }, caller, async ({ signal }) => {
+      onBegin?.()
+      return await this.#verifier.run(task, { signal, onProgress })
     })
   }
 

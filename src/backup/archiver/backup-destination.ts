@@ -40,6 +40,7 @@ export interface BackupDestinationParts {
 export class BackupDestination {
   readonly objectStore: ObjectStore
   readonly storeId: string
+  readonly spoolDirectory: string
   readonly clock: Clock
   readonly log: Log
   readonly progress: BackupProgressTable
@@ -59,6 +60,7 @@ export class BackupDestination {
     const { threadsKept, cellBytesMax, retention: table, plans } = parts
     this.objectStore = objectStore
     this.storeId = storeId
+    this.spoolDirectory = spoolDirectory
     this.clock = clock
     this.log = log
     this.progress = progress

@@ -45,7 +45,11 @@ export class JobQueue {
   readonly #limits: JobQueueLimits
   readonly #clock: Clock
   readonly #waiting: Record<Lane, WaitingJobs>
-  readonly #running: Record<Lane, Set<Job>> = { backup: new Set(), restore: new Set() }
+  readonly #running: Record<Lane, Set<Job>> = {
+    backup: new Set(),
+    restore: new Set(),
+    verify: new Set(),
+  }
   /** Cells of jobs that have begun. */
   readonly #cells = new Set<string>()
   readonly #jobs = new Set<Job>()
@@ -56,7 +60,7 @@ export class JobQueue {
   constructor(limits: JobQueueLimits, clock: Clock) {
     this.#limits = limits
     this.#clock = clock
-    this.#waiting = { backup: new WaitingJobs(), restore: new WaitingJobs() }
+    this.#waiting = { backup: new WaitingJobs(), restore: new WaitingJobs(), verify: new WaitingJobs() }
   }
 
   /** @throws `store_closed` once {@link stop} was called */
@@ -156,12 +160,12 @@ export class JobQueue {
     while (running.size < this.#limits.atOnce[lane]) {
       const mayBeLarge = this.#hasRoomForLarge(lane)
       const next = this.#waiting[lane].take((job) => {
-        const isCellFree = job.hasBegun || !this.#cells.has(job.request.cellId)
+        const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
         return isCellFree && (mayBeLarge || !job.isLarge)
       })
       if (next === undefined) return
       running.add(next)
-      this.#cells.add(next.request.cellId)
+      if (next.isExclusive) this.#cells.add(next.request.cellId)
       next.hasBegun = true
       next.begin()
     }
@@ -185,7 +189,7 @@ export class JobQueue {
   #end(job: Job): void {
     this.#jobs.delete(job)
     this.#running[job.request.lane].delete(job)
-    if (job.hasBegun) this.#cells.delete(job.request.cellId)
+    if (job.hasBegun && job.isExclusive) this.#cells.delete(job.request.cellId)
     // The cell's other job may be in the other lane.
     for (const lane of LANES) this.#fill(lane)
     this.#idle.resolve()

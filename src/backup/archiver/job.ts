@@ -1,5 +1,5 @@
-/** Backups and restores have slots of their own: many uploads hold up no restore. */
-export const LANES = ['restore', 'backup'] as const
+/** Backups and restores have slots of their own: many uploads hold up no restore. A verification holds up neither. */
+export const LANES = ['restore', 'backup', 'verify'] as const
 export type Lane = (typeof LANES)[number]
 
 /** Who needs a job, the most urgent first: a request that waits for its cell, a request for the job itself, or nobody. */
@@ -14,7 +14,7 @@ export interface JobRequest {
   need: Need
 }
 
-/** A backup or a restore in the queue. */
+/** A backup, a restore or a verification in the queue. */
 export class Job {
   readonly request: JobRequest
   need: Need
@@ -23,6 +23,11 @@ export class Job {
   isLarge = false
   /** Called at its turn. */
   begin: () => void = () => {}
+
+  /** No other job of its cell may run next to it. A verification touches no cell. */
+  get isExclusive(): boolean {
+    return this.request.lane !== 'verify'
+  }
 
   constructor(request: JobRequest) {
     this.request = request

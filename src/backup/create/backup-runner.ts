@@ -11,6 +11,7 @@ import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import type { Retention } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
+import { listingOf } from '../versions/version-index.ts'
 import { type BackupTarget, CellBackup, type CellUnderBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
@@ -106,11 +107,12 @@ export class BackupRunner {
       .at(-1)
     const after = oldest !== undefined ? keyBefore(oldest) : undefined
     const versions = await index.versions(cellId, { after, signal })
-    const present = new Set(versions.map(({ version }) => version))
-    if (known.every((version) => present.has(version))) return versions
+    const listing = listingOf(versions)
+    const isUsable = (version: string) => listing.has(version) && !index.isDamaged(version, listing)
+    if (known.every(isUsable)) return versions
     claim.invalidate()
     await claim.ensure(signal)
-    if (chain?.every((version) => present.has(version)) !== true) await source.dropChain()
+    if (chain?.every(isUsable) !== true) await source.dropChain()
     return versions
   }
 

@@ -42,7 +42,7 @@ export function proveDatabase(file: string, member: string): void {
   })
 }
 
-function withDatabase(file: string, member: string, work: (connection: Connection) => void): void {
+export function withDatabase(file: string, member: string, work: (connection: Connection) => void): void {
   try {
     const connection = openConnection(file)
     try {

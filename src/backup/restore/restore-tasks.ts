@@ -1,5 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
+import { examineDatabase } from './examine-database.ts'
 import { applyLog, proveDatabase } from './restore-database.ts'
 
 /** Work on the files of a restore that blocks its thread. */
@@ -10,6 +11,8 @@ export type RestoreTask =
   | { kind: 'digest' }
   | { kind: 'apply log'; file: string; member: string; frames: number }
   | { kind: 'prove'; file: string; member: string }
+  /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
+  | { kind: 'examine'; file: string; member: string; deep: boolean }
 
 /** Runs tasks one after the other, in this thread or in another (restore-thread.ts). */
 export interface RestoreTaskRunner {
@@ -38,6 +41,8 @@ export class RestoreTasks implements RestoreTaskRunner {
       case 'prove':
         proveDatabase(task.file, task.member)
         return undefined
+      case 'examine':
+        return JSON.stringify(examineDatabase(task.file, task.member, task.deep))
     }
   }
 

@@ -28,14 +28,16 @@ export class VersionFactsReader {
     const isKnown = ({ version, sizeBytes }: StoredVersion) =>
       remembered.get(version)?.sizeBytes === sizeBytes
     const unknown = versions.filter((each) => !isKnown(each))
-    const heads = await this.#heads(cellId, unknown, listingOf(versions), options)
+    const listing = listingOf(versions)
+    const heads = await this.#heads(cellId, unknown, listing, options)
     const chains = new Map<string, readonly string[]>()
     const all = versions.toReversed().map((stored) => {
       const head = heads.get(stored.version)
       const facts = isKnown(stored) ? remembered.get(stored.version) : head && factsOf(head, stored.sizeBytes)
       const chain = facts && chainOf(facts, chains)
       const isWhole = chain !== undefined && (head === undefined || isSame(chain, head.chain))
-      if (!isWhole) return unusable(stored.version, facts)
+      // A version that nobody can restore must not be the reason for which a good one goes.
+      if (!isWhole || this.#index.isDamaged(stored.version, listing)) return unusable(stored.version, facts)
       chains.set(stored.version, chain)
       if (head !== undefined) this.#table.addFacts(cellId, facts as RememberedFacts)
       const { version, createdAt, origin } = facts as RememberedFacts

@@ -161,10 +161,13 @@ export class VersionIndex {
 
   /** The version, of this one and its chain, that an earlier restore has found damaged. */
   knownDamage({ version, chain }: ManifestHead, listing: Listing): string | undefined {
-    return [...chain, version].find((each) => {
-      const sizeBytes = this.#progress?.damagedSize(each)
-      return sizeBytes !== undefined && sizeBytes === listing.get(each)
-    })
+    return [...chain, version].find((each) => this.isDamaged(each, listing))
+  }
+
+  /** Whether an earlier look has found this very object damaged. */
+  isDamaged(version: string, listing: Listing): boolean {
+    const sizeBytes = this.#progress?.damagedSize(version)
+    return sizeBytes !== undefined && sizeBytes === listing.get(version)
   }
 
   remember({ wals: _, database: __, ...head }: Described, sizeBytes: number): void {

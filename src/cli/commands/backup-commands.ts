@@ -5,6 +5,7 @@ import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import { allPages, runOwnerCommand } from '../owner-command.ts'
 import { runTransfer } from '../transfer.ts'
 import { addRetentionCommands } from './retention-commands.ts'
+import { addVerify } from './verify-command.ts'
 
 const STOPPED = `
 While a node runs on the data directory, the command uses the node's object
@@ -21,6 +22,7 @@ export function addBackupCommands(program: Command): void {
       'Backups are objects in the object store. Each one is a version to which the cell can be restored.',
     )
   addList(backups)
+  addVerify(backups)
   addRetentionCommands(backups)
 }
 

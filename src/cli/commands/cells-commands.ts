@@ -72,12 +72,13 @@ function addDelete(cells: Command): void {
 
 function showCells({ databases }: CellPageDocument): string {
   return formatTable(
-    ['ID', 'NAME', 'CREATED', 'LAST STORED', 'ACCOUNT'],
-    databases.map(({ id, name, created_at, last_stored_at, account_id }) => [
+    ['ID', 'NAME', 'CREATED', 'LAST STORED', 'LAST PROVEN', 'ACCOUNT'],
+    databases.map(({ id, name, created_at, last_stored_at, last_proven, account_id }) => [
       id,
       name ?? '',
       created_at,
       last_stored_at ?? 'never',
+      last_proven?.proven_at ?? 'never',
       account_id ?? '–',
     ]),
   )

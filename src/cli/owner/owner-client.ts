@@ -11,6 +11,7 @@ import type {
   KeyDocument,
 } from '../../http/owner-routes.ts'
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
+import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/documents.ts'
 
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
@@ -123,6 +124,24 @@ export class OwnerClient {
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
     return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+  }
+
+  /** Whose backups `verify` takes for the catalog's. */
+  store(): Promise<StoreDocument> {
+    return this.#ask('GET', '/store')
+  }
+
+  /**
+   * Proves that a version can be restored.
+   *
+   * @param input.version the newest by default
+   * @throws `backup_corrupt` with the object and the member
+   */
+  verify(
+    { cell, version, deep }: { cell: string; version?: string | undefined; deep?: boolean | undefined },
+    options: BackupOptions = {},
+  ): Promise<VerifyDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/backups/verify`, { version, deep }, options)
   }
 
   /** Removes what the cell's plan no longer keeps, and marks what goes next. */

@@ -18,7 +18,14 @@ export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Prom
   const objectStore = objectStoreOf(flags)
   // A command does what it is for, and leaves the rest to the node.
   const { keep, keepTenant } = flags
-  const backups = { snapshotEveryMs: null, incrementalEveryMs: null, prune: false, keep, keepTenant }
+  const backups = {
+    snapshotEveryMs: null,
+    incrementalEveryMs: null,
+    drillEveryMs: null,
+    prune: false,
+    keep,
+    keepTenant,
+  }
   const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, backups, clock, log }
   const store = await CellStore.open(flags.dataDir, options).catch((error) => {
     throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error

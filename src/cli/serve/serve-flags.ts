@@ -21,6 +21,7 @@ export interface ServeFlags extends StoreFlags {
   /** Null: never. */
   snapshotEvery: number | null
   incrementalEvery: number | null
+  drillEvery: number | null
   drain: number
 }
 
@@ -28,6 +29,7 @@ const PORT_MAX = 65_535
 const WORKERS_MAX = 64
 const SNAPSHOT_EVERY_DEFAULT = 86_400_000
 const INCREMENTAL_EVERY_DEFAULT = 900_000
+const DRILL_EVERY_DEFAULT = 604_800_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
 export function addServeFlags(command: Command): Command {
@@ -76,6 +78,14 @@ export function addServeFlags(command: Command): Command {
       )
         .env('CELLSTORE_BACKUP_INCREMENTAL_EVERY')
         .default(INCREMENTAL_EVERY_DEFAULT, '15m'),
+    )
+    .addOption(
+      intervalOption(
+        '--drill-every <duration>',
+        'in which time to prove the newest backup of each cell by a restore; or never',
+      )
+        .env('CELLSTORE_DRILL_EVERY')
+        .default(DRILL_EVERY_DEFAULT, '7d'),
     )
     .addOption(
       durationOption(

@@ -80,7 +80,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
 }
 
 function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, keep, keepTenant } = flags
+  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
   return {
     ...store,
     durability,
@@ -92,6 +92,7 @@ function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: Nod
       ...backups,
       snapshotEveryMs: snapshotEvery,
       incrementalEveryMs: incrementalEvery,
+      drillEveryMs: drillEvery,
       keep,
       keepTenant,
     },

@@ -103,10 +103,7 @@ class ArchiverMain {
       onProgress: (event) => send({ type: 'progress', id, event }),
     }
     try {
-      const value =
-        job.job === 'backup'
-          ? await archiver.backup(job.request, options)
-          : await archiver.restore(job.request, options)
+      const value = await perform(archiver, job, options)
       send({ type: 'reply', id, value, error: undefined })
     } catch (error) {
       send({ type: 'reply', id, value: undefined, error: toWireError(error) })
@@ -125,6 +122,17 @@ class ArchiverMain {
     await destination.objectStore.close()
     state.close()
     process.exit(0)
+  }
+}
+
+function perform(archiver: Archiver, job: ArchiverJob, options: JobOptions): Promise<unknown> {
+  switch (job.job) {
+    case 'backup':
+      return archiver.backup(job.request, options)
+    case 'restore':
+      return archiver.restore(job.request, options)
+    case 'verify':
+      return archiver.verify(job.request, options)
   }
 }
 

@@ -5,9 +5,11 @@ import type {
   JobOptions,
   MadeBackup,
   RestoreRequest,
+  VerifyRequest,
 } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
+import type { VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
@@ -114,6 +116,10 @@ export class ArchiverProcess implements ArchiverClient {
 
   restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined> {
     return this.#run({ job: 'restore', request }, options) as Promise<RestoreResult | undefined>
+  }
+
+  verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult> {
+    return this.#run({ job: 'verify', request }, options) as Promise<VerifyResult>
   }
 
   raise(cellId: string, need: Need): void {
@@ -259,6 +265,7 @@ export class ArchiverProcess implements ArchiverClient {
   /** What the archiver would have said at the end of the job. The workers may have ended too. */
   async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
     const { cells, log } = this.#parts
+    if (job === 'verify') return
     try {
       if (job === 'restore') return await cells.endRestore(cellId)
       await cells.failed(cellId)

@@ -27,8 +27,9 @@ export function newArchiving(
   upkeep: Upkeep,
   objectStore: string | undefined,
 ): Archiving | undefined {
-  const { paths, clock, settings, destination, catalogBackup } = core
-  if (objectStore === undefined || destination === undefined || catalogBackup === undefined) return undefined
+  const { paths, clock, settings, destination, catalogBackup, verifications } = core
+  if (objectStore === undefined || destination === undefined) return undefined
+  if (catalogBackup === undefined || verifications === undefined) return undefined
   const { log, limits, backups } = settings
   const archiver = new ArchiverProcess({
     settings: {
@@ -58,7 +59,15 @@ export function newArchiving(
   const assertRunning = () => archiver.assertRunning()
   return {
     archiver,
-    backups: new BackupManager({ destination, catalogBackup, archiver, record, isLocal, assertRunning }),
+    backups: new BackupManager({
+      destination,
+      catalogBackup,
+      verifications,
+      archiver,
+      record,
+      isLocal,
+      assertRunning,
+    }),
   }
 }
 

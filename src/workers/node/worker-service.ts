@@ -1,4 +1,5 @@
 import { type BackupManager, objectStoreNotConfigured } from '../../backup/backup-manager.ts'
+import type { VerifyOptions, VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { BackupList } from '../../backup/versions/backup-page.ts'
 import type {
   BackupKind,
@@ -108,6 +109,7 @@ export class WorkerService implements CellService {
     await this.#workers.start()
     this.#upkeep.start({
       backup: (cellId, kind, options) => this.#backups.backup(cellId, kind, options, 'background'),
+      prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
       collect: (cellId, signal) => this.#collect(cellId, signal),
     })
   }
@@ -153,6 +155,10 @@ export class WorkerService implements CellService {
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     return await this.#backups.restore(cellId, options)
+  }
+
+  async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
+    return await this.#backups.verify(cellId, options)
   }
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {

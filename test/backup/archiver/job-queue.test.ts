@@ -22,7 +22,7 @@ beforeEach(() => {
 
 function newQueue(atOnce = 1): JobQueue {
   const limits = { waitingPerAccountMax: 4, waitingMax: 6, waitMs: WAIT_MS }
-  return new JobQueue({ ...limits, atOnce: { backup: atOnce, restore: atOnce } }, clock)
+  return new JobQueue({ ...limits, atOnce: { backup: atOnce, restore: atOnce, verify: 1 } }, clock)
 }
 
 /** Adds a job, named after its cell, that runs until it is ended. */
@@ -63,6 +63,14 @@ describe('the order', () => {
     add('lost', { need: 'waiting' })
     for (const cell of ['running', 'lost', 'restore']) await end(cell)
     expect(begun).toEqual(['running', 'lost', 'restore', 'drill'])
+  })
+
+  test('a verification holds up no restore of its cell, and only one runs', async () => {
+    add('cell', { lane: 'verify', need: 'background' })
+    add('next', { lane: 'verify', need: 'background' })
+    add('cell')
+    await turns()
+    expect(begun).toEqual(['cell', 'cell'])
   })
 
   test('a waiting job that is needed more than before moves up', async () => {

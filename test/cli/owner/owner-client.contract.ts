@@ -108,6 +108,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           name: 'acme',
           created_at: TIME,
           last_stored_at: null,
+          last_proven: null,
           account_id: account,
         })
         expect(await client.listCells({})).toEqual({ databases: [cell], next_cursor: null })
@@ -312,6 +313,30 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         expect((await rejectedBy(client.pin({ cell, version: 'x' }))).code).toBe('invalid_version')
       })
 
+      test('are proven by a restore, and damage is named', async () => {
+        await newAccount()
+        const cell = await newCell()
+        expect(await rejectedBy(client.verify({ cell }))).toMatchObject({ code: 'backup_not_found' })
+        const { version } = await client.backup({ cell, kind: 'snapshot' })
+        const proven = await client.verify({ cell, deep: true })
+        expect(proven).toMatchObject({
+          version,
+          proven: true,
+          deep: true,
+          objects: [version],
+          proven_at: TIME,
+        })
+        expect(proven.tables).toContainEqual({ name: '_cell_kv', rows: 0 })
+        expect((await client.listCells({})).databases).toMatchObject([
+          { id: cell, last_proven: { version, proven_at: proven.proven_at } },
+        ])
+        const { id } = await client.store()
+        expect(id).toBe(store.id)
+        expect((await client.verify({ cell: id })).tables).toContainEqual({ name: 'cells', rows: 1 })
+        await store.purgeCell((await client.deleteCell({ cell })).id)
+        expect(await rejectedBy(client.verify({ cell }))).toMatchObject({ code: 'backup_not_found' })
+      })
+
       test("follow a cell's own plan, if it has one", async () => {
         await newAccount()
         const cell = await newCell()
@@ -341,7 +366,9 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         await newAccount()
         const cell = await newCell()
         await client.backup({ cell, kind: 'snapshot' })
-        expect((await client.listCells({})).databases).toMatchObject([{ id: cell, last_stored_at: TIME }])
+        expect((await client.listCells({})).databases).toMatchObject([
+          { id: cell, last_stored_at: TIME, last_proven: null },
+        ])
       })
 
       test('end when they are called off, and leave nothing behind', async () => {

@@ -71,7 +71,12 @@ export class ScratchPlace {
 
   #options(options: StoreOptions): StoreOptions {
     // Only the backups that a test asks for.
-    const backups = { snapshotEveryMs: null, incrementalEveryMs: null, ...options.backups }
+    const backups = {
+      snapshotEveryMs: null,
+      incrementalEveryMs: null,
+      drillEveryMs: null,
+      ...options.backups,
+    }
     return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options, backups }
   }
 }

@@ -1,0 +1,45 @@
+import { findDamage } from '../../engine/quick-check.ts'
+import { corrupt } from '../archive/backup-errors.ts'
+import { withDatabase } from './restore-database.ts'
+
+/** What a database holds, as far as it can be counted. */
+export interface DatabaseContents {
+  tableCount: number
+  /** Of all tables. */
+  rowCount: number
+  /** By name; at most {@link TABLES_MAX} of them. */
+  tables: { name: string; rows: number }[]
+}
+
+/** A result must stay small, however many tables somebody makes. */
+const TABLES_MAX = 1_000
+
+/**
+ * Counts the rows of a restored database, table by table.
+ *
+ * @param deep runs SQLite's integrity_check before: then each index has as many entries as its table has rows
+ * @throws `backup_corrupt`
+ */
+export function examineDatabase(file: string, member: string, deep: boolean): DatabaseContents {
+  const contents: DatabaseContents = { tableCount: 0, rowCount: 0, tables: [] }
+  withDatabase(file, member, (connection) => {
+    if (deep) {
+      const problem = findDamage(connection, 'integrity_check')
+      if (problem !== undefined) throw corrupt(member, `SQLite finds it damaged (${problem})`)
+    }
+    const names = connection
+      .prepare(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND rootpage > 0 AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\' ORDER BY name",
+      )
+      .pluck()
+      .all() as string[]
+    for (const name of names) {
+      const count = connection.prepare(`SELECT count(*) FROM "${name.replaceAll('"', '""')}"`).pluck()
+      const rows = count.get() as number
+      contents.tableCount++
+      contents.rowCount += rows
+      if (contents.tables.length < TABLES_MAX) contents.tables.push({ name, rows })
+    }
+  })
+  return contents
+}

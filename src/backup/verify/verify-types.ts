@@ -1,0 +1,36 @@
+import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
+import type { ProvenContents } from './verify-version.ts'
+
+export interface VerifyOptions extends Omit<BackupOptions, 'permit'> {
+  /** Default: the newest. */
+  version?: string | undefined
+  /** Runs SQLite's `integrity_check` in place of `quick_check`: it also compares each index with its table. */
+  deep?: boolean | undefined
+}
+
+/** What was proven. */
+export interface VerifyResult extends ProvenContents {
+  version: string
+  kind: BackupKind
+  /** The objects that were read: the version's chain, its base first, and the version. */
+  objects: string[]
+  /** Their bytes. */
+  storedBytes: number
+  deep: boolean
+  /** Epoch milliseconds. */
+  provenAt: number
+  /** Milliseconds. */
+  durationMs: number
+}
+
+/** What is to be proven. */
+export interface VerifyTask {
+  cellId: string
+  /** Undefined for the newest. */
+  version: string | undefined
+  deep: boolean
+  /** What must be there if the newest is asked for: the version that this machine stored last. */
+  stored: string | undefined
+  /** Whether this machine knows that something is stored. */
+  isStored: boolean
+}

@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { CellPaths } from '../../base/store-paths.ts'
+import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
+import type { DatabaseContents } from '../restore/examine-database.ts'
+import { buildDatabase, type RestoreProgress } from '../restore/restore-build.ts'
+import { type Acceptable, OWN_THREAD_BYTES } from '../restore/restore-builder.ts'
+import { type RestoreTaskRunner, RestoreTasks } from '../restore/restore-tasks.ts'
+import type { RestoreThreads } from '../restore/restore-threads.ts'
+
+export interface VerifyPlace {
+  objectStore: ObjectStore
+  threads: RestoreThreads
+  /** Each version is restored in a folder of its own below it. */
+  spoolDirectory: string
+}
+
+export interface ProvenContents extends DatabaseContents {
+  /** Bytes of the restored database. */
+  sizeBytes: number
+}
+
+/**
+ * Restores a version where nobody uses it, counts its rows, and removes it again. It needs no local state and opens no
+ * cell, so any process with the object store can run it.
+ *
+ * @throws `backup_corrupt`; `cell_full`; what the object store throws. Nothing stays on disk in any case.
+ */
+export async function verifyVersion(
+  { objectStore, threads, spoolDirectory }: VerifyPlace,
+  manifest: ManifestHead,
+  expected: Acceptable,
+  deep: boolean,
+  progress: RestoreProgress,
+): Promise<ProvenContents> {
+  const scratch = new CellPaths(path.join(spoolDirectory, `verify-${randomUUID()}`))
+  try {
+    const sizeBytes = await buildDatabase(objectStore, manifest, expected, scratch, threads, progress)
+    progress.signal?.throwIfAborted()
+    const contents = await examine(scratch.restoreTarget, sizeBytes, deep, threads).catch((error) => {
+      progress.onDamage?.(manifest.version)
+      throw error
+    })
+    return { sizeBytes, ...contents }
+  } finally {
+    await fs.rm(scratch.directory, { recursive: true, force: true })
+  }
+}
+
+async function examine(
+  file: string,
+  size: number,
+  deep: boolean,
+  threads: RestoreThreads,
+): Promise<DatabaseContents> {
+  const task = { kind: 'examine', file, member: DATABASE_MEMBER, deep } as const
+  const run = async (runner: RestoreTaskRunner) => JSON.parse((await runner.run(task)) as string)
+  if (size < OWN_THREAD_BYTES) return await run(new RestoreTasks())
+  const thread = threads.take()
+  try {
+    const contents = await run(thread)
+    await threads.release(thread)
+    return contents
+  } catch (error) {
+    await thread.close()
+    throw error
+  }
+}

@@ -1,0 +1,96 @@
+import type { Clock } from '../../base/clock.ts'
+import type { Limits } from '../../base/limits.ts'
+import { CellError, isCellError } from '../../errors.ts'
+import { corrupt } from '../archive/backup-errors.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
+import type { BackupOptions } from '../versions/backup-types.ts'
+import { backupNotFound, cellPrefix } from '../versions/object-keys.ts'
+import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
+import type { VerifyResult, VerifyTask } from './verify-types.ts'
+import { type VerifyPlace, verifyVersion } from './verify-version.ts'
+
+export interface VersionVerifierParts extends VerifyPlace {
+  storeId: string
+  index: VersionIndex
+  /** How large a restored cell may be. */
+  limits: Limits
+  clock: Clock
+}
+
+/** Proves that a version can be restored, by restoring it (docs/decisions/0015). Remembers which versions are damaged. */
+export class VersionVerifier {
+  readonly #parts: VersionVerifierParts
+
+  constructor(parts: VersionVerifierParts) {
+    this.#parts = parts
+  }
+
+  /** @throws `backup_corrupt` with the object and the member; `backup_not_found`; as a restore does */
+  async run(task: VerifyTask, options: Pick<BackupOptions, 'signal' | 'onProgress'>): Promise<VerifyResult> {
+    const { cellId } = task
+    const { signal } = options
+    signal?.throwIfAborted()
+    const listing = listingOf(await this.#parts.index.versions(cellId, { signal }))
+    if (task.version === undefined) await this.#assertStored(task, listing, { signal })
+    const [newest] = listing.keys()
+    const version = task.version ?? newest
+    if (version === undefined) throw backupNotFound()
+    return await this.#prove({ ...task, version }, listing, options)
+  }
+
+  /** A listing does not show what somebody has removed; this machine knows what it stored last. */
+  async #assertStored(
+    { cellId, stored, isStored }: VerifyTask,
+    listing: Listing,
+    options: CallOptions,
+  ): Promise<void> {
+    if (stored !== undefined && !listing.has(stored)) {
+      // The listing may lag.
+      if ((await this.#parts.objectStore.head(stored, options)) === undefined) throw missing(stored)
+    } else if (listing.size === 0 && isStored) throw missing(cellPrefix(cellId))
+  }
+
+  async #prove(
+    { cellId, version, deep }: VerifyTask & { version: string },
+    listing: Listing,
+    { signal, onProgress }: Pick<BackupOptions, 'signal' | 'onProgress'>,
+  ): Promise<VerifyResult> {
+    const { index, storeId, limits, clock } = this.#parts
+    const started = clock.monotonic()
+    let damaged: string | undefined
+    try {
+      const manifest = await index.manifest(version, cellId, listing, { signal })
+      const objects = [...manifest.chain, version]
+      const contents = await verifyVersion(this.#parts, manifest, { storeId, cellId, limits }, deep, {
+        signal,
+        onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+        onDamage: (each) => {
+          damaged = each
+        },
+      })
+      for (const each of objects) index.proven(each, listing, true)
+      const storedBytes = objects.reduce((sum, each) => sum + (listing.get(each) ?? 0), 0)
+      const { kind } = manifest
+      const proven = { version, kind, objects, storedBytes, ...contents, deep, provenAt: clock.now() }
+      return { ...proven, durationMs: clock.monotonic() - started }
+    } catch (error) {
+      if (!isCellError(error, 'backup_corrupt')) throw error
+      // Retention may have removed it meanwhile, and an incremental before what it continues.
+      if ((await this.#parts.objectStore.head(version, { signal })) === undefined) throw backupNotFound()
+      if (damaged !== undefined) index.proven(damaged, listing, false)
+      throw named(damaged ?? version, error)
+    }
+  }
+}
+
+function missing(object: string): CellError {
+  return named(object, corrupt(object, 'this machine has stored it, but it is missing'))
+}
+
+/** The error with the object that it is about. What is missing is named already. */
+function named(version: string, error: CellError): CellError {
+  const { message, details, cause } = error
+  const object = details.member?.includes('/') ? details.member : version
+  const text = message.includes(object) ? message : `${object}: ${message}`
+  return new CellError('backup_corrupt', text, { ...details, version: object, cause })
+}

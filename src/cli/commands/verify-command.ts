@@ -1,0 +1,120 @@
+import type { Command } from 'commander'
+import type { BackupOptions } from '../../backup/versions/backup-types.ts'
+import { CellError, type CellErrorCode, isCellError } from '../../errors.ts'
+import type { VerifyDocument } from '../../http/verify-actions.ts'
+import { addStoreFlags, type StoreFlags } from '../flags.ts'
+import { examples, formatBytes, formatTable, printResult } from '../output.ts'
+import type { OwnerClient } from '../owner/owner-client.ts'
+import { allPages, runOwnerCommand } from '../owner-command.ts'
+import { runTransfer } from '../transfer.ts'
+
+type VerifyFlags = { all?: true; version?: string; deep?: true } & StoreFlags
+
+/** What came of one cell: proven, without a backup, or failed. */
+type Outcome = { id: string } & (
+  | VerifyDocument
+  | { proven: false; code: CellErrorCode; message: string; version: string | null; member: string | null }
+  | { proven: null }
+)
+
+export function addVerify(backups: Command): void {
+  const command = backups
+    .command('verify')
+    .summary('prove that backups can be restored')
+    .description(
+      'Restores the newest backup of a cell, or of every cell and the catalog, into a folder that is removed again: every checksum, the chain, and the check of SQLite must be right. Counts the rows. What is proven stays, whatever the plan says. Exits with 1 if a backup cannot be restored.',
+    )
+    .argument('[cell]', 'the id of the cell; the id of the store for the catalog')
+    .option('--all', 'every cell that is not deleted, and the catalog')
+    .option('--version <version>', 'the version, as `backups list` prints it; the newest by default')
+    .option('--deep', 'also compare every index with its table: integrity_check in place of quick_check')
+  addStoreFlags(command)
+    .addHelpText(
+      'after',
+      examples('cellstore backups verify "$CELL"', 'cellstore backups verify --all --deep'),
+    )
+    .action((cell: string | undefined, flags: VerifyFlags) =>
+      runOwnerCommand(flags, async (client) => {
+        checkChoice(cell, flags)
+        if (cell !== undefined) await verifyOne(client, cell, flags)
+        else await verifyAll(client, flags)
+      }),
+    )
+}
+
+function checkChoice(cell: string | undefined, { all, version }: VerifyFlags): void {
+  if ((cell === undefined) === (all === undefined))
+    throw new CellError('invalid_request', 'Name a cell, or use --all for every cell.', { field: 'cell' })
+  if (all !== undefined && version !== undefined)
+    throw new CellError('invalid_request', '--version goes with one cell, not with --all.', {
+      field: 'version',
+    })
+}
+
+async function verifyOne(client: OwnerClient, cell: string, flags: VerifyFlags): Promise<void> {
+  const { version, deep, json } = flags
+  const proven = await runTransfer(json, (options) => client.verify({ cell, version, deep }, options))
+  printResult({ id: cell, ...proven }, json, (result) => {
+    const rows = result.tables.map(({ name, rows: count }) => [name, String(count)])
+    const table = rows.length === 0 ? '' : `${formatTable(['TABLE', 'ROWS'], rows)}\n`
+    return `${table}${describe(result)}`
+  })
+}
+
+/** Goes on after a failure: the summary says what failed. */
+async function verifyAll(client: OwnerClient, { deep, json }: VerifyFlags): Promise<void> {
+  const cells = await allPages(
+    (cursor) => client.listCells({ cursor }),
+    (page) => page.databases,
+  )
+  const ids = [(await client.store()).id, ...cells.map(({ id }) => id)]
+  const outcomes: Outcome[] = []
+  await runTransfer(json, async ({ signal }) => {
+    for (const id of ids) {
+      const outcome = await outcomeOf(client, id, deep, { signal })
+      outcomes.push(outcome)
+      if (json !== true) process.stdout.write(`${describe(outcome)}\n`)
+    }
+  })
+  const count = (proven: boolean | null) => outcomes.filter((each) => each.proven === proven).length
+  const summary = { proven: count(true), failed: count(false), without_backup: count(null) }
+  printResult(
+    { ...summary, databases: outcomes },
+    json,
+    ({ proven, failed, without_backup }) =>
+      `${proven} proven, ${failed} failed, ${without_backup} without a backup`,
+  )
+  const failed = outcomes.find((each) => each.proven === false)
+  if (failed === undefined) return
+  const message = `${summary.failed} of ${outcomes.length} could not be proven.`
+  throw new CellError(failed.code, message)
+}
+
+async function outcomeOf(
+  client: OwnerClient,
+  id: string,
+  deep: true | undefined,
+  options: BackupOptions,
+): Promise<Outcome> {
+  try {
+    return { id, ...(await client.verify({ cell: id, deep }, options)) }
+  } catch (error) {
+    if (options.signal?.aborted || !isCellError(error)) throw error
+    if (error.code === 'backup_not_found') return { id, proven: null }
+    const { code, message, details } = error
+    const { version = null, member = null } = details
+    return { id, proven: false, code, message, version, member }
+  }
+}
+
+function describe(outcome: Outcome): string {
+  if (outcome.proven === null) return `${outcome.id}: no backup`
+  if (!outcome.proven) return `${outcome.id}: FAILED: ${outcome.message}`
+  const { id, version, objects, size_bytes, table_count, row_count, duration_ms } = outcome
+  const what = `${plural(objects.length, 'object')}, ${formatBytes(size_bytes)}, ${plural(table_count, 'table')}, ${plural(row_count, 'row')}`
+  return `${id}: proven ${version} (${what}, ${(duration_ms / 1_000).toFixed(2)} s)`
+}
+
+function plural(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}

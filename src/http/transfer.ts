@@ -1,0 +1,20 @@
+import type { BackupOptions } from '../backup/versions/backup-types.ts'
+import type { Call } from './action.ts'
+import { RequestAborted } from './http-message.ts'
+
+/**
+ * Backs up, restores or verifies. The owner's command sees the progress, and its end ends the work; a tenant's work goes on without
+ * its client.
+ */
+export async function transfer<T>(
+  { accountId, request, permit }: Call,
+  run: (options: BackupOptions) => Promise<T>,
+): Promise<T> {
+  if (accountId !== undefined) return await run({ permit })
+  const { signal, onProgress } = request
+  try {
+    return await run({ signal, onProgress })
+  } catch (error) {
+    throw signal.aborted ? new RequestAborted() : error
+  }
+}

@@ -1,0 +1,34 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { expect, test, vi } from 'vitest'
+import { filesBelow, tempDirectory } from '../../support/temp-directory.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+import { WorkerStore } from '../../support/worker-store.ts'
+
+vi.setConfig({ testTimeout: 120_000 })
+
+test('the archiver of a node verifies, names what is damaged, and leaves nothing in its spool', async () => {
+  const folder = tempDirectory('cellstore-workers')
+  const node = await WorkerStore.start({ folder })
+  try {
+    const { id } = node.store.createCell()
+    await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (n)' })
+    await node.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (1), (2)' })
+    const { version } = await node.service.backup(id, 'snapshot')
+    const proven = await node.service.verify(id)
+    expect(proven).toMatchObject({ version, objects: [version] })
+    expect(proven.tables).toContainEqual({ name: 't', rows: 2 })
+    expect(node.store.retention?.lastProven(id)).toEqual({ version, provenAt: proven.provenAt })
+    const file = filesBelow(folder).find((each) => each.endsWith(version)) as string
+    fs.chmodSync(path.join(folder, file), 0o600)
+    fs.truncateSync(path.join(folder, file), 200)
+    expect(await rejectedBy(node.service.verify(id))).toMatchObject({
+      code: 'backup_corrupt',
+      details: { version },
+    })
+    expect(node.store.verifications?.damagedCount()).toBe(1)
+    expect(filesBelow(folder).filter((each) => each.includes('verify-'))).toEqual([])
+  } finally {
+    await node.close()
+  }
+})
