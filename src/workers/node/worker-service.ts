@@ -51,6 +51,9 @@ export interface WorkerServiceOptions {
   sqlPolicy?: SqlPolicy | undefined
 }
 
+/** Milliseconds in which workers close their cells, also if the archiver has taken all the time of a stop. */
+const CLOSING_MS_MIN = 2_000
+
 /** Runs operations on cells in child processes: no statement can hold up another cell for long, or crash the node. */
 export class WorkerService implements CellService {
   readonly #core: StoreCore
@@ -188,7 +191,7 @@ export class WorkerService implements CellService {
     this.#stopped = true
     const leftMs = () => Math.max(0, deadline - clock.monotonic())
     await this.#archiving?.archiver.stop(leftMs())
-    await this.#workers.stop(leftMs())
+    await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
     await upkeep
   }
