@@ -56,7 +56,9 @@ export type { IdempotencyKey } from './auth/idempotency.ts'
 // Backups
 
 export type { BackupManager } from './backup/backup-manager.ts'
+export type { DatabaseContents } from './backup/restore/examine-database.ts'
 export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
+export type { ProvenContents } from './backup/verify/verify-version.ts'
 export type { BackupList, BackupListOptions } from './backup/versions/backup-page.ts'
 export type {
   BackupKind,

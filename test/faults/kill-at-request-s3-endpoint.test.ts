@@ -6,7 +6,7 @@ import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { FaultProxy } from '../support/s3/fault-proxy.ts'
 import { collectAll } from '../support/s3/object-store-checks.ts'
-import { s3FromEnvironment } from '../support/s3/s3-place.ts'
+import { S3Place, s3FromEnvironment } from '../support/s3/s3-place.ts'
 import { ScriptedS3 } from '../support/s3/scripted-s3.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
@@ -25,6 +25,11 @@ let bucket: { bucket: string; endpoint: string; env: Record<string, string> }
 
 beforeAll(async () => {
   if (real?.endpoint === undefined) scripted = await ScriptedS3.start()
+  else {
+    const place = new S3Place(real)
+    await place.makeBucket()
+    place.close()
+  }
   const endpoint = real?.endpoint ?? (scripted as ScriptedS3).endpoint
   proxy = await FaultProxy.start(endpoint, seededRandom())
   const { AWS_ACCESS_KEY_ID = '', AWS_SECRET_ACCESS_KEY = '' } = process.env
