@@ -22,7 +22,7 @@ export class ConnectionOrder {
     socket.pause()
     before.once('finish', () => {
       // Its answer was the connection's last, or this request was refused meanwhile.
-      if (!socket.writable || response.writableEnded) return
+      if (!socket.writable || response.headersSent) return
       socket.resume()
       start()
     })

@@ -136,7 +136,6 @@ class NodeRequest implements HttpRequest {
   async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const request = this.incoming
     const { body } = request
-    if (body === undefined && (request.readableAborted || this.signal.aborted)) throw new RequestAborted()
     if (!request.readableEnded && !request.readableDidRead) {
       return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
     }

@@ -104,20 +104,27 @@ test('a client that goes away leaves nothing to begin', async () => {
   expect(begun).toBeLessThan(before + 2)
 })
 
-test('a request whose body breaks off while it waits for its turn is refused, and never begins', async () => {
-  const broken = [
-    `PUT ${bench.fill('/v1/databases/{cell}/kv/b')} HTTP/1.1`,
-    'Host: x',
-    `x-api-key: ${bench.key}`,
-    'Content-Type: application/json',
-    'Transfer-Encoding: chunked',
-    '',
-    'no size',
-    '',
-  ].join('\r\n')
-  const { ended } = exchange(port, get('a') + broken)
-  expect(answersIn(await ended).map(({ status }) => status)).toEqual([200, 400])
-  await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
-  expect(begun).toBe(1)
-  expect(logged).toEqual([])
-})
+test.for([
+  ['at once', '2'],
+  ['after some bytes', '2\r\n{"'],
+])(
+  'a request whose body breaks off %s while it waits for its turn is refused, and never begins',
+  async ([, begin]) => {
+    const broken = [
+      `PUT ${bench.fill('/v1/databases/{cell}/kv/b')} HTTP/1.1`,
+      'Host: x',
+      `x-api-key: ${bench.key}`,
+      'Content-Type: application/json',
+      'Transfer-Encoding: chunked',
+      '',
+      begin,
+      'no size',
+      '',
+    ].join('\r\n')
+    const { ended } = exchange(port, get('a') + broken)
+    expect(answersIn(await ended).map(({ status }) => status)).toEqual([200, 400])
+    await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
+    expect(begun).toBe(1)
+    expect(logged).toEqual([])
+  },
+)
