@@ -53,8 +53,7 @@ export function makeDirectory(directory: string): string | undefined {
 export function writeNewFile(file: string, bytes: Uint8Array): void {
   const fd = fs.openSync(file, 'wx', FILE_MODE)
   try {
-    let written = 0
-    while (written < bytes.length) written += fs.writeSync(fd, bytes, written, bytes.length - written)
+    writeAll(fd, bytes)
     fs.fsyncSync(fd)
   } catch (error) {
     fs.rmSync(file, { force: true })
@@ -68,8 +67,7 @@ export function writeNewFile(file: string, bytes: Uint8Array): void {
 export async function writeNewFileAside(file: string, bytes: Uint8Array): Promise<void> {
   const fd = fs.openSync(file, 'wx', FILE_MODE)
   try {
-    let written = 0
-    while (written < bytes.length) written += fs.writeSync(fd, bytes, written, bytes.length - written)
+    writeAll(fd, bytes)
     await fsync(fd)
   } finally {
     fs.closeSync(fd)
@@ -96,4 +94,9 @@ export function replaceFile(file: string, bytes: string): void {
     fs.rmSync(temporary, { force: true })
     throw error
   }
+}
+
+/** The system may take fewer bytes than it is given. */
+function writeAll(fd: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; ) at += fs.writeSync(fd, bytes, at)
 }

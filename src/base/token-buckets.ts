@@ -7,6 +7,9 @@ export interface TokenRate {
   burst: number
 }
 
+/** Sums of fractions: a token that is due must not be missed by a rounding error. */
+const ROUNDING_ERROR = 1e-6
+
 /** About 10 MB. Quiet keys are forgotten first: their buckets are full, so nothing is lost. */
 const KEYS_MAX = 100_000
 
@@ -35,19 +38,18 @@ export class TokenBuckets {
     return this.#fullAt.size
   }
 
-  /** Milliseconds until a bucket holds this many tokens; 0 if it does. */
+  /** Whole milliseconds, rounded up, until a bucket holds this many tokens; 0 if it does. */
   waitMs(key: string, tokens = 1): number {
     const now = this.#clock.monotonic()
     const fullAt = Math.max(now, this.#fullAt.get(key) ?? now) + tokens * this.#intervalMs
     const wait = fullAt - now - this.#depthMs
-    // Sums of fractions: a token that is due must not be missed by a rounding error.
-    return wait > 1e-6 ? wait : 0
+    return Math.max(0, Math.ceil(wait - ROUNDING_ERROR))
   }
 
   /** Tokens that a bucket lacks, rounded up: what was taken and has not come back. */
   taken(key: string): number {
     const now = this.#clock.monotonic()
-    return Math.ceil(Math.max(0, (this.#fullAt.get(key) ?? now) - now) / this.#intervalMs - 1e-6)
+    return Math.ceil(Math.max(0, (this.#fullAt.get(key) ?? now) - now) / this.#intervalMs - ROUNDING_ERROR)
   }
 
   /** Takes tokens; the bucket may end up below zero, and then fills for longer. */

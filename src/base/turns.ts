@@ -1,7 +1,7 @@
 /**
- * Turns at the event loop, for work that may hold it up for some milliseconds. One piece of it runs in each turn of the loop, and
- * accounts take their turns one after the other: who asks waits for one piece of each other account, however many it
- * has waiting. Between two pieces the loop does everything else, so that small requests, which take no turn, pass.
+ * Turns at the event loop, for work that may hold it up for some milliseconds. One piece of it runs in each turn of the
+ * loop, and accounts take their turns one after the other: a caller waits for one piece of each other account, however
+ * many that one has waiting. Between two pieces the loop does everything else, so that small requests, which take no turn, pass.
  */
 export class Turns {
   /** By account, in the order of their next turns. */

@@ -125,7 +125,7 @@ function openConfigured(path: string): Connection {
   if (!exists(path)) fs.closeSync(fs.openSync(path, 'a', FILE_MODE))
   const connection = openConnection(path)
   try {
-    // WorkerPool write here too, each for microseconds.
+    // The workers and the archiver write here too, each for microseconds.
     connection.pragma(`busy_timeout = ${BUSY_MS_MAX}`)
     connection.pragma('journal_mode = WAL')
     connection.pragma('synchronous = NORMAL')

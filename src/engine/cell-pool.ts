@@ -34,9 +34,9 @@ export interface PoolBounds {
 }
 
 /**
- * The open cells: at most `cellsMax`, and the least recently used is closed to make room, of an owner that has more than
- * an equal part. A cell that is in a transaction, has
- * queued commits or is being read for a snapshot stays open, so the bound can be exceeded while all cells are in use.
+ * The open cells, at most `cellsMax`. To make room, the least recently used one is closed of those whose owners have more
+ * than an equal part. A cell that is in a transaction, has queued commits or is being read for a snapshot stays open, so
+ * the bound can be exceeded while all cells are in use.
  */
 export class CellPool {
   readonly quarantine: Quarantine

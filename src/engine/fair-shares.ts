@@ -3,17 +3,17 @@
  * taken, some owner has more than an equal part, and its cells make room: an owner with at most its part never does.
  */
 export class FairShares {
-  readonly max: number
+  readonly #max: number
   readonly #cells = new Map<string, { owner: string; amount: number }>()
   readonly #owners = new Map<string, { cells: number; amount: number }>()
   #total = 0
 
   constructor(max: number) {
-    this.max = max
+    this.#max = max
   }
 
   get isExceeded(): boolean {
-    return this.#total > this.max
+    return this.#total > this.#max
   }
 
   /** Notes what a cell takes now. */
@@ -39,6 +39,6 @@ export class FairShares {
   mayMakeRoom(cellId: string): boolean {
     const cell = this.#cells.get(cellId)
     if (cell === undefined || cell.amount === 0) return false
-    return (this.#owners.get(cell.owner)?.amount ?? 0) > this.max / this.#owners.size
+    return (this.#owners.get(cell.owner)?.amount ?? 0) > this.#max / this.#owners.size
   }
 }

@@ -82,7 +82,10 @@ export class GroupCommit {
     while (this.#queue.length > 0) this.commit(this.#queue.splice(0, GROUP_MAX))
   }
 
-  /** Commits a group that the caller has gathered, all of it unless it is over before. Never throws: every error is the outcome of some work. */
+  /**
+   * Commits a group that the caller has gathered: all of it, unless `events` say that it is over. Never throws, since every
+   * error is the outcome of some work.
+   */
   commit(group: readonly GroupWork[], events?: GroupEvents): void {
     new Group(this.#target, this.#translate, events).commit(group)
   }

@@ -16,8 +16,8 @@ export interface ErrorContext {
 }
 
 /**
- * Turns what the driver or the file system throws into a `CellError`; a `CellError` passes through. RangeErrors and TypeErrors are the
- * driver's way to refuse a statement or its parameters.
+ * Turns what the driver or the file system throws into a `CellError`; a `CellError` passes through. RangeErrors and
+ * TypeErrors are the driver's way to refuse a statement or its parameters.
  */
 export function toCellError(error: unknown, context: ErrorContext): CellError {
   if (error instanceof CellError) return error

@@ -25,7 +25,8 @@ export async function collectExpired(
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
     const started = clock.monotonic()
-    // No fsync: a power loss brings expired entries back, and they are deleted again.
+    // No fsync: it would hold up the event loop for longer than the batch does. A power loss brings back only entries that
+    // no read shows, and the next collection removes them again.
     const removed = slice(() =>
       database.syncs.skip(() => database.writeDelete(() => remove.run(clock.now(), batch).changes, batch)),
     )

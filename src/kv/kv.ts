@@ -34,8 +34,9 @@ export interface KvContext {
 
 /**
  * Keys with values and exact times to live, in the same file as the cell's tables. Every method is one transaction, or
- * part of the one in which it is called. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB. All throw `invalid_key` for a bad key, and what the engine throws: `cell_full`, `cell_quarantined`, `busy`,
- * `cell_restoring`, `no_backup`, `store_closed`.
+ * part of the one in which it is called. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB. All
+ * throw `invalid_key` for a bad key, and what the engine throws: `cell_full`, `cell_quarantined`, `busy`, `cell_restoring`,
+ * `no_backup`, `store_closed`.
  */
 export class Kv {
   readonly #context: KvContext

@@ -50,7 +50,7 @@ describe('a bucket', () => {
     expect(takes('b')).toBe(true)
   })
 
-  test('says when the next token is there, and it is', () => {
+  test('says when the next token is there, in whole milliseconds, and it is', () => {
     const { clock, limiter: buckets } = limiter({ perSecond: 3, burst: 2 })
     const random = seededRandom()
     for (let round = 0; round < 1_000; round++) {
@@ -59,6 +59,7 @@ describe('a bucket', () => {
         for (;;) buckets.take('a')
       } catch (error) {
         if (!isCellError(error, 'rate_limited')) throw error
+        expect(error.details.retryAfterMs).toSatisfy(Number.isInteger)
         clock.advance(error.details.retryAfterMs as number)
         buckets.take('a')
       }

@@ -11,9 +11,9 @@ const OPERATION_MS = 0.05
 const SLICES = 2
 
 /**
- * Whose turn it is at a worker: the account's that has had the least of its time. Fair queueing by time, not by operations: an account
- * with slow operations gets no more of the worker than its neighbours with fast ones. An account that comes back after a pause
- * starts level with the one that has had the least: nobody saves time up.
+ * Whose turn it is at a worker: the account's that has had the least of its time. Fair queueing by time, not by operations:
+ * an account with slow operations gets no more of the worker than its neighbours with fast ones. An account that comes
+ * back after a pause starts level with the one that has had the least: nobody saves time up.
  */
 export class AccountTurns {
   readonly #sliceMs: number

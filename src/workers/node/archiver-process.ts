@@ -22,15 +22,11 @@ import type {
   FromArchiver,
   ToArchiver,
 } from '../protocol/archiver-protocol.ts'
+import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
+import type { ChildLink } from './child-link.ts'
 
-/** One archiver process as this file uses it; tests replace it. */
-export interface ArchiverHandle {
-  readonly identity: ProcessIdentity
-  readonly ended: Promise<void>
-  send(message: ToArchiver): void
-  kill(): void
-}
+type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
 
 export interface ArchiverProcessParts {
   settings: ArchiverSettings
@@ -38,7 +34,7 @@ export interface ArchiverProcessParts {
   clock: Clock
   log: Log
   /** Starts a process. @throws the system's error if it can't */
-  spawn(take: (message: FromArchiver) => void): ArchiverHandle
+  spawn(take: (message: FromArchiver) => void): ArchiverLink
   /** Records the process in the store's directory, so that its next owner can end it. */
   publish(archiver: ProcessIdentity | undefined): void
   /** Called when the bucket is another one than before, where nothing is stored yet. */
@@ -75,7 +71,7 @@ const CANCEL_MS = 3_000
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs = new Map<number, PendingJob>()
-  #child: ArchiverHandle | undefined
+  #child: ArchiverLink | undefined
   #isReady = false
   #retryMs = RETRY_MS_MIN
   #retry: Timer | undefined
@@ -90,7 +86,7 @@ export class ArchiverProcess implements ArchiverClient {
   /** Starts the process. Jobs wait until it is ready. */
   start(): void {
     const { spawn, publish, log, settings } = this.#parts
-    let child: ArchiverHandle
+    let child: ArchiverLink
     try {
       child = spawn((message) => this.#take(message, child))
     } catch (err) {
@@ -177,7 +173,7 @@ export class ArchiverProcess implements ArchiverClient {
     if (this.#isReady) this.#child?.send(message)
   }
 
-  #take(message: FromArchiver, child: ArchiverHandle): void {
+  #take(message: FromArchiver, child: ArchiverLink): void {
     switch (message.type) {
       case 'ready':
         this.#isReady = true
@@ -201,11 +197,8 @@ export class ArchiverProcess implements ArchiverClient {
       case 'call':
         void this.#answer(message.id, message.call, child)
         break
-      case 'log': {
-        const { level, fields, err, message: text } = message
-        const cause = err === undefined ? {} : { err: fromWireError(err) }
-        this.#parts.log[level]({ ...fields, ...cause, archiver: child.identity.pid }, text)
-      }
+      case 'log':
+        logForChild(this.#parts.log, message, { archiver: child.identity.pid })
     }
   }
 
@@ -227,7 +220,7 @@ export class ArchiverProcess implements ArchiverClient {
     }
   }
 
-  async #answer(id: number, { method, args }: CellCall, child: ArchiverHandle): Promise<void> {
+  async #answer(id: number, { method, args }: CellCall, child: ArchiverLink): Promise<void> {
     try {
       const call = this.#parts.cells[method] as (...args: unknown[]) => Promise<unknown>
       const value = await call.apply(this.#parts.cells, args)
@@ -237,7 +230,7 @@ export class ArchiverProcess implements ArchiverClient {
     }
   }
 
-  #ended(child: ArchiverHandle): void {
+  #ended(child: ArchiverLink): void {
     const { publish, onEnded, log } = this.#parts
     this.#child = undefined
     this.#isReady = false

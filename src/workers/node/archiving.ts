@@ -4,9 +4,10 @@ import type { Log } from '../../base/log.ts'
 import { jobQueueLimits } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
-import { ArchiverChild } from './archiver-child.ts'
 import { ArchiverProcess } from './archiver-process.ts'
+import { ChildLink } from './child-link.ts'
 import { NodeCells } from './node-cells.ts'
+import { spawnArchiver } from './spawn-child.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** Backups and restores of a node. */
@@ -44,7 +45,7 @@ export function newArchiving(
     cells: new NodeCells(core, workers, upkeep),
     clock,
     log,
-    spawn: (take) => new ArchiverChild(objectStore, take),
+    spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
     publish: (identity) => core.publishArchiver(identity),
     onMoved: () => destination.moved.emit(),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),

@@ -45,7 +45,7 @@ export class KillBudget {
     if (waitMs === 0) return undefined
     const { killsBurst, killsPerMinute } = this.#rate
     const usage = this.#kills.taken(accountId)
-    const facts = { setting: 'workers.killsBurst', limit: killsBurst, usage, retryAfterMs: Math.ceil(waitMs) }
+    const facts = { setting: 'workers.killsBurst', limit: killsBurst, usage, retryAfterMs: waitMs }
     return overLimit(
       'rate_limited',
       `Cells of the account have ended ${usage} workers, of which ${killsPerMinute} a minute are forgotten (workers.killsPerMinute)`,

@@ -46,8 +46,8 @@ export interface KillOptions {
 
 /**
  * Whether to kill a slot's worker, and why. SQLite statements can't be interrupted here, so the process is killed. All
- * that a worker does for an operation or a cell counts, except its waits for the disk outside of a statement: otherwise a slow disk would turn
- * commits into a series of kills.
+ * that a worker does for an operation or a cell counts, except its waits for the disk outside of a statement: otherwise a
+ * slow disk would turn commits into a series of kills.
  */
 export function killReason(
   slot: WorkerSlot,

@@ -23,8 +23,8 @@ export const DEFAULT_QUEUE_BOUNDS: QueueBounds = {
 const FULL_RETRY_MS = 1_000
 
 /**
- * Operations that wait for a worker, by cell. Batches take from each account in turn, and from each of its cells, so neither a
- * busy cell nor an account with many cells delays the others. See {@link AccountTurns} for whose turn comes first.
+ * Operations that wait for a worker, by cell. Batches take from each account in turn, and from each of its cells, so
+ * neither a busy cell nor an account with many cells delays the others. See {@link AccountTurns} for whose turn comes first.
  */
 export class OperationQueue {
   readonly #bounds: QueueBounds
@@ -81,24 +81,24 @@ export class OperationQueue {
   }
 
   /**
-   * Puts operations that a batch had no time for back, each before what waits for its cell. A cell of which nothing ran has its
-   * account's next turn. One of which something ran has had its turn.
+   * Puts back operations that a batch had no time for, each before what waits for its cell. A cell of which nothing ran has
+   * its account's next turn. One of which something ran has had its turn.
    */
   putBack({ returned, ran }: Pick<FinishedBatch, 'returned' | 'ran'>): void {
-    const cells = Map.groupBy(returned, ({ cellId }) => cellId)
-    for (const [cellId, operations] of [...cells].reverse()) {
-      const own = operations.filter(({ isSettled }) => !isSettled)
-      const [first] = own
-      if (first === undefined) continue
-      const waiting = this.#cells.get(cellId)
-      this.#cells.set(cellId, [...own, ...(waiting ?? [])])
-      this.#size += own.length
-      for (const { bytes } of own) this.#bytes += bytes
-      const others = this.#accounts.get(first.accountId) ?? []
-      const hasHadTurn = ran.some((each) => each.cellId === cellId)
-      const order = hasHadTurn ? [...others, cellId] : [cellId, ...others]
-      this.#accounts.set(first.accountId, new Set(order))
+    const hadTurn = new Set(ran.map(({ cellId }) => cellId))
+    const open = returned.filter(({ isSettled }) => !isSettled)
+    for (const [accountId, ofAccount] of Map.groupBy(open, (each) => each.accountId)) {
+      const cells = Map.groupBy(ofAccount, ({ cellId }) => cellId)
+      for (const [cellId, own] of cells) this.#cells.set(cellId, [...own, ...(this.#cells.get(cellId) ?? [])])
+      const first = [...cells.keys()].filter((cellId) => !hadTurn.has(cellId))
+      // Once for all cells of the account: it can have thousands that wait.
+      this.#accounts.set(
+        accountId,
+        new Set([...first, ...(this.#accounts.get(accountId) ?? []), ...cells.keys()]),
+      )
     }
+    this.#size += open.length
+    for (const { bytes } of open) this.#bytes += bytes
   }
 
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */

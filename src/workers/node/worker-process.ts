@@ -1,21 +1,16 @@
-import type { ChildProcess } from 'node:child_process'
-import { once } from 'node:events'
 import os from 'node:os'
-import type { Readable, Writable } from 'node:stream'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
-import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
-import { encodeMessage, MessageReader } from '../protocol/messages.ts'
-import {
-  ANSWERS_FD,
-  type BatchCell,
-  type FromWorker,
-  REQUESTS_FD,
-  type ToWorker,
-  type WorkerSettings,
-  type WorkerTask,
-  type WorkerTaskResults,
+import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
+import type {
+  BatchCell,
+  FromWorker,
+  ToWorker,
+  WorkerSettings,
+  WorkerTask,
+  WorkerTaskResults,
 } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
+import { ChildLink } from './child-link.ts'
 import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
 import { spawnWorker } from './spawn-child.ts'
 
@@ -67,10 +62,8 @@ export class WorkerProcess {
   readonly ready: Promise<void>
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
-  readonly identity: ProcessIdentity
   onBatch: ((message: WorkMessage) => void) | undefined
-  readonly #child: ChildProcess
-  readonly #requests: Writable
+  readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
@@ -86,22 +79,16 @@ export class WorkerProcess {
    * @throws the system's error if it can't start another process
    */
   constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
-    const child = spawnWorker(memoryMax)
-    this.#child = child
-    this.#requests = child.stdio[REQUESTS_FD] as Writable
-    // If a write fails, the process has ended, and `ended` answers the requests.
-    this.#requests.on('error', () => {})
-    this.identity = processIdentity(child.pid as number)
-    this.ended = once(child, 'close').then(
-      () => this.#end(),
-      () => this.#end(),
-    )
-    this.ready = new Promise((resolve, reject) => {
-      const reader = new MessageReader((message) => this.#take(message as FromWorker, resolve, onMessage))
-      ;(child.stdio[ANSWERS_FD] as Readable).on('data', (chunk) => reader.push(chunk))
-      void this.ended.then(() => reject(new WorkerEnded()))
-    })
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
+    this.#link = new ChildLink(spawnWorker(memoryMax), (message) => this.#take(message, resolve, onMessage))
+    this.ended = this.#link.ended.then(() => this.#end())
+    this.ready = promise
     this.ready.catch(() => {})
+    void this.ended.then(() => reject(new WorkerEnded()))
+  }
+
+  get identity(): ProcessIdentity {
+    return this.#link.identity
   }
 
   get isReady(): boolean {
@@ -140,7 +127,7 @@ export class WorkerProcess {
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new WorkerEnded())
+      if (this.#link.hasExited) return reject(new WorkerEnded())
       this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
@@ -214,11 +201,12 @@ export class WorkerProcess {
 
   /** Whether it ended with a signal that V8 uses when an allocation fails. */
   get ranOutOfMemory(): boolean {
-    return this.#child.signalCode !== null && OUT_OF_MEMORY_SIGNALS.has(this.#child.signalCode)
+    const { signal } = this.#link
+    return signal !== null && OUT_OF_MEMORY_SIGNALS.has(signal)
   }
 
   kill(): void {
-    this.#child.kill('SIGKILL')
+    this.#link.kill()
   }
 
   /** Lets it finish its work, close its cells and exit. */
@@ -227,7 +215,7 @@ export class WorkerProcess {
   }
 
   #send(message: ToWorker): void {
-    this.#requests.write(encodeMessage(message))
+    this.#link.send(message)
   }
 
   #take(

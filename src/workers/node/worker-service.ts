@@ -24,7 +24,7 @@ import { waitForRestore } from '../../service/restore-wait.ts'
 import { noBackup } from '../../store/local-cells.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
+import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
@@ -87,8 +87,6 @@ export class WorkerService implements CellService {
         nodePid: process.pid,
         dataDir: paths.root,
         hasObjectStore: objectStore !== undefined,
-        storeId: core.id,
-        storeCreatedAt: core.createdAt,
         settings,
         sqlPolicy,
         answerBytesMax,
@@ -266,11 +264,8 @@ export class WorkerService implements CellService {
       case 'expiry':
         this.#upkeep.expiryChanged()
         break
-      case 'log': {
-        const { level, fields, err, message: text } = message
-        const cause = err === undefined ? {} : { err: fromWireError(err) }
-        this.#core.settings.log[level]({ ...fields, ...cause, worker: worker.identity.pid }, text)
-      }
+      case 'log':
+        logForChild(this.#core.settings.log, message, { worker: worker.identity.pid })
     }
   }
 }

@@ -1,5 +1,5 @@
 import type { Log } from '../../base/log.ts'
-import { toWireError, type WireError } from './wire-error.ts'
+import { fromWireError, toWireError, type WireError } from './wire-error.ts'
 
 /** A line for the node's log. */
 export interface LogMessage {
@@ -17,4 +17,10 @@ export function logToNode(send: (message: LogMessage) => void): Log {
     send({ type: 'log', level, fields: rest, err: err === undefined ? undefined : toWireError(err), message })
   }
   return { info: at('info'), warn: at('warn'), error: at('error') }
+}
+
+/** Logs a line of a child process. @param child its pid, under the name of its role */
+export function logForChild(log: Log, { level, fields, err, message }: LogMessage, child: object): void {
+  const cause = err === undefined ? {} : { err: fromWireError(err) }
+  log[level]({ ...fields, ...cause, ...child }, message)
 }

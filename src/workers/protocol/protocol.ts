@@ -20,9 +20,6 @@ export interface WorkerSettings {
   dataDir: string
   /** Whether the changes of cells are tracked, for their backups. */
   hasObjectStore: boolean
-  storeId: string
-  /** Epoch milliseconds. */
-  storeCreatedAt: number
   settings: Omit<StoreSettings, 'clock' | 'random' | 'log'>
   /** The cells whose `incoming.db` is being built: for all others, that file is the left-over of a crash. */
   building: string[]

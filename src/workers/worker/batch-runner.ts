@@ -7,9 +7,7 @@ import {
   applyOperation,
   mayChange,
   type ParsedOperation,
-  parseOperation,
 } from '../../service/apply-operation.ts'
-import type { readUnread } from '../../service/json/requests.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { Cell } from '../../store/cell.ts'
 import type { LocalCells } from '../../store/local-cells.ts'
@@ -17,6 +15,15 @@ import { transactionName, writeCommitMarker } from '../protocol/commit-marker.ts
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
 import type { Outbox } from './outbox.ts'
+import {
+  hasChange,
+  hasUnread,
+  loadReader,
+  parseBatch,
+  type Readable,
+  Refused,
+  type Runnable,
+} from './parsed-batch.ts'
 import { ProcessorTime } from './processor-time.ts'
 
 /** Small reads, which run together in one transaction. */
@@ -71,10 +78,11 @@ export class BatchRunner {
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
     this.#processor.begin()
-    const hasUnread = cells.some(({ operations }) => operations.some(({ op }) => op === 'unread'))
-    const parsed = this.#parse(cells, hasUnread ? await loadReader() : undefined)
+    // Without an unread operation nothing is awaited: tasks that arrive after a batch must not overtake it.
+    const read = hasUnread(cells) ? await loadReader() : undefined
+    const parsed = parseBatch(cells, read, (index) => this.#announceReading(index))
     // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
-    const syncsLater = parsed.filter(({ operations }) => operations.some(isChange)).length > 1
+    const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1
     const unsynced: Promise<void>[] = []
     const returned: number[] = []
     const spent: [cell: number, ms: number][] = []
@@ -99,22 +107,9 @@ export class BatchRunner {
     return this.#context.clock.monotonic() - this.#startedAt > this.#sliceMs
   }
 
-  /** @param read needed if any operation is unread */
-  #parse(cells: readonly BatchCell[], read?: typeof readUnread): ParsedCell[] {
-    let index = 0
-    const parse = (operation: CellOperation): Runnable => {
-      const at = index++
-      if (operation.op !== 'unread') return parseOperation(operation)
-      this.#out.send({ type: 'upkeep', index: at })
-      this.#isAnnounced = true
-      try {
-        const { operation: request, timeoutMs } = (read as typeof readUnread)(operation)
-        return { ...parseOperation(request), statementMs: timeoutMs }
-      } catch (error) {
-        return new Refused(error)
-      }
-    }
-    return cells.map(({ cellId, operations }) => ({ cellId, operations: operations.map(parse) }))
+  #announceReading(index: number): void {
+    this.#out.send({ type: 'upkeep', index })
+    this.#isAnnounced = true
   }
 
   /** Sends answers of finished fsyncs meanwhile: the fsync of one cell can take long. */
@@ -244,34 +239,6 @@ export class BatchRunner {
     }
     return cell
   }
-}
-
-/** What reads bodies takes long to load, and most workers never need it. */
-async function loadReader(): Promise<typeof readUnread> {
-  return (await import('../../service/json/requests.ts')).readUnread
-}
-
-interface ParsedCell {
-  cellId: string
-  operations: Runnable[]
-}
-
-/** An operation that was read, with the bound that its request gives its statements. */
-type Readable = ParsedOperation & { statementMs?: number | undefined }
-
-/** An operation whose body is not what it should be. */
-class Refused {
-  readonly error: unknown
-
-  constructor(error: unknown) {
-    this.error = error
-  }
-}
-
-type Runnable = Readable | Refused
-
-function isChange(operation: Runnable): boolean {
-  return !(operation instanceof Refused) && mayChange(operation)
 }
 
 export interface BatchSettings {

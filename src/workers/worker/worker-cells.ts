@@ -78,9 +78,8 @@ export class WorkerCells {
   }
 
   /** Keeps a cell's record. */
-  setRecord(cellId: string, record: CellRecord | undefined): void {
-    if (record === undefined) this.#records.delete(cellId)
-    else this.#records.set(cellId, record)
+  setRecord(cellId: string, record: CellRecord): void {
+    this.#records.set(cellId, record)
   }
 
   /** Drops the records of cells that are not in use. They come again with the next request. */

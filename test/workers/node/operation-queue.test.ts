@@ -1,4 +1,4 @@
-import { expect, test } from 'vitest'
+import { expect, onTestFinished, test, vi } from 'vitest'
 import { CellError } from '../../../src/errors.ts'
 import { OperationQueue } from '../../../src/workers/node/operation-queue.ts'
 import { operationBytes, type QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
@@ -256,4 +256,14 @@ test('what a batch gives back comes behind other accounts, and what is settled d
       .flat()
       .map(({ accountId }) => accountId),
   ).toEqual(['yours', 'mine'])
+})
+
+test('what a batch gives back costs one pass over the cells of its account, not one for each of them', () => {
+  const queue = queueOf(...Array.from({ length: 1_000 }, (_, i) => mine(`m${i}`)))
+  const [[first] = [], ...rest] = queue.takeBatch(NOW)
+  const adds = vi.spyOn(Set.prototype, 'add')
+  onTestFinished(() => adds.mockRestore())
+  queue.putBack({ returned: rest.flat(), ran: [ran((first as QueuedOperation).cellId)] })
+  expect(rest).toHaveLength(255)
+  expect(adds.mock.calls.length).toBeLessThan(2_000)
 })

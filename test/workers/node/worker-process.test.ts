@@ -3,7 +3,8 @@ import fs from 'node:fs'
 import net from 'node:net'
 import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
-import { ArchiverChild } from '../../../src/workers/node/archiver-child.ts'
+import { ChildLink } from '../../../src/workers/node/child-link.ts'
+import { spawnArchiver } from '../../../src/workers/node/spawn-child.ts'
 import { type WorkerMessage, WorkerProcess } from '../../../src/workers/node/worker-process.ts'
 import type { WorkerSettings } from '../../../src/workers/protocol/protocol.ts'
 import { childrenOf, isAlive } from '../../support/processes.ts'
@@ -93,14 +94,14 @@ test('only the archiver gets what S3 takes, and no other secret', async () => {
   for (const name of ['AWS_SECRET_ACCESS_KEY', 'AWS_PROFILE', 'CELLSTORE_ROOT_KEY', 'DATABASE_PASSWORD']) {
     setVariable(name, 'a secret')
   }
-  const archiver = new ArchiverChild('s3://bucket/prefix', () => {})
+  const archiver = new ChildLink(spawnArchiver('s3://bucket/prefix'), () => {})
   onTestFinished(() => archiver.kill())
   const { pid } = archiver.identity
   await until(() => variablesOf(pid).includes('AWS_PROFILE'), 'the archiver has its environment')
   expect(variablesOf(pid)).toContain('AWS_SECRET_ACCESS_KEY')
   expect(variablesOf(pid)).not.toContain('CELLSTORE_ROOT_KEY')
   expect(variablesOf(pid)).not.toContain('DATABASE_PASSWORD')
-  const local = new ArchiverChild('file:///objects', () => {})
+  const local = new ChildLink(spawnArchiver('file:///objects'), () => {})
   onTestFinished(() => local.kill())
   await until(() => variablesOf(local.identity.pid).includes('PATH'), 'the archiver has its environment')
   expect(variablesOf(local.identity.pid)).not.toContain('AWS_SECRET_ACCESS_KEY')

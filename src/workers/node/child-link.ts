@@ -2,31 +2,25 @@ import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { Readable, Writable } from 'node:stream'
 import { type ProcessIdentity, processIdentity } from '../../catalog/directory-lock.ts'
-import type { FromArchiver, ToArchiver } from '../protocol/archiver-protocol.ts'
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
-import { spawnArchiver } from './spawn-child.ts'
 
-/** One archiver process, and the messages to and from it. */
-export class ArchiverChild {
+/** The node's side of one child process, worker or archiver: the process, and the messages to and from it. */
+export class ChildLink<Sent, Received> {
   /** Resolves once the process has ended. */
   readonly ended: Promise<void>
   readonly identity: ProcessIdentity
   readonly #child: ChildProcess
   readonly #requests: Writable
 
-  /**
-   * @param objectStore the URL that it stores backups at
-   * @throws the system's error if it can't start another process
-   */
-  constructor(objectStore: string, take: (message: FromArchiver) => void) {
-    const child = spawnArchiver(objectStore)
+  /** @param child see spawn-child.ts */
+  constructor(child: ChildProcess, take: (message: Received) => void) {
     this.#child = child
     this.#requests = child.stdio[REQUESTS_FD] as Writable
-    // If a write fails, the process has ended.
+    // If a write fails, the process has ended, and `ended` tells.
     this.#requests.on('error', () => {})
     this.identity = processIdentity(child.pid as number)
-    const reader = new MessageReader((message) => take(message as FromArchiver))
+    const reader = new MessageReader((message) => take(message as Received))
     ;(child.stdio[ANSWERS_FD] as Readable).on('data', (chunk) => reader.push(chunk))
     this.ended = once(child, 'close').then(
       () => {},
@@ -34,7 +28,17 @@ export class ArchiverChild {
     )
   }
 
-  send(message: ToArchiver): void {
+  /** True once the process has exited. Its last messages may still come, until {@link ended} resolves. */
+  get hasExited(): boolean {
+    return this.#child.exitCode !== null || this.#child.signalCode !== null
+  }
+
+  /** The signal that ended it, if one did. */
+  get signal(): NodeJS.Signals | null {
+    return this.#child.signalCode
+  }
+
+  send(message: Sent): void {
     this.#requests.write(encodeMessage(message))
   }
 
