@@ -18,6 +18,10 @@ class OnceWrongStore extends PassingStore {
   how = 'flipped'
   readonly #done = new Set<string>()
 
+  get damagedCount(): number {
+    return this.#done.size
+  }
+
   override async get(key: string, options: GetOptions = {}): Promise<ObjectContent | undefined> {
     const content = await super.get(key, options)
     const size = (await this.inner.head(key))?.size ?? 0
@@ -64,6 +68,7 @@ describe('A part that comes damaged', () => {
       once.at = at
       once.how = how
       await store.openCell(cellId).ensureLocal()
+      expect(once.damagedCount).toBeGreaterThan(0)
       expect(notes(store.openCell(cellId))).toHaveLength(41)
       await store.close()
     }
