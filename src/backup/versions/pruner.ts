@@ -1,13 +1,14 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Clock } from '../../base/clock.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { ClockWatch } from './clock-watch.ts'
 import { foreignVersions } from './foreign-versions.ts'
-import { listNoted } from './noted-versions.ts'
+import { listNoted, type NotedVersions } from './noted-versions.ts'
 import { compareVersions } from './object-keys.ts'
 import type { ObjectStoreClaim } from './object-store-claim.ts'
 import type { PrunedVersion, PruneOptions, PruneResult } from './prune-result.ts'
-import { pinOf, type RetentionNotes } from './retention-notes.ts'
+import { type Marks, pinOf, type RetentionNotes } from './retention-notes.ts'
 import { CATALOG_PLAN, parsePlan } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
 import { judgeVersions, type VersionFacts } from './retention-verdicts.ts'
@@ -53,11 +54,14 @@ export class Pruner {
   async prune(cellId: string, { dryRun = false, signal }: PruneOptions = {}): Promise<PruneResult> {
     const { table, notes: written, clock } = this.#parts
     const now = clock.now()
-    const { versions, notes, marks, result } = await this.#judge(cellId, now, { signal })
+    const looked = await listNoted(this.#parts.index, cellId, { signal })
+    const { versions, notes } = looked
+    const { marks, result } = await this.#judge(cellId, looked, now, { signal })
     if (dryRun) return result
     const going = result.versions.filter(({ action }) => action === 'remove')
     // Not now: they stay marked.
-    if (!(await this.#remove(cellId, going, { signal }))) for (const each of going) each.action = 'wait'
+    if (!(await this.#remove(cellId, going, looked, { signal })))
+      for (const each of going) each.action = 'wait'
     const kept = result.versions.filter(({ action }) => action === 'mark' || action === 'wait')
     const after = new Map(
       kept.slice(0, MARKS_MAX).map(({ version, markedAt }) => [version, markedAt as number]),
@@ -69,9 +73,13 @@ export class Pruner {
     return result
   }
 
-  async #judge(cellId: string, now: number, options: CallOptions) {
+  async #judge(
+    cellId: string,
+    { versions, notes, restoredTo }: NotedVersions,
+    now: number,
+    options: CallOptions,
+  ): Promise<{ marks: Marks; result: PruneResult }> {
     const { storeId, progress, notes: written } = this.#parts
-    const { versions, notes, restoredTo } = await listNoted(this.#parts.index, cellId, options)
     const [marks, proof, own] = await Promise.all([
       written.readMarks(notes, options),
       written.readProof(notes, options),
@@ -106,7 +114,7 @@ export class Pruner {
     // Meanwhile wrong marks are taken back.
     if (this.#clockWatch.isPaused())
       for (const each of judged) if (each.action === 'remove') each.action = 'wait'
-    return { versions, notes, marks, result: { plan, tenantPlan: this.#parts.keepTenant, versions: judged } }
+    return { marks, result: { plan, tenantPlan: this.#parts.keepTenant, versions: judged } }
   }
 
   /** A start that does not find it is refused. */
@@ -118,13 +126,21 @@ export class Pruner {
   }
 
   /** Newest first: an incremental goes before what it continues, so that an end in between leaves no chain with a gap. */
-  async #remove(cellId: string, going: readonly PrunedVersion[], { signal }: CallOptions): Promise<boolean> {
+  async #remove(
+    cellId: string,
+    going: readonly PrunedVersion[],
+    looked: NotedVersions,
+    { signal }: CallOptions,
+  ): Promise<boolean> {
     if (going.length === 0) return true
     const { objectStore, index, table } = this.#parts
-    const { notes } = await listNoted(index, cellId, { signal })
-    const pins = new Set(notes.pins)
-    // Somebody has pinned one meanwhile: what it needs is not known here, and the next look decides again.
-    if (going.some(({ version }) => pins.has(pinOf(cellId, version)))) return false
+    const { notes, restoredTo } = await listNoted(index, cellId, { signal })
+    // Somebody has pinned, proven or restored a version meanwhile, or set another plan: the next look decides again.
+    const isSame = isDeepStrictEqual(
+      { notes, restoredTo },
+      { notes: looked.notes, restoredTo: looked.restoredTo },
+    )
+    if (!isSame) return false
     for (const { version } of going.toSorted((a, b) => compareVersions(a.version, b.version))) {
       await objectStore.delete(version, { signal })
       index.forget(version)

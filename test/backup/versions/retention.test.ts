@@ -6,7 +6,12 @@ import type { BackupOrigin } from '../../../src/backup/versions/backup-types.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { FailingStore, PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import {
+  type Call,
+  FailingStore,
+  PassingStore,
+  RecordingStore,
+} from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { seededRandom } from '../../support/seed.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -30,6 +35,18 @@ class LaggingStore extends PassingStore {
 
   override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
     for await (const entry of super.list(prefix, options)) if (entry.key !== this.hidden) yield entry
+  }
+}
+
+/** Lets something happen when a pruning has listed the versions, and reads the marks next to them. */
+class InterruptedStore extends PassingStore {
+  atMarks: (() => Promise<unknown>) | undefined
+
+  protected override async before(call: Call, key: string): Promise<void> {
+    const { atMarks } = this
+    if (call !== 'get' || !key.includes('/marks-') || atMarks === undefined) return
+    this.atMarks = undefined
+    await atMarks()
   }
 }
 
@@ -203,6 +220,29 @@ describe('Retention', () => {
     expect((await pin(others)).code).toBe('backup_not_found')
     expect(objects(cell.id)).toEqual(stored(cell))
   })
+
+  test.each(['pinned', 'restored', 'proven'] as const)(
+    'removes no version that is %s while it decides',
+    async (how) => {
+      const interrupted = new InterruptedStore(place.folder())
+      const store = await place.create({ ...byHand('daily:2d'), objectStore: interrupted })
+      const cell = createLedger(store)
+      const [first = ''] = await snapshots(store, cell, 8, DAY_MS)
+      await retentionOf(store).prune(cell.id)
+      place.clock.advance(DAY_MS)
+      expect(await actions(store, cell)).toMatchObject({ [first]: 'remove' })
+      const meanwhile = {
+        pinned: () => retentionOf(store).pin(cell.id, first),
+        restored: () => store.backups.restore(cell.id, { version: first }),
+        proven: () => retentionOf(store).recordProven(cell.id, first),
+      }
+      interrupted.atMarks = meanwhile[how]
+      await retentionOf(store).prune(cell.id)
+      expect(interrupted.atMarks).toBeUndefined()
+      expect(stored(cell)).toContain(nameOf(first))
+      expect(await actions(store, cell)).toMatchObject({ [first]: how === 'proven' ? 'proven' : 'pinned' })
+    },
+  )
 
   test("follows a cell's own plan in place of the store's", async () => {
     const store = await place.create(byHand('all:1d'))
@@ -438,5 +478,9 @@ describe('A purge', () => {
       'cell_not_found',
     )
     expect((await rejectedBy(store.purgeCell(store.id))).code).toBe('cell_not_found')
+    const alone = await new ScratchPlace().create({ objectStore: undefined })
+    const { id } = alone.createCell()
+    alone.deleteCell(id)
+    expect((await rejectedBy(alone.purgeCell(id))).code).toBe('object_store_not_configured')
   })
 })
