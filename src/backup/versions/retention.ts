@@ -141,6 +141,7 @@ export class Retention {
       removed: (key) => index.forget(key),
     })
     progress.remove(cellId)
+    progress.removeForeign(cellId)
     this.forget(cellId)
     return removed
   }
