@@ -1,4 +1,4 @@
-import { systemClock } from '../base/clock.ts'
+import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
 import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
@@ -14,6 +14,12 @@ import type { StoreIdentity } from './versions/store-identity.ts'
 import type { StoredVersion } from './versions/stored-manifest.ts'
 import { listingOf, VersionIndex } from './versions/version-index.ts'
 
+interface RecoverySettings {
+  limits: Limits
+  clock: Clock
+  log: Log
+}
+
 /**
  * Restores a lost catalog from its newest backup that proves whole. An older one lacks what was made since, and accepts keys
  * that were revoked since, so the log says which were passed over, why, and since when changes are lost.
@@ -26,8 +32,7 @@ export async function recoverCatalog(
   store: ObjectStore,
   identity: StoreIdentity,
   paths: CellPaths,
-  limits: Limits,
-  log: Log,
+  { limits, clock, log }: RecoverySettings,
 ): Promise<void> {
   finishRestore(paths)
   try {
@@ -35,22 +40,20 @@ export async function recoverCatalog(
     const index = new VersionIndex(store, identity.store_id)
     const versions = await index.versions(identity.store_id)
     await checkListing(store, identity, versions)
-    await recover({ store, index, paths, limits, log }, identity, versions)
+    await recover({ store, index, paths, limits, clock, log }, identity, versions)
   } catch (error) {
     throw toBackupError(error)
   }
 }
 
-interface RecoveryParts {
+interface RecoveryParts extends RecoverySettings {
   store: ObjectStore
   index: VersionIndex
   paths: CellPaths
-  limits: Limits
-  log: Log
 }
 
 async function recover(
-  { store, index, paths, limits, log }: RecoveryParts,
+  { store, index, paths, limits, clock, log }: RecoveryParts,
   { store_id: storeId, first_catalog: first }: StoreIdentity,
   versions: readonly StoredVersion[],
 ): Promise<void> {
@@ -58,7 +61,7 @@ async function recover(
   const listing = listingOf(versions)
   // The first catalog is nearly empty. With it, cells and accounts would seem never to have existed.
   const candidates = versions.filter(({ version }) => version !== first || versions.length === 1)
-  const threads = new RestoreThreads(systemClock)
+  const threads = new RestoreThreads(clock)
   const passedOver: { version: string; why: CellError }[] = []
   try {
     for (const { version } of candidates) {

@@ -4,7 +4,7 @@ import { CellError } from '../errors.ts'
 
 /**
  * The folder that holds the files of all cells. If it was here with cells and is gone or empty now, its disk is not
- * mounted: then no cell may be taken for lost, set back to its newest backup, or made beside the ones that are not seen.
+ * mounted: then no cell may be taken for lost, set back to its newest backup, or made next to cells that are not seen.
  */
 export class CellsFolder {
   readonly #path: string

@@ -102,9 +102,7 @@ async function bringUpCatalog(
       throw storeExists(
         `${objectStore.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
       )
-    await untilAvailable(settings, () =>
-      recoverCatalog(objectStore, known, paths.catalogCell, settings.limits, settings.log),
-    )
+    await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell, settings))
     return false
   }
   if (mode === 'open') throw notFound(paths)

@@ -13,9 +13,8 @@ import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
-import { checkDisplayName } from '../base/display-name.ts'
-import { KeyedQueue } from '../base/keyed-queue.ts'
-import { newCellId, type StorePaths } from '../base/store-paths.ts'
+import { runAll } from '../base/run-all.ts'
+import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
@@ -26,13 +25,13 @@ import {
   type CellRecord,
   CellRegistry,
   cellNotFound,
-  type NewCellRecord,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
-import { CellError, isCellError } from '../errors.ts'
+import { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
+import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellsFolder } from './cells-folder.ts'
@@ -47,9 +46,6 @@ export const CATALOG_TABLES = [
   IDEMPOTENCY_SCHEMA,
   REQUESTED_BACKUPS_SCHEMA,
 ]
-
-type Replayed = { id: string; replayed: true }
-type CreatedCell = { id: string; replayed?: true }
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -73,11 +69,9 @@ export class StoreCore implements CellDirectory {
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
-  readonly #idempotency: Idempotency
-  readonly #quotas: AccountQuotas
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
-  readonly #creations = new KeyedQueue()
+  readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
   constructor({ paths, settings, lock, objectStore }: StoreParts) {
@@ -104,10 +98,9 @@ export class StoreCore implements CellDirectory {
         )
       }
       this.accounts = new Accounts(this.#catalog, clock)
-      this.#quotas = new AccountQuotas(settings.quotas, clock)
-      this.apiKeys = new ApiKeys(this.#catalog, clock, this.#quotas, limits.pageMax)
+      const quotas = new AccountQuotas(settings.quotas, clock)
+      this.apiKeys = new ApiKeys(this.#catalog, clock, quotas, limits.pageMax)
       this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
-      this.#idempotency = new Idempotency(this.#catalog, clock)
       this.registry = new CellRegistry(this.#catalog, {
         pageMax: limits.pageMax,
         deletedMax: settings.quotas.cellsMax,
@@ -115,6 +108,10 @@ export class StoreCore implements CellDirectory {
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
       this.hints = new ExpiryHints(this.state)
+      const { registry, turns, files, cellsFolder } = this
+      const idempotency = new Idempotency(this.#catalog, clock)
+      const parts = { registry, idempotency, quotas, turns, files, cellsFolder, clock }
+      this.#creations = new CellCreations({ catalog: this.#catalog, ...parts })
       if (objectStore === undefined) return
       const { storeId } = this.#catalog
       this.destination = new BackupDestination({
@@ -169,85 +166,19 @@ export class StoreCore implements CellDirectory {
   }
 
   createCell(options: CreateCellOptions = {}): CreatedCell {
-    const creation = this.#begin(options)
-    if ('replayed' in creation) return creation
-    this.files.write(creation.id)
-    return this.#register(creation, options)
+    return this.#creations.create(options)
   }
 
-  async addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
-    const creation = this.#begin(options)
-    if ('replayed' in creation) return creation
-    await this.files.writeAside(creation.id)
-    await this.turns.next(creation.accountId ?? '')
-    return await this.durably(() => this.#register(creation, options))
+  addCell(options: CreateCellOptions = {}): Promise<CreatedCell> {
+    return this.#creations.createAside(options)
   }
 
   inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
-    return this.#creations.run(accountId, async () => {
-      await this.turns.next(accountId)
-      return await creation()
-    })
+    return this.#creations.inTurn(accountId, creation)
   }
 
   durably<T>(change: () => T): Promise<T> {
     return this.#catalog.durably(change)
-  }
-
-  /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
-  #begin(options: CreateCellOptions): NewCellRecord | Replayed {
-    const { name, accountId, durability, admit } = options
-    checkDisplayName(name)
-    checkDurability(durability)
-    this.#catalog.assertOpen()
-    const first = this.#madeBefore(options)
-    if (first !== undefined) return first
-    this.cellsFolder.assertHere()
-    admit?.()
-    if (accountId !== undefined) {
-      this.checkRoomForCell(accountId)
-      this.#quotas.chargeCreation(accountId)
-    }
-    return {
-      id: newCellId(),
-      accountId: accountId ?? null,
-      name: name ?? null,
-      createdAt: this.clock.now(),
-      durability: durability ?? null,
-    }
-  }
-
-  /** Adds a cell to the catalog, after its file: the catalog never names a cell whose file did not exist. */
-  #register(record: NewCellRecord, options: CreateCellOptions): CreatedCell {
-    const { accountId, idempotency } = options
-    try {
-      this.cellsFolder.noteCell()
-      // Others can have been made while the file was written.
-      const first = this.#madeBefore(options)
-      if (first !== undefined) {
-        this.files.remove(record.id)
-        return first
-      }
-      if (accountId !== undefined) this.checkRoomForCell(accountId)
-      this.registry.insert(record, () => {
-        if (accountId !== undefined && idempotency !== undefined)
-          this.#idempotency.insert(accountId, idempotency, record.id)
-      })
-      return { id: record.id }
-    } catch (error) {
-      // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
-      if (!isCellError(error, 'cell_quarantined')) this.files.remove(record.id)
-      throw error
-    }
-  }
-
-  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
-  #madeBefore({ accountId, idempotency }: CreateCellOptions): Replayed | undefined {
-    if (accountId === undefined || idempotency === undefined) return undefined
-    const id = this.#idempotency.find(accountId, idempotency)
-    if (id === undefined) return undefined
-    if (this.findCell(id) === undefined) throw cellNotFound()
-    return { id, replayed: true }
   }
 
   databaseBytes(id: string): number {
@@ -255,7 +186,7 @@ export class StoreCore implements CellDirectory {
   }
 
   checkRoomForCell(accountId: string): void {
-    this.#quotas.checkCells(() => this.registry.count(accountId))
+    this.#creations.checkRoom(accountId)
   }
 
   findCell(id: string): CellRecord | undefined {
@@ -365,24 +296,4 @@ export class StoreCore implements CellDirectory {
       () => this.#lock.release(),
     ])
   }
-}
-
-/** Runs every step, also after a failure, and throws the first failure. */
-export async function runAll(steps: readonly (() => void | Promise<void> | undefined)[]): Promise<void> {
-  const failures: unknown[] = []
-  for (const step of steps) {
-    try {
-      await step()
-    } catch (error) {
-      failures.push(error)
-    }
-  }
-  if (failures.length > 0) throw failures[0]
-}
-
-function checkDurability(durability: string | undefined): void {
-  if (durability === undefined || durability === 'full' || durability === 'relaxed') return
-  throw new CellError('invalid_request', `durability must be full or relaxed, not ${durability}.`, {
-    field: 'durability',
-  })
 }

@@ -97,10 +97,7 @@ export class Upkeep {
     const { destination, catalogBackup, registry } = this.#core
     if (id === this.#core.id) catalogBackup?.markNothingStored()
     else if (registry.find(id)?.deletedAt === null && destination !== undefined) {
-      const { trackers } = destination
-      trackers.acquire(id)
-      trackers.get(id).markChanged()
-      trackers.release(id)
+      destination.trackers.use(id, (tracker) => tracker.markChanged())
       this.#schedule?.changed(id)
     }
   }
@@ -130,11 +127,8 @@ export class Upkeep {
   #inspect(id: string): void {
     const { hints, destination, settings } = this.#core
     hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
-    if (destination === undefined) return
-    const { trackers } = destination
-    trackers.acquire(id)
-    const tracker = trackers.get(id)
-    if (tracker.differsFromFiles()) tracker.markChanged()
-    trackers.release(id)
+    destination?.trackers.use(id, (tracker) => {
+      if (tracker.differsFromFiles()) tracker.markChanged()
+    })
   }
 }

@@ -2,12 +2,12 @@ import type { Clock } from '../../base/clock.ts'
 import { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import { proveCopy } from '../restore/prove-copy.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
@@ -97,7 +97,9 @@ export class BackupDestination {
       spoolDirectory,
       clock,
       log,
-      proveDatabase: (file, size) => proveCopy(file, size, threads),
+      proveDatabase: async (file, size) => {
+        await threads.run({ kind: 'prove', file, member: DATABASE_MEMBER }, size)
+      },
     })
   }
 

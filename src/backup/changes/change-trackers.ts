@@ -48,6 +48,16 @@ export class ChangeTrackers {
     this.#trackers.delete(cellId)
   }
 
+  /** Lends a cell's tracker for one synchronous step, whether or not the cell is open. */
+  use<T>(cellId: string, step: (tracker: ChangeTracker) => T): T {
+    this.acquire(cellId)
+    try {
+      return step(this.get(cellId))
+    } finally {
+      this.release(cellId)
+    }
+  }
+
   /** The cell was deleted or restored: a tracker that is still in use no longer writes. */
   detach(cellId: string): void {
     this.#trackers.get(cellId)?.detach()

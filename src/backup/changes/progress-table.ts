@@ -93,6 +93,7 @@ export class BackupProgressTable {
   readonly #findDamaged: Statement
   readonly #removeDamaged: Statement
   readonly #findForeign: Statement
+  readonly #removeForeign: Statement
   readonly #dirtyCount: Statement
 
   constructor(state: LocalState) {
@@ -107,6 +108,7 @@ export class BackupProgressTable {
     this.#remove = state.prepare('DELETE FROM backup_progress WHERE cell_id = ?')
     this.#putForeign = state.prepare('INSERT OR REPLACE INTO backup_foreign VALUES (?, ?, ?)')
     this.#findForeign = state.prepare('SELECT after, through FROM backup_foreign WHERE cell_id = ?')
+    this.#removeForeign = state.prepare('DELETE FROM backup_foreign WHERE cell_id = ?')
     this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
     this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
@@ -159,6 +161,11 @@ export class BackupProgressTable {
   /** Notes versions that this directory's state never made: retention leaves them to a person. */
   addForeign(cellId: string, { after, through }: ForeignVersions): void {
     this.#putForeign.run(cellId, after, through)
+  }
+
+  /** Call when nothing of the cell is stored any more. A deleted cell's versions stay, and so does this note. */
+  removeForeign(cellId: string): void {
+    this.#removeForeign.run(cellId)
   }
 
   /** Notes a version that a restore has proven damaged. */

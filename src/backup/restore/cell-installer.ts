@@ -1,7 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import { exists } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import type { ChangeTracker } from '../changes/change-tracker.ts'
 import type { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { finishRestore, installRestored } from './restore-install.ts'
@@ -65,7 +64,7 @@ export class CellInstaller {
 
   /** A mark in the object store says that the cell is restored: until the switch, the old cell counts as changed. */
   noteMark(cellId: string, name: string): void {
-    this.#withTracker(cellId, (tracker) => {
+    this.#parts.trackers.use(cellId, (tracker) => {
       tracker.markChanged()
       tracker.claimVersion(name)
     })
@@ -73,7 +72,7 @@ export class CellInstaller {
 
   /** The newest version that this machine knows, stored or only tried. */
   lastVersion(cellId: string): string | null {
-    return this.#withTracker(cellId, ({ progress }) => progress.lastVersion)
+    return this.#parts.trackers.use(cellId, ({ progress }) => progress.lastVersion)
   }
 
   install(cellId: string, { newest, last, version, isRepeat = false }: InstallOptions): void {
@@ -89,16 +88,6 @@ export class CellInstaller {
     // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
     this.#resetProgress(cellId, last, version !== newest)
     if (version !== newest) trackers.changed.emit(cellId)
-  }
-
-  #withTracker<T>(cellId: string, use: (tracker: ChangeTracker) => T): T {
-    const { trackers } = this.#parts
-    trackers.acquire(cellId)
-    try {
-      return use(trackers.get(cellId))
-    } finally {
-      trackers.release(cellId)
-    }
   }
 
   /** After a restore the next backup is a base. */

@@ -13,10 +13,7 @@ import { checkDeclared, checkSize } from './restore-limits.ts'
 import { writeMember } from './restore-member.ts'
 import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
-import type { RestoreThreads } from './restore-threads.ts'
-
-/** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
-export const OWN_THREAD_BYTES = 4 * 1_048_576
+import { OWN_THREAD_BYTES, type RestoreThreads } from './restore-threads.ts'
 
 /** Whose backup it has to be, and how large it may be. */
 export interface Acceptable extends Expected {

@@ -1,5 +1,9 @@
 import type { Clock, Timer } from '../../base/clock.ts'
+import { type RestoreTask, RestoreTasks } from './restore-tasks.ts'
 import { RestoreThread } from './restore-thread.ts'
+
+/** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
+export const OWN_THREAD_BYTES = 4 * 1_048_576
 
 /** Milliseconds that a thread is kept for the next restore: cells are often restored one after the other. */
 const KEPT_MS = 10_000
@@ -38,6 +42,20 @@ export class RestoreThreads {
     }, KEPT_MS)
     const kept = { thread, timer }
     this.#kept.push(kept)
+  }
+
+  /** Runs one task on a file of this size: on a thread if it is large, otherwise right here. @throws as the task */
+  async run(task: RestoreTask, size: number): Promise<string | undefined> {
+    if (size < OWN_THREAD_BYTES) return await new RestoreTasks().run(task)
+    const thread = this.take()
+    try {
+      const result = await thread.run(task)
+      await this.release(thread)
+      return result
+    } catch (error) {
+      await thread.close()
+      throw error
+    }
   }
 
   /** Closes the kept threads. No other is kept afterwards. */

@@ -6,8 +6,7 @@ import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { DatabaseContents } from '../restore/examine-database.ts'
 import { buildDatabase, type RestoreProgress } from '../restore/restore-build.ts'
-import { type Acceptable, OWN_THREAD_BYTES } from '../restore/restore-builder.ts'
-import { type RestoreTaskRunner, RestoreTasks } from '../restore/restore-tasks.ts'
+import type { Acceptable } from '../restore/restore-builder.ts'
 import type { RestoreThreads } from '../restore/restore-threads.ts'
 
 export interface VerifyPlace {
@@ -55,16 +54,6 @@ async function examine(
   deep: boolean,
   threads: RestoreThreads,
 ): Promise<DatabaseContents> {
-  const task = { kind: 'examine', file, member: DATABASE_MEMBER, deep } as const
-  const run = async (runner: RestoreTaskRunner) => JSON.parse((await runner.run(task)) as string)
-  if (size < OWN_THREAD_BYTES) return await run(new RestoreTasks())
-  const thread = threads.take()
-  try {
-    const contents = await run(thread)
-    await threads.release(thread)
-    return contents
-  } catch (error) {
-    await thread.close()
-    throw error
-  }
+  const result = await threads.run({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size)
+  return JSON.parse(result as string)
 }

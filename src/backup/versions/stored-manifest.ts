@@ -1,3 +1,4 @@
+import { buffer } from 'node:stream/consumers'
 import { isCellError } from '../../errors.ts'
 import { checkIdentity, type Expected, type Manifest } from '../archive/manifest.ts'
 import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/seekable-zstd.ts'
@@ -72,7 +73,5 @@ async function read(
 ): Promise<Buffer> {
   const content = await store.get(key, { ...options, range: { offset, length } })
   if (content === undefined) throw backupNotFound()
-  const chunks: Uint8Array[] = []
-  for await (const chunk of content.body) chunks.push(chunk)
-  return Buffer.concat(chunks)
+  return await buffer(content.body)
 }

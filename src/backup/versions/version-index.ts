@@ -187,8 +187,10 @@ export class VersionIndex {
     return this.#heads.get(version)
   }
 
+  /** The object is removed. */
   forget(version: string): void {
     this.#heads.delete(version)
+    this.#progress?.removeDamaged(version)
     const cellId = parseVersion(version)?.cellId
     if (cellId !== undefined && this.#newest.get(cellId) === version) this.#newest.delete(cellId)
   }

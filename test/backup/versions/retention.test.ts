@@ -6,7 +6,12 @@ import type { BackupOrigin } from '../../../src/backup/versions/backup-types.ts'
 import type { Retention } from '../../../src/backup/versions/retention.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { FailingStore, PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import {
+  type Call,
+  FailingStore,
+  PassingStore,
+  RecordingStore,
+} from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { seededRandom } from '../../support/seed.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -30,6 +35,18 @@ class LaggingStore extends PassingStore {
 
   override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
     for await (const entry of super.list(prefix, options)) if (entry.key !== this.hidden) yield entry
+  }
+}
+
+/** Lets something happen when a pruning has listed the versions, and reads the marks next to them. */
+class InterruptedStore extends PassingStore {
+  atMarks: (() => Promise<unknown>) | undefined
+
+  protected override async before(call: Call, key: string): Promise<void> {
+    const { atMarks } = this
+    if (call !== 'get' || !key.includes('/marks-') || atMarks === undefined) return
+    this.atMarks = undefined
+    await atMarks()
   }
 }
 
@@ -203,6 +220,29 @@ describe('Retention', () => {
     expect((await pin(others)).code).toBe('backup_not_found')
     expect(objects(cell.id)).toEqual(stored(cell))
   })
+
+  test.each(['pinned', 'restored', 'proven'] as const)(
+    'removes no version that is %s while it decides',
+    async (how) => {
+      const interrupted = new InterruptedStore(place.folder())
+      const store = await place.create({ ...byHand('daily:2d'), objectStore: interrupted })
+      const cell = createLedger(store)
+      const [first = ''] = await snapshots(store, cell, 8, DAY_MS)
+      await retentionOf(store).prune(cell.id)
+      place.clock.advance(DAY_MS)
+      expect(await actions(store, cell)).toMatchObject({ [first]: 'remove' })
+      const meanwhile = {
+        pinned: () => retentionOf(store).pin(cell.id, first),
+        restored: () => store.backups.restore(cell.id, { version: first }),
+        proven: () => retentionOf(store).recordProven(cell.id, first),
+      }
+      interrupted.atMarks = meanwhile[how]
+      await retentionOf(store).prune(cell.id)
+      expect(interrupted.atMarks).toBeUndefined()
+      expect(stored(cell)).toContain(nameOf(first))
+      expect(await actions(store, cell)).toMatchObject({ [first]: how === 'proven' ? 'proven' : 'pinned' })
+    },
+  )
 
   test("follows a cell's own plan in place of the store's", async () => {
     const store = await place.create(byHand('all:1d'))
@@ -392,51 +432,5 @@ describe('Retention', () => {
     for (const backups of [{ keep: '30' }, { keepTenant: 'daily' }, { keep: 30 as unknown as string }]) {
       expect((await rejectedBy(place.create({ backups }))).code).toBe('invalid_setting')
     }
-  })
-})
-
-describe('A purge', () => {
-  test('removes everything of a deleted cell from the object store, and only of that cell', async () => {
-    const store = await place.create()
-    const cell = createLedger(store, { name: 'acme' })
-    const other = createLedger(store)
-    const { version } = await store.backups.snapshot(cell.id)
-    await store.backups.incremental(cell.id)
-    await store.backups.snapshot(other.id)
-    await retentionOf(store).pin(cell.id, version)
-    await retentionOf(store).recordProven(cell.id, version)
-    await retentionOf(store).setPlan(cell.id, 'all:forever')
-    expect(await rejectedBy(store.purgeCell(cell.id))).toMatchObject({ code: 'invalid_request' })
-    store.deleteCell(cell.id)
-    const purged = await store.purgeCell(cell.id)
-    expect(purged).toEqual({ id: cell.id, objects: 5, bytes: expect.any(Number) })
-    expect(fs.existsSync(path.join(place.objects, 'snapshots', cell.id))).toBe(false)
-    expect(stored(other)).toHaveLength(1)
-    expect(retentionOf(store).lastStoredAt(cell.id)).toBeUndefined()
-    expect(store.findCell(cell.id)).toMatchObject({ name: null, deletedAt: expect.any(Number) })
-    expect((await rejectedBy(store.backups.restore(cell.id))).code).toBe('backup_not_found')
-    expect(await store.purgeCell(cell.id)).toMatchObject({ objects: 0, bytes: 0 })
-  })
-
-  test('that ends early can be done again, and what is listed meanwhile restores', async () => {
-    const failing = new FailingStore(place.folder())
-    const store = await place.create({ objectStore: failing })
-    const cell = createLedger(store)
-    for (let i = 0; i < 4; i++) await store.backups.incremental(cell.id)
-    store.deleteCell(cell.id)
-    failing.failFromHere(3, (call) => call === 'delete')
-    expect((await rejectedBy(store.purgeCell(cell.id))).code).toBe('object_store_unavailable')
-    failing.failAt = 0
-    const { backups } = await store.backups.list(cell.id)
-    expect(backups).toHaveLength(2)
-    expect(await store.purgeCell(cell.id)).toMatchObject({ objects: 2 })
-  })
-
-  test('is refused for cells that nobody knows, for the catalog, and without an object store', async () => {
-    const store = await place.create()
-    expect((await rejectedBy(store.purgeCell('00000000-0000-4000-8000-000000000000'))).code).toBe(
-      'cell_not_found',
-    )
-    expect((await rejectedBy(store.purgeCell(store.id))).code).toBe('cell_not_found')
   })
 })

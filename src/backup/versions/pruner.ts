@@ -1,0 +1,175 @@
+import { isDeepStrictEqual } from 'node:util'
+import type { Clock } from '../../base/clock.ts'
+import type { BackupProgressTable } from '../changes/progress-table.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { ClockWatch } from './clock-watch.ts'
+import { foreignVersions } from './foreign-versions.ts'
+import { listNoted, type NotedVersions } from './noted-versions.ts'
+import { compareVersions } from './object-keys.ts'
+import type { ObjectStoreClaim } from './object-store-claim.ts'
+import type { PrunedVersion, PruneOptions, PruneResult } from './prune-result.ts'
+import { type Marks, pinOf, type RetentionNotes } from './retention-notes.ts'
+import { CATALOG_PLAN, parsePlan } from './retention-plan.ts'
+import type { RetentionTable } from './retention-table.ts'
+import { judgeVersions, type VersionFacts } from './retention-verdicts.ts'
+import type { StoredVersion } from './stored-manifest.ts'
+import { VersionFactsReader } from './version-facts.ts'
+import type { VersionIndex } from './version-index.ts'
+
+/** From its mark to the removal of a version: time to notice a clock or a plan that is wrong. */
+const MARKED_MS = 24 * 3_600_000
+/** Bounds the object that holds the marks; the other versions are marked later. */
+const MARKS_MAX = 100_000
+
+export interface PrunerParts {
+  objectStore: ObjectStore
+  /** The catalog's versions have a plan of their own. */
+  storeId: string
+  /** Knows the first catalog, which always stays. */
+  claim: ObjectStoreClaim
+  /** The store's plans. */
+  keep: string
+  keepTenant: string
+  notes: RetentionNotes
+  index: VersionIndex
+  table: RetentionTable
+  progress: BackupProgressTable
+  clock: Clock
+}
+
+/** Marks the versions of a cell that its plan no longer keeps, and removes them a day later. */
+export class Pruner {
+  readonly #parts: PrunerParts
+  readonly #facts: VersionFactsReader
+  /** Once somebody has set the clock, nothing goes for a day that really passes. */
+  readonly #clockWatch: ClockWatch
+
+  constructor(parts: PrunerParts) {
+    this.#parts = parts
+    this.#facts = new VersionFactsReader(parts.index, parts.table)
+    this.#clockWatch = new ClockWatch(parts.clock, MARKED_MS)
+  }
+
+  /** @throws as `Retention.prune` */
+  async prune(cellId: string, { dryRun = false, signal }: PruneOptions = {}): Promise<PruneResult> {
+    const { table, notes: written, clock } = this.#parts
+    const now = clock.now()
+    const looked = await listNoted(this.#parts.index, cellId, { signal })
+    const { versions, notes } = looked
+    const { marks, result } = await this.#judge(cellId, looked, now, { signal })
+    if (dryRun) return result
+    const going = result.versions.filter(({ action }) => action === 'remove')
+    // Not now: they stay marked.
+    if (!(await this.#remove(cellId, going, looked, { signal })))
+      for (const each of going) each.action = 'wait'
+    const kept = result.versions.filter(({ action }) => action === 'mark' || action === 'wait')
+    const after = new Map(
+      kept.slice(0, MARKS_MAX).map(({ version, markedAt }) => [version, markedAt as number]),
+    )
+    const isSame = after.size === marks.size && [...after].every(([version, at]) => marks.get(version) === at)
+    if (!isSame || notes.marks.length > 1) await written.writeMarks(cellId, notes, after, now, { signal })
+    this.#facts.forgetOthers(cellId, versions)
+    table.notePruned(cellId, now)
+    return result
+  }
+
+  async #judge(
+    cellId: string,
+    { versions, notes, restoredTo }: NotedVersions,
+    now: number,
+    options: CallOptions,
+  ): Promise<{ marks: Marks; result: PruneResult }> {
+    const { storeId, progress, notes: written } = this.#parts
+    const [marks, proof, own] = await Promise.all([
+      written.readMarks(notes, options),
+      written.readProof(notes, options),
+      written.readPlan(notes, options),
+    ])
+    if (proof !== undefined) this.#parts.table.noteProof(cellId, proof)
+    const plan = own ?? (cellId === storeId ? CATALOG_PLAN : this.#parts.keep)
+    const facts = await this.#facts.read(cellId, versions, options)
+    const verdicts = judgeVersions({
+      versions: facts,
+      plan: parsePlan(plan),
+      tenantPlan: parsePlan(this.#parts.keepTenant),
+      pins: new Set([
+        ...pinnedOf(cellId, versions, notes.pins),
+        // A total loss brings this one back.
+        ...restoredTo,
+        // Only a person knows which history is the right one.
+        ...foreignVersions(progress, cellId, versions),
+        ...(await this.#firstCatalog(cellId, options)),
+      ]),
+      current: new Set(progress.find(cellId).chain?.versions),
+      proven: proof?.version,
+      now,
+    })
+    const judged = verdicts.map(({ version, keep, step }, i): PrunedVersion => {
+      const { createdAt, origin } = facts[i] as (typeof facts)[number]
+      const { sizeBytes } = versions[i] as StoredVersion
+      const timing = keep === undefined ? timingOf(marks.get(version), now) : KEPT
+      return { version, sizeBytes, createdAt, origin, reason: keep ?? null, step: step ?? null, ...timing }
+    })
+    holdLinks(judged, facts)
+    // Meanwhile wrong marks are taken back.
+    if (this.#clockWatch.isPaused())
+      for (const each of judged) if (each.action === 'remove') each.action = 'wait'
+    return { marks, result: { plan, tenantPlan: this.#parts.keepTenant, versions: judged } }
+  }
+
+  /** A start that does not find it is refused. */
+  async #firstCatalog(cellId: string, { signal }: CallOptions): Promise<string[]> {
+    const { storeId, claim } = this.#parts
+    if (cellId !== storeId) return []
+    await claim.ensure(signal)
+    return claim.firstCatalog === undefined ? [] : [claim.firstCatalog]
+  }
+
+  /** Newest first: an incremental goes before what it continues, so that an end in between leaves no chain with a gap. */
+  async #remove(
+    cellId: string,
+    going: readonly PrunedVersion[],
+    looked: NotedVersions,
+    { signal }: CallOptions,
+  ): Promise<boolean> {
+    if (going.length === 0) return true
+    const { objectStore, index, table } = this.#parts
+    const { notes, restoredTo } = await listNoted(index, cellId, { signal })
+    // Somebody has pinned, proven or restored a version meanwhile, or set another plan: the next look decides again.
+    const isSame = isDeepStrictEqual(
+      { notes, restoredTo },
+      { notes: looked.notes, restoredTo: looked.restoredTo },
+    )
+    if (!isSame) return false
+    for (const { version } of going.toSorted((a, b) => compareVersions(a.version, b.version))) {
+      await objectStore.delete(version, { signal })
+      index.forget(version)
+      table.removeFacts(cellId, version)
+    }
+    return true
+  }
+}
+
+const KEPT = { action: 'keep', markedAt: null } as const
+
+/** A listing that lagged behind may have shown a base without what rests on it: the base goes with that or after it. */
+function holdLinks(judged: readonly PrunedVersion[], facts: readonly VersionFacts[]): void {
+  const held = new Set(facts.flatMap(({ chain = [] }, i) => (judged[i]?.action === 'remove' ? [] : chain)))
+  for (const each of judged) if (each.action === 'remove' && held.has(each.version)) each.action = 'wait'
+}
+
+/** A mark from the future is no mark: the clock was wrong then, or is now. */
+function timingOf(marked: number | undefined, now: number): Pick<PrunedVersion, 'action' | 'markedAt'> {
+  if (marked === undefined || marked > now) return { action: 'mark', markedAt: now }
+  return { action: now - marked >= MARKED_MS ? 'remove' : 'wait', markedAt: marked }
+}
+
+function pinnedOf(
+  cellId: string,
+  versions: readonly StoredVersion[],
+  pins: readonly string[],
+): ReadonlySet<string> {
+  const keys = new Set(pins)
+  if (keys.size === 0) return keys
+  return new Set(versions.map(({ version }) => version).filter((version) => keys.has(pinOf(cellId, version))))
+}

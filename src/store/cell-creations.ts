@@ -1,0 +1,131 @@
+import type { Idempotency } from '../auth/idempotency.ts'
+import type { Clock } from '../base/clock.ts'
+import { checkDisplayName } from '../base/display-name.ts'
+import { KeyedQueue } from '../base/keyed-queue.ts'
+import { newCellId } from '../base/store-paths.ts'
+import type { Turns } from '../base/turns.ts'
+import type { AccountQuotas } from '../catalog/account-quotas.ts'
+import type { Catalog } from '../catalog/catalog.ts'
+import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
+import { CellError, isCellError } from '../errors.ts'
+import type { CreateCellOptions } from './cell-directory.ts'
+import type { CellFiles } from './cell-files.ts'
+import type { CellsFolder } from './cells-folder.ts'
+
+export interface CellCreationsParts {
+  catalog: Catalog
+  registry: CellRegistry
+  idempotency: Idempotency
+  quotas: AccountQuotas
+  turns: Turns
+  files: CellFiles
+  cellsFolder: CellsFolder
+  clock: Clock
+}
+
+type Replayed = { id: string; replayed: true }
+export type CreatedCell = { id: string; replayed?: true }
+
+/** Makes new cells: first the file, then the record in the catalog; each within its account's quota, and once. */
+export class CellCreations {
+  readonly #parts: CellCreationsParts
+  readonly #queue = new KeyedQueue()
+
+  constructor(parts: CellCreationsParts) {
+    this.#parts = parts
+  }
+
+  /** @throws as `CellDirectory.createCell` */
+  create(options: CreateCellOptions = {}): CreatedCell {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    this.#parts.files.write(creation.id)
+    return this.#register(creation, options)
+  }
+
+  /** @throws as {@link create} */
+  async createAside(options: CreateCellOptions = {}): Promise<CreatedCell> {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    await this.#parts.files.writeAside(creation.id)
+    await this.#parts.turns.next(creation.accountId ?? '')
+    return await this.#parts.catalog.durably(() => this.#register(creation, options))
+  }
+
+  /** One creation of an account at a time, in its turn at the event loop. */
+  inTurn<T>(accountId: string, creation: () => Promise<T>): Promise<T> {
+    return this.#queue.run(accountId, async () => {
+      await this.#parts.turns.next(accountId)
+      return await creation()
+    })
+  }
+
+  /** @throws `quota_exceeded` */
+  checkRoom(accountId: string): void {
+    const { quotas, registry } = this.#parts
+    quotas.checkCells(() => registry.count(accountId))
+  }
+
+  /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
+  #begin(options: CreateCellOptions): NewCellRecord | Replayed {
+    const { name, accountId, durability, admit } = options
+    checkDisplayName(name)
+    checkDurability(durability)
+    this.#parts.catalog.assertOpen()
+    const first = this.#madeBefore(options)
+    if (first !== undefined) return first
+    this.#parts.cellsFolder.assertHere()
+    admit?.()
+    if (accountId !== undefined) {
+      this.checkRoom(accountId)
+      this.#parts.quotas.chargeCreation(accountId)
+    }
+    return {
+      id: newCellId(),
+      accountId: accountId ?? null,
+      name: name ?? null,
+      createdAt: this.#parts.clock.now(),
+      durability: durability ?? null,
+    }
+  }
+
+  /** Adds a cell to the catalog, after its file: the catalog never names a cell whose file did not exist. */
+  #register(record: NewCellRecord, options: CreateCellOptions): CreatedCell {
+    const { accountId, idempotency } = options
+    try {
+      this.#parts.cellsFolder.noteCell()
+      // Others can have been made while the file was written.
+      const first = this.#madeBefore(options)
+      if (first !== undefined) {
+        this.#parts.files.remove(record.id)
+        return first
+      }
+      if (accountId !== undefined) this.checkRoom(accountId)
+      this.#parts.registry.insert(record, () => {
+        if (accountId !== undefined && idempotency !== undefined)
+          this.#parts.idempotency.insert(accountId, idempotency, record.id)
+      })
+      return { id: record.id }
+    } catch (error) {
+      // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.
+      if (!isCellError(error, 'cell_quarantined')) this.#parts.files.remove(record.id)
+      throw error
+    }
+  }
+
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  #madeBefore({ accountId, idempotency }: CreateCellOptions): Replayed | undefined {
+    if (accountId === undefined || idempotency === undefined) return undefined
+    const id = this.#parts.idempotency.find(accountId, idempotency)
+    if (id === undefined) return undefined
+    if (this.#parts.registry.find(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
+  }
+}
+
+function checkDurability(durability: string | undefined): void {
+  if (durability === undefined || durability === 'full' || durability === 'relaxed') return
+  throw new CellError('invalid_request', `durability must be full or relaxed, not ${durability}.`, {
+    field: 'durability',
+  })
+}
