@@ -88,8 +88,9 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     })
 }
 
-/** Most answers go to the system at once, and are the client's from then on. */
+/** Most answers are small and free, or go to the system at once, and are the client's from then on. */
 function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void {
+  if (charge.bytes === 0) return
   charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
   if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
 }
@@ -136,7 +137,8 @@ class NodeRequest implements HttpRequest {
   async readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody> {
     const request = this.incoming
     const { body } = request
-    if (body === undefined && (request.readableAborted || this.signal.aborted)) throw new RequestAborted()
+    // Not this.signal: most bodies would need it for nothing else.
+    if (body === undefined && (request.readableAborted || this.outgoing.destroyed)) throw new RequestAborted()
     if (!request.readableEnded && !request.readableDidRead) {
       return { kind: 'bytes', bytes: await readAll(request, bytesMax, onBytes) }
     }
