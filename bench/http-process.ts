@@ -53,11 +53,6 @@ function dataOf(directory: string): string {
   return path.join(directory, 'data')
 }
 
-/** Whether this build's `serve` has a flag. */
-export function knowsFlag(flag: string): boolean {
-  return execFileSync(process.execPath, [ENTRY, 'serve', '--help'], { encoding: 'utf8' }).includes(flag)
-}
-
 async function start(args: string[], logFile?: string): Promise<Served> {
   const log = logFile === undefined ? 'inherit' : fs.openSync(logFile, 'a')
   const child = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', log], env: environment })

@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import os from 'node:os'
 import path from 'node:path'
-import { Client, cpuMs, knowsFlag, type Served, startBaseline, startCellstore } from './http-process.ts'
+import { Client, cpuMs, type Served, startBaseline, startCellstore } from './http-process.ts'
 import { HEAD, median, report, sideBySide } from './side-by-side.ts'
 
 /**
@@ -13,11 +13,9 @@ const KEYS = 1_000
 const CELLS = 1_000
 const ROUNDS = Number(process.env['CELLSTORE_BENCH_ROUNDS'] ?? 5)
 const ROUND_MS = Number(process.env['CELLSTORE_BENCH_ROUND_MS'] ?? 2_000)
-const WORKERS_FLAG = '--workers'
 
 const directory = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-bench-http-'))
 const client = new Client()
-const hasWorkers = knowsFlag(WORKERS_FLAG)
 const running: Served[] = []
 
 /** Someone who can be asked for entries, under paths of their own. */
@@ -109,12 +107,10 @@ try {
   console.log(`${CONNECTIONS} connections; in brackets the server's processor time a request\n\n${HEAD}`)
   await compare('HTTP GET', 'GET', [served, baseline], { aim: 0.8, of: 'bare node:http + better-sqlite3' })
   await compare('HTTP PUT, durable', 'PUT', [served, baseline], { aim: 0.7, of: 'the same' })
-  if (hasWorkers) {
-    const inProcess = await cellstore('in-process', WORKERS_FLAG, '0')
-    await rate('PUT', inProcess)
-    await compare('GET, with workers', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })
-    await compare('PUT, with workers', 'PUT', [served, inProcess], { aim: 0.9, of: 'in process' })
-  }
+  const inProcess = await cellstore('in-process', '--workers', '0')
+  await rate('PUT', inProcess)
+  await compare('GET, with workers', 'GET', [served, inProcess], { aim: 0.9, of: 'in process' })
+  await compare('PUT, with workers', 'PUT', [served, inProcess], { aim: 0.9, of: 'in process' })
   const many = await manyCells(served)
   await compare(`PUT, ${CELLS} cells in turn`, 'PUT', [many, served], { aim: 0.5, of: 'one cell' })
 } finally {

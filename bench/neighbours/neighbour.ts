@@ -51,7 +51,7 @@ export class Neighbour {
       for (let left = 0; left === 0 || left < waited; left += EVERY_MS) times.push(waited - left)
       requests++
       if (answer !== '200 ok') failures.set(answer, (failures.get(answer) ?? 0) + 1)
-      await new Promise((resolve) => setTimeout(resolve, PAUSE_MS))
+      await pause(PAUSE_MS)
     }
     times.sort((a, b) => a - b)
     return {

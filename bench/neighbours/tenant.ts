@@ -1,5 +1,6 @@
 import http from 'node:http'
 import net from 'node:net'
+import { setTimeout } from 'node:timers/promises'
 import { Random } from '../../test/support/random.ts'
 
 export interface Reply {
@@ -87,7 +88,7 @@ export class Tenant {
       if (status === 200) return
       if ((status !== 429 && status !== 503) || tries === MUST_TRIES)
         throw new Error(`${sql.slice(0, 80)}: ${JSON.stringify(json)}`)
-      await pause(MUST_PAUSE_MS, new AbortController().signal)
+      await pause(MUST_PAUSE_MS)
     }
   }
 
@@ -138,15 +139,7 @@ export async function repeat(
   await Promise.all(Array.from({ length: lanes }, lane))
 }
 
-export function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    const end = () => {
-      clearTimeout(timer)
-      signal.removeEventListener('abort', end)
-      resolve()
-    }
-    const timer = setTimeout(end, ms)
-    signal.addEventListener('abort', end, { once: true })
-    if (signal.aborted) end()
-  })
+/** Resolves after a time, or when it is told to stop. */
+export async function pause(ms: number, signal?: AbortSignal): Promise<void> {
+  await setTimeout(ms, undefined, signal && { signal }).catch(() => {})
 }

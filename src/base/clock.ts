@@ -28,3 +28,8 @@ export const systemClock: Clock & { random: () => number } = {
     return { cancel: () => clearTimeout(handle) }
   },
 }
+
+/** Waits. The process lives as long as somebody does. */
+export function delay(clock: Clock, ms: number): Promise<void> {
+  return new Promise((resolve) => clock.setTimer(resolve, ms, { keepsAlive: true }))
+}

@@ -1,4 +1,4 @@
-import type { Clock } from '../base/clock.ts'
+import { type Clock, delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { openConnection } from '../engine/sqlite.ts'
@@ -55,7 +55,7 @@ export async function endLeftWorkers(
         if (!isBusy(error)) throw error
         if (clock.monotonic() > deadline) throw stillThere(paths, left)
       }
-      await new Promise<void>((resolve) => clock.setTimer(resolve, LOOK_EVERY_MS, { keepsAlive: true }))
+      await delay(clock, LOOK_EVERY_MS)
     }
   } finally {
     connection.close()

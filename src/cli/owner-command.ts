@@ -1,4 +1,5 @@
 import { systemClock } from '../base/clock.ts'
+import { CellError } from '../errors.ts'
 import { warnOfUnknownVariables } from './environment.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
@@ -36,4 +37,19 @@ export async function allPages<Page extends { next_cursor: string | null }, Entr
     cursor = page.next_cursor ?? undefined
   } while (cursor !== undefined)
   return all
+}
+
+/** The ids of a store's cells, oldest first. */
+export async function allCellIds(client: OwnerClient): Promise<string[]> {
+  const cells = await allPages(
+    (cursor) => client.listCells({ cursor }),
+    (page) => page.databases,
+  )
+  return cells.map(({ id }) => id)
+}
+
+/** For a command that takes the id of one cell, or `--all`. @throws `invalid_request` for both, and for neither */
+export function checkCellOrAll(cell: string | undefined, all: true | undefined): void {
+  if ((cell === undefined) === (all === undefined))
+    throw new CellError('invalid_request', 'Name a cell, or use --all for every cell.', { field: 'cell' })
 }

@@ -1,8 +1,5 @@
-import { BlockList, isIPv6 } from 'node:net'
-
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8, 'ipv4')
-loopback.addAddress('::1', 'ipv6')
+import { isIPv6 } from 'node:net'
+import { isLoopback } from '../base/loopback.ts'
 
 /** How many connections each remote address has, so that one cannot take them all. */
 export class AddressCounts {
@@ -41,7 +38,7 @@ export class AddressCounts {
   #senderOf(address: string | undefined): string | undefined {
     if (address === undefined || address === '') return undefined
     const plain = address.startsWith('::ffff:') ? address.slice(7) : address
-    if (!this.#countsLoopback && loopback.check(plain, isIPv6(plain) ? 'ipv6' : 'ipv4')) return undefined
+    if (!this.#countsLoopback && isLoopback(plain)) return undefined
     return isIPv6(plain) ? networkOf(plain) : plain
   }
 }

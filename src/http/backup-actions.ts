@@ -4,7 +4,7 @@ import type { BackupKind, BackupResult, RestoreResult } from '../backup/versions
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
 import { text } from '../service/json/fields.ts'
-import { timeOf } from '../service/json/time.ts'
+import { durationOf, timeOf } from '../service/json/time.ts'
 import {
   type Action,
   type ArchiveCall,
@@ -87,13 +87,13 @@ function encodeBackup(result: BackupResult) {
     size_bytes: sizeBytes,
     sha256,
     created_at: timeOf(createdAt),
-    duration_ms: roundMs(durationMs),
+    duration_ms: durationOf(durationMs),
     ...(kind === 'incremental' ? { base_version: baseVersion } : {}),
   }
 }
 
 function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult) {
-  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: roundMs(durationMs) }
+  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
 }
 
 function encodeBackupPage({ backups, nextCursor }: BackupList) {
@@ -107,8 +107,4 @@ function encodeBackupPage({ backups, nextCursor }: BackupList) {
     })),
     next_cursor: nextCursor,
   }
-}
-
-function roundMs(durationMs: number): number {
-  return Math.round(durationMs * 1_000) / 1_000
 }

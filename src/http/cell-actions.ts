@@ -88,8 +88,7 @@ export function encodeCell({ id, name, createdAt }: CellRecord) {
 
 /** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
 export function encodeLastStored({ retention }: CellDirectory, { id }: CellRecord) {
-  const at = retention?.lastStoredAt(id)
-  return { last_stored_at: at === undefined ? null : timeOf(at) }
+  return { last_stored_at: timeOf(retention?.lastStoredAt(id) ?? null) }
 }
 
 /** The version that a restore has proven last, as far as this machine knows; null if it knows of none. */

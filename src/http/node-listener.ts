@@ -88,8 +88,9 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     })
 }
 
-/** Most answers go to the system at once, and are the client's from then on. */
+/** Most answers are small and free, or go to the system at once, and are the client's from then on. */
 function releaseOnceTaken(charge: UnsentCharge, outgoing: ServerResponse): void {
+  if (charge.bytes === 0) return
   charge.keep(outgoing.closed ? 0 : outgoing.writableLength)
   if (charge.bytes > 0) outgoing.once('close', () => charge.keep(0))
 }

@@ -17,15 +17,10 @@ export class RateLimiter {
   readonly #buckets: TokenBuckets
 
   /** @throws `TypeError` for a rate that is not valid */
-  constructor(rate: RateLimit, clock: Clock, accountsMax?: number) {
+  constructor(rate: RateLimit, clock: Clock) {
     checkRate(rate)
     this.#perSecond = rate.perSecond
-    this.#buckets = new TokenBuckets({ perSecond: rate.perSecond, burst: burstOf(rate) }, clock, accountsMax)
-  }
-
-  /** How many accounts are remembered. */
-  get size(): number {
-    return this.#buckets.size
+    this.#buckets = new TokenBuckets({ perSecond: rate.perSecond, burst: burstOf(rate) }, clock)
   }
 
   /**

@@ -68,7 +68,7 @@ function encodePruned({ plan, tenantPlan, versions }: PruneResult) {
       action,
       reason,
       step,
-      marked_at: markedAt === null ? null : timeOf(markedAt),
+      marked_at: timeOf(markedAt),
     })),
   }
 }
@@ -77,7 +77,7 @@ function encodePurged({ id, objects, bytes }: PurgedCell) {
   return { id, purged: true, objects, bytes }
 }
 
-/** @throws `object_store_not_configured`; `cell_not_found` for the catalog, which nobody manages by hand */
+/** @throws `object_store_not_configured` */
 function retentionOf({ context: { store } }: ArchiveCall): Retention {
   if (store.retention === undefined) throw objectStoreNotConfigured()
   return store.retention

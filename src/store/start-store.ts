@@ -4,6 +4,7 @@ import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { openObjectStore } from '../backup/object-store/open-object-store.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import { claimPrefix, readIdentity } from '../backup/versions/store-identity.ts'
+import { delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
@@ -150,7 +151,7 @@ async function untilAvailable<T>(
         { err: error, retryMs: wait },
         'no local catalog, and the object store does not answer; trying again',
       )
-      await new Promise<void>((resolve) => clock.setTimer(resolve, wait, { keepsAlive: true }))
+      await delay(clock, wait)
     }
   }
 }

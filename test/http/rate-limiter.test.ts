@@ -7,9 +7,9 @@ import { TRANSPORTS } from '../support/http/transports.ts'
 import { seededRandom } from '../support/seed.ts'
 import { checkProblem } from './rows/row.ts'
 
-function limiter(limit: RateLimit, accountsMax?: number) {
+function limiter(limit: RateLimit) {
   const clock = new FakeClock()
-  const limiter = new RateLimiter(limit, clock, accountsMax)
+  const limiter = new RateLimiter(limit, clock)
   const takes = (account: string) => {
     try {
       limiter.take(account)
@@ -85,28 +85,6 @@ describe('a bucket', () => {
       if (takes('a')) given++
       expect(given).toBeLessThanOrEqual(8 + (clock.monotonic() / 1_000) * 20 + 1e-6)
     }
-  })
-})
-
-describe('memory (invariant 13)', () => {
-  test('quiet accounts are forgotten', () => {
-    const { clock, limiter: buckets, takes } = limiter({ perSecond: 1 })
-    for (let i = 0; i < 100; i++) takes(`account ${i}`)
-    expect(buckets.size).toBe(100)
-    clock.advance(1_000)
-    for (let i = 0; i < 100; i++) takes('a')
-    for (let i = 0; i < 100; i++) {
-      clock.advance(1_000)
-      takes('a')
-    }
-    expect(buckets.size).toBe(1)
-  })
-
-  test('however many there are, the bound holds', () => {
-    const { limiter: buckets, takes } = limiter({ perSecond: 1 }, 10)
-    for (let i = 0; i < 1_000; i++) takes(`account ${i}`)
-    expect(buckets.size).toBe(10)
-    expect(takes('account 999')).toBe(false)
   })
 })
 

@@ -4,8 +4,7 @@ import { CellError } from '../../errors.ts'
 import type { PruneDocument } from '../../http/retention-actions.ts'
 import { addPlanFlags, addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
-import type { OwnerClient } from '../owner/owner-client.ts'
-import { allPages, runOwnerCommand } from '../owner-command.ts'
+import { allCellIds, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 
 /** The commands that decide how long versions stay, under `backups`. */
 export function addRetentionCommands(backups: Command): void {
@@ -35,7 +34,8 @@ function addPrune(backups: Command): void {
     )
     .action((cell: string | undefined, { all, dryRun, ...flags }: PruneFlags) =>
       runOwnerCommand(flags, async (client) => {
-        const cells = await cellsOf(client, cell, all)
+        checkCellOrAll(cell, all)
+        const cells = cell === undefined ? await allCellIds(client) : [cell]
         const results: ({ id: string } & PruneDocument)[] = []
         for (const id of cells) results.push({ id, ...(await client.prune({ cell: id, dryRun })) })
         printResult({ dry_run: dryRun === true, databases: results }, flags.json, () =>
@@ -43,21 +43,6 @@ function addPrune(backups: Command): void {
         )
       }),
     )
-}
-
-async function cellsOf(
-  client: OwnerClient,
-  cell: string | undefined,
-  all: true | undefined,
-): Promise<string[]> {
-  if ((cell === undefined) === (all === undefined))
-    throw new CellError('invalid_request', 'Name a cell, or use --all for every cell.', { field: 'cell' })
-  if (cell !== undefined) return [cell]
-  const cells = await allPages(
-    (cursor) => client.listCells({ cursor }),
-    (page) => page.databases,
-  )
-  return cells.map(({ id }) => id)
 }
 
 const WHY: Readonly<Record<string, string>> = {

@@ -5,7 +5,7 @@ import type { VerifyDocument } from '../../http/verify-actions.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
-import { allPages, runOwnerCommand } from '../owner-command.ts'
+import { allCellIds, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 import { runTransfer } from '../transfer.ts'
 
 type VerifyFlags = { all?: true; version?: string; deep?: true } & StoreFlags
@@ -43,8 +43,7 @@ export function addVerify(backups: Command): void {
 }
 
 function checkChoice(cell: string | undefined, { all, version }: VerifyFlags): void {
-  if ((cell === undefined) === (all === undefined))
-    throw new CellError('invalid_request', 'Name a cell, or use --all for every cell.', { field: 'cell' })
+  checkCellOrAll(cell, all)
   if (all !== undefined && version !== undefined)
     throw new CellError('invalid_request', '--version goes with one cell, not with --all.', {
       field: 'version',
@@ -63,11 +62,7 @@ async function verifyOne(client: OwnerClient, cell: string, flags: VerifyFlags):
 
 /** Goes on after a failure: the summary says what failed. */
 async function verifyAll(client: OwnerClient, { deep, json }: VerifyFlags): Promise<void> {
-  const cells = await allPages(
-    (cursor) => client.listCells({ cursor }),
-    (page) => page.databases,
-  )
-  const ids = [(await client.store()).id, ...cells.map(({ id }) => id)]
+  const ids = [(await client.store()).id, ...(await allCellIds(client))]
   const outcomes: Outcome[] = []
   await runTransfer(json, async ({ signal }) => {
     for (const id of ids) {

@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, delay } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
@@ -36,7 +36,7 @@ async function findTransport(flags: StoreFlags, clock: Clock, log: Log): Promise
       if (!isCellError(error, 'store_locked')) throw error
       if (clock.monotonic() >= deadline) throw takesNoCommands(error)
     }
-    await new Promise<void>((resolve) => clock.setTimer(resolve, LOOK_EVERY_MS, { keepsAlive: true }))
+    await delay(clock, LOOK_EVERY_MS)
   }
 }
 

@@ -1,5 +1,5 @@
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, delay } from '../../base/clock.ts'
 import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/api-key-actions.ts'
 import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../../http/backup-actions.ts'
@@ -99,9 +99,7 @@ export class OwnerClient {
       } catch (error) {
         if (!isCellError(error, 'cell_restoring')) throw error
       }
-      await new Promise<void>((resolve) =>
-        this.#clock.setTimer(resolve, RESTORING_RETRY_MS, { keepsAlive: true }),
-      )
+      await delay(this.#clock, RESTORING_RETRY_MS)
     }
   }
 
@@ -214,10 +212,9 @@ function pathOf(cell: string): string {
 }
 
 function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
-  const pairs = Object.entries(fields).flatMap(([name, value]) =>
-    value === undefined ? [] : [`${name}=${encode(value)}`],
-  )
-  return pairs.length === 0 ? '' : `?${pairs.join('&')}`
+  const query = new URLSearchParams()
+  for (const [name, value] of Object.entries(fields)) if (value !== undefined) query.set(name, value)
+  return query.size === 0 ? '' : `?${query}`
 }
 
 /** Text with lone surrogates is no id, and the encoder would throw for it. */

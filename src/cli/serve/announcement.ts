@@ -39,7 +39,6 @@ function documentOf({ address, store, dataDir, objectStore, firstKey }: Announce
 function backupsOf({ registry, retention, settings }: Announcement['store']) {
   const { snapshotEveryMs = null, incrementalEveryMs = null } = settings.backups
   const summary = retention?.summary()
-  const oldest = summary?.oldestStoredAt ?? null
   return {
     snapshot_every_ms: snapshotEveryMs,
     incremental_every_ms: incrementalEveryMs,
@@ -47,7 +46,7 @@ function backupsOf({ registry, retention, settings }: Announcement['store']) {
     keep_tenant: summary?.keepTenant ?? null,
     cells: registry.countAll(),
     stored: summary?.stored ?? 0,
-    oldest_stored_at: oldest === null ? null : timeOf(oldest),
+    oldest_stored_at: timeOf(summary?.oldestStoredAt ?? null),
     changed: summary?.changed ?? 0,
   }
 }

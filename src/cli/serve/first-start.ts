@@ -1,6 +1,6 @@
 import { parseApiKey } from '../../auth/api-key.ts'
 import type { CreatedApiKey } from '../../auth/api-keys.ts'
-import type { Clock } from '../../base/clock.ts'
+import { type Clock, delay } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -81,7 +81,7 @@ async function untilStored(store: StoreCore, waitMs: number, clock: Clock): Prom
       if (!isCellError(error, 'object_store_unavailable')) throw error
       if (clock.monotonic() + RETRY_MS > deadline) throw notStored(error)
     }
-    await new Promise<void>((resolve) => clock.setTimer(resolve, RETRY_MS, { keepsAlive: true }))
+    await delay(clock, RETRY_MS)
   }
 }
 

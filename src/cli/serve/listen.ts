@@ -1,11 +1,7 @@
-import type { AddressInfo } from 'node:net'
-import { BlockList, isIP, isIPv6 } from 'node:net'
+import { type AddressInfo, isIP, isIPv6 } from 'node:net'
+import { isLoopback } from '../../base/loopback.ts'
 import { CellError } from '../../errors.ts'
 import type { NodeServer } from '../../http/node-server.ts'
-
-const loopback = new BlockList()
-loopback.addSubnet('127.0.0.0', 8, 'ipv4')
-loopback.addAddress('::1', 'ipv6')
 
 /**
  * Starts to listen.
@@ -29,10 +25,8 @@ export async function listen(server: NodeServer, host: string, port: number): Pr
 }
 
 /** Whether only this machine can connect. */
-export function isLoopback(host: string): boolean {
-  const family = isIP(host)
-  if (family === 0) return host === 'localhost'
-  return loopback.check(host, family === 6 ? 'ipv6' : 'ipv4')
+export function isLocal(host: string): boolean {
+  return isIP(host) === 0 ? host === 'localhost' : isLoopback(host)
 }
 
 function explained(error: unknown, host: string, port: number): unknown {

@@ -11,7 +11,7 @@ import { publishedSocket, takeSocketPlace } from '../owner/socket-place.ts'
 import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { limitsFrom, type NodeLimits } from './limits/limits.ts'
-import { isLoopback, listen } from './listen.ts'
+import { isLocal, listen } from './listen.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
 
@@ -99,7 +99,7 @@ function nobodyKnows({ message, cause }: CellError, dataDir: string): CellError 
 }
 
 function logServing(log: Log, address: string, host: string): void {
-  if (!isLoopback(host)) {
+  if (!isLocal(host)) {
     log.warn(
       { host },
       'other machines can connect, and keys travel unencrypted: put a proxy with TLS in front',

@@ -1,7 +1,7 @@
 import type { SqlRow, SqlValue } from '../../engine/statements/sql-values.ts'
 import type { KvEntry } from '../../kv/entry.ts'
 import type { BatchableOperation, JsonText, OperationResults } from '../operations.ts'
-import { timeOf } from './time.ts'
+import { durationOf, timeOf } from './time.ts'
 
 /** The JSON documents that answer operations: docs/http-api.md describes them. */
 
@@ -82,7 +82,7 @@ export function encodeSqlResult(result: OperationResults['sql']) {
     row_count: rows.length,
     changes,
     last_insert_rowid: typeof lastInsertRowid === 'bigint' ? lastInsertRowid.toString() : lastInsertRowid,
-    duration_ms: Math.round(durationMs * 1_000) / 1_000,
+    duration_ms: durationOf(durationMs),
   }
 }
 

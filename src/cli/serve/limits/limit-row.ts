@@ -1,5 +1,6 @@
 import { InvalidArgumentError, Option } from 'commander'
 import { parseDuration } from '../../flags.ts'
+import { formatDuration } from '../../output.ts'
 
 /** How a flag and its variable spell a limit. */
 export type LimitUnit =
@@ -109,16 +110,11 @@ function milliseconds(text: string): number {
 /** As the flag takes it. */
 export function spell({ unit }: Pick<LimitRow, 'unit'>, value: number): string {
   if (unit === 'mebibytes') return String(value / MIB)
-  if (unit === 'duration') return spellDuration(value)
+  if (unit === 'duration') return formatDuration(value)
   if (unit !== 'bytes') return String(value)
   for (const size of ['GiB', 'MiB', 'KiB']) {
     const each = SIZES[size] as number
     if (value >= each && value % each === 0) return `${value / each}${size}`
   }
   return String(value)
-}
-
-function spellDuration(ms: number): string {
-  if (ms % 60_000 === 0) return `${ms / 60_000}m`
-  return ms % 1_000 === 0 ? `${ms / 1_000}s` : `${ms}ms`
 }
