@@ -30,6 +30,10 @@ export function createHandler(
     application ??= await load()
     const response = await application.handle(incoming)
     const { status, headers, body } = response
+    if (request.method === 'HEAD') {
+      headers['Content-Length'] = String(Buffer.byteLength(body))
+      return new Response(null, { status, headers })
+    }
     const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
     if (charge?.bytes === 0) return new Response(body as string, { status, headers })
