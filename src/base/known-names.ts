@@ -51,11 +51,12 @@ function mendOf(name: string, known: readonly string[], elsewhere: readonly stri
 export function nearestName(name: string, candidates: readonly string[]): string | undefined {
   if (name.length > SHOWN_MAX) return undefined
   const given = plain(name)
-  const tolerated = Math.max(1, Math.floor(given.length / 3))
   let nearest: string | undefined
   let least = Number.POSITIVE_INFINITY
   for (const candidate of candidates) {
-    const distance = distanceOf(given, plain(candidate.slice(candidate.lastIndexOf('.') + 1)))
+    const known = plain(candidate.slice(candidate.lastIndexOf('.') + 1))
+    const tolerated = Math.max(1, Math.floor(Math.max(given.length, known.length) / 3))
+    const distance = distanceOf(given, known)
     if (distance > tolerated || distance >= least) continue
     nearest = candidate
     least = distance
