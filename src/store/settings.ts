@@ -137,6 +137,25 @@ function checkOptions(options: StoreOptions): void {
     const given = options[group as keyof typeof GROUPS]
     if (given !== undefined) checkNames(given, names, { code, at: `${group}.` })
   }
+  checkObjectStore(options)
+}
+
+function checkObjectStore({ objectStore }: StoreOptions): void {
+  const isStore = typeof objectStore === 'object' && typeof objectStore?.put === 'function'
+  if (objectStore === undefined || typeof objectStore === 'string' || isStore) return
+  throw new CellError('invalid_setting', 'objectStore must be a URL or an ObjectStore.', {
+    field: 'objectStore',
+  })
+}
+
+/** A schedule says that there should be backups. @throws `invalid_setting` if they have no place to go */
+export function checkSchedule({ objectStore, backups = {} }: StoreOptions): void {
+  if (objectStore !== undefined) return
+  for (const name of ['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const) {
+    if (backups[name] == null) continue
+    const message = `backups.${name} needs an object store: set objectStore, or leave the schedule out.`
+    throw new CellError('invalid_setting', message, { field: `backups.${name}` })
+  }
 }
 
 /** @throws `invalid_setting` with the setting's name */

@@ -10,11 +10,13 @@ import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
+import { CALL_NAMES } from '../backup/versions/option-names.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
+import { checkNames } from '../base/known-names.ts'
 import { newCellId, type StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
@@ -33,6 +35,7 @@ import { LocalState } from '../catalog/local-state.ts'
 import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
+import { checkCreateOptions } from './call-options.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellsFolder } from './cells-folder.ts'
@@ -196,6 +199,7 @@ export class StoreCore implements CellDirectory {
 
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
   #begin(options: CreateCellOptions): NewCellRecord | Replayed {
+    checkCreateOptions(options, this.accounts)
     const { name, accountId, durability, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
@@ -286,6 +290,7 @@ export class StoreCore implements CellDirectory {
   }
 
   async purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    checkNames(options, CALL_NAMES)
     if (this.retention === undefined) throw objectStoreNotConfigured()
     const record = this.registry.find(id)
     if (record === undefined) throw cellNotFound()
