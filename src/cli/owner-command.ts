@@ -1,5 +1,4 @@
 import { systemClock } from '../base/clock.ts'
-import { warnOfUnknownVariables } from './environment.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
@@ -13,7 +12,6 @@ export async function runOwnerCommand<T>(
   run: (client: OwnerClient) => Promise<T>,
 ): Promise<T> {
   const log = createLog(flags.logLevel, process.stderr)
-  warnOfUnknownVariables(process.env, log)
   const { connectOwner } = await import('./owner/connect.ts')
   const client = await connectOwner(flags, systemClock, log)
   try {

@@ -164,7 +164,7 @@ function toObjectStore(
   { clock }: StoreSettings,
 ): ObjectStore | undefined {
   if (typeof objectStore !== 'string') return objectStore
-  return openObjectStore(objectStore, { clock, dataDir: paths.root })
+  return openObjectStore(objectStore, { clock, dataDir: paths.root, checksFolder: true })
 }
 
 /** An empty path would mean the working directory. */
