@@ -196,7 +196,7 @@ describe('the settings', () => {
       stderr: 'cellstore: CELLSTORE_DATADIR is not known: did you mean CELLSTORE_DATA_DIR?\n',
     })
     expect(fs.readdirSync(place.folder)).toEqual([])
-    expect((await place.run('help')).code).toBe(0)
+    expect((await place.run('--help')).code).toBe(0)
   })
 
   test.each([
