@@ -15,8 +15,8 @@ export interface IsolatedSlotsParts {
   newSlot(): WorkerSlot
   /** Resolves once the slot has a worker. */
   assignWorker(slot: WorkerSlot): Promise<void>
-  /** A cell has returned to its shared slot, with the operations that waited. */
-  onReturned(operations: readonly QueuedOperation[]): void
+  /** The cell is no longer isolated, or has another slot. These operations waited. */
+  onReturned(cellId: string, operations: readonly QueuedOperation[]): void
 }
 
 interface IsolatedSlot {
@@ -49,13 +49,6 @@ export class IsolatedSlots {
 
   of(cellId: string): WorkerSlot | undefined {
     return this.#cells.get(cellId)?.slot
-  }
-
-  /** How many cells of an account are isolated. */
-  cellsOf(accountId: string): number {
-    let count = 0
-    for (const each of this.#cells.values()) if (each.accountId === accountId) count++
-    return count
   }
 
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
@@ -138,7 +131,7 @@ export class IsolatedSlots {
     this.#cells.delete(cellId)
     if (isLast) this.#served.clear()
     then()
-    onReturned(slot.dispose())
+    onReturned(cellId, slot.dispose())
     this.assignWorker()
   }
 }

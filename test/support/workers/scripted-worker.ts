@@ -93,6 +93,12 @@ export class ScriptedWorker implements WorkerHandle {
     })
   }
 
+  async closeCell(cellId: string): Promise<boolean> {
+    const isClosed = await this.runTask({ task: 'close', cellId }, undefined)
+    if (isClosed) this.hasUsed.delete(cellId)
+    return isClosed
+  }
+
   mayHaveUsed(cellId: string): boolean {
     return this.hasUsed.has(cellId)
   }
