@@ -114,6 +114,7 @@ export class WorkerPool {
       if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
       try {
         const slot = await this.#placement.settle(this.#charged(task.cellId))
+        if (this.#stopped) throw stopping()
         return await slot.runTask(task, options)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error

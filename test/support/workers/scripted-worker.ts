@@ -21,6 +21,7 @@ export class ScriptedWorker implements WorkerHandle {
   isReady = false
   isKilled = false
   isStopped = false
+  yields = false
   ranOutOfMemory = false
   memory = 0
   readonly hasUsed = new Set<string>()
@@ -131,7 +132,9 @@ export class ScriptedWorker implements WorkerHandle {
     return this.ran
   }
 
-  yieldToOthers(): void {}
+  yieldToOthers(): void {
+    this.yields = true
+  }
 
   kill(): void {
     this.isKilled = true

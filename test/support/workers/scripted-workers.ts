@@ -18,7 +18,7 @@ export const ISOLATION_MS = 30_000
 export const MEMORY_MAX = 1_000
 export const KILLS_BURST = 10
 export const TRIAL_MS = 10_000
-export const PROBATION_MS = 600_000
+export const PROBATION_MS = 60_000
 
 export interface Asked {
   /** What it was answered with, once it was. */
