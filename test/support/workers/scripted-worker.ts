@@ -22,6 +22,9 @@ export class ScriptedWorker implements WorkerHandle {
   isKilled = false
   isStopped = false
   yields = false
+  isEnded = false
+  /** The last batch that is over, for tests that keep count. */
+  doneBatch: object | undefined
   ranOutOfMemory = false
   memory = 0
   readonly hasUsed = new Set<string>()
@@ -44,6 +47,7 @@ export class ScriptedWorker implements WorkerHandle {
 
   /** Its process is gone. */
   end(): void {
+    this.isEnded = true
     this.#ready.reject(new WorkerEnded())
     for (const { reject } of this.tasks.splice(0)) reject(new WorkerEnded())
     this.#ended.resolve()

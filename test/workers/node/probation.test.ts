@@ -32,7 +32,11 @@ function finish(worker: ScriptedWorker): void {
 let operations = 0
 
 /** Runs an operation to its end. The worker that has the cell open closes it if it is asked to. @returns the worker that ran it */
-async function run(node: ScriptedWorkers, cellId: string, by: { accountId: string }): Promise<ScriptedWorker> {
+async function run(
+  node: ScriptedWorkers,
+  cellId: string,
+  by: { accountId: string },
+): Promise<ScriptedWorker> {
   const key = `operation ${++operations}`
   node.put(cellId, key, by)
   await node.settle()
