@@ -5,6 +5,7 @@ import type { WorkerLimits } from './kill-reason.ts'
 import { Probation } from './probation.ts'
 import type { QueuedOperation } from './queued-operation.ts'
 import type { WorkerSlot } from './worker-slot.ts'
+import { stopping } from './worker-spawner.ts'
 
 export interface CellPlacementParts {
   /** Slots that share the cells of all accounts that are not on probation. */
@@ -39,6 +40,7 @@ export class CellPlacement {
   /** Former probationary slots, whose workers have not ended yet. */
   readonly #retiring = new Set<WorkerSlot>()
   #probationUsedAt = 0
+  #stopped = false
 
   constructor(parts: CellPlacementParts) {
     const { count, clock, limits, newSlot, isKnown } = parts
@@ -98,11 +100,20 @@ export class CellPlacement {
     return this.#moves.move(cellId, this.#wanted(cellId, accountId))
   }
 
-  /** As {@link place}, and resolves once the cell is there, or stays where it is for now. */
-  async settle(cell: Owned): Promise<WorkerSlot> {
-    this.place(cell)
-    await this.#moves.over(cell.cellId)
-    return this.slotOf(cell.cellId)
+  /** As {@link place}, for a task: once the cell's move is over, and with a worker. @throws `shutting_down`, the signal's reason */
+  async runTask<T>(
+    cell: Owned,
+    run: (slot: WorkerSlot) => Promise<T>,
+    signal: AbortSignal | undefined,
+  ): Promise<T> {
+    for (;;) {
+      if (this.#stopped) throw stopping()
+      const slot = this.place(cell)
+      const isNotReady = this.#moves.over(cell.cellId) ?? slot.untilWorker(signal)
+      // At once, because the cell may move after any wait.
+      if (isNotReady === undefined) return await run(slot)
+      await isNotReady
+    }
   }
 
   /** Gives the cell a slot of its own. If it has one already, its time there starts again. */
@@ -127,6 +138,7 @@ export class CellPlacement {
 
   /** Cells stay where they are from now on. */
   stop(): void {
+    this.#stopped = true
     this.#moves.stop()
   }
 

@@ -1,40 +1,25 @@
-import { WorkerEnded, type WorkerHandle } from './worker-process.ts'
-
-interface WaitingTask {
-  cellId: string
-  resolve(worker: WorkerHandle): void
-  reject(error: unknown): void
-}
-
-/** Tasks of a slot that wait for its next worker. */
+/** Tasks of a slot that wait for its next worker. When they wake, they look again for the slot that has their cell. */
 export class WaitingTasks {
-  readonly #tasks = new Set<WaitingTask>()
+  readonly #wake = new Set<() => void>()
 
   get size(): number {
-    return this.#tasks.size
+    return this.#wake.size
   }
 
-  /** @throws `WorkerEnded` if the task has to look for another slot; the signal's reason */
-  worker(cellId: string, signal: AbortSignal | undefined): Promise<WorkerHandle> {
-    const { promise, resolve, reject } = Promise.withResolvers<WorkerHandle>()
-    const task = { cellId, resolve, reject }
+  /** Resolves when the task is woken. @throws the signal's reason */
+  wait(signal: AbortSignal | undefined): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>()
     const abandon = () => reject(signal?.reason)
     if (signal?.aborted === true) abandon()
-    this.#tasks.add(task)
+    this.#wake.add(resolve)
     signal?.addEventListener('abort', abandon, { once: true })
     return promise.finally(() => {
-      this.#tasks.delete(task)
+      this.#wake.delete(resolve)
       signal?.removeEventListener('abort', abandon)
     })
   }
 
-  provide(worker: WorkerHandle): void {
-    for (const { resolve } of this.#tasks) resolve(worker)
-  }
-
-  /** @param cellId without it, the tasks of all cells */
-  sendAway(cellId?: string): void {
-    for (const task of this.#tasks)
-      if (cellId === undefined || task.cellId === cellId) task.reject(new WorkerEnded())
+  wakeAll(): void {
+    for (const wake of this.#wake) wake()
   }
 }

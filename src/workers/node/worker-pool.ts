@@ -113,9 +113,8 @@ export class WorkerPool {
       // An installation may be decided already, and must come to its end.
       if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
       try {
-        const slot = await this.#placement.settle(this.#charged(task.cellId))
-        if (this.#stopped) throw stopping()
-        return await slot.runTask(task, options)
+        const run = (slot: WorkerSlot) => slot.runTask(task, options)
+        return await this.#placement.runTask(this.#charged(task.cellId), run, options.signal)
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)

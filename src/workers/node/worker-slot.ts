@@ -33,7 +33,7 @@ export interface SlotContext {
  *         └────── onLost ◀─────┴── kill(), or a crash ◀─────┘
  *
  * stop() leads from any state to `stopping`: no new batch starts, and the worker finishes its own, closes its cells and
- * exits. Then dispose() rejects the tasks that wait and returns the queue. Without a worker, operations and tasks wait,
+ * exits. Then dispose() wakes the tasks that wait and returns the queue. Without a worker, operations and tasks wait,
  * and so do provisional results: the next worker reads the commit marker for them before its first batch.
  */
 export class WorkerSlot {
@@ -122,7 +122,7 @@ export class WorkerSlot {
     void worker.ended.then(() => this.#ended(worker))
     // Before any batch: its transactions would overwrite the commit marker.
     this.#unresolved.askAll(worker)
-    this.#waiting.provide(worker)
+    this.#waiting.wakeAll()
     void worker.ready.then(
       () => this.#flush(),
       () => {},
@@ -154,26 +154,25 @@ export class WorkerSlot {
     }
   }
 
-  /**
-   * Hands a cell that is not open over to another slot. Tasks that wait for a worker are tried again there.
-   *
-   * @returns its waiting operations and unresolved transactions
-   */
+  /** Hands a cell that is not open over to another slot. @returns its waiting operations and unresolved transactions */
   releaseCell(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
-    this.#waiting.sendAway(cellId)
     return { operations: this.queue.takeCell(cellId), provisional: this.#unresolved.takeCell(cellId) }
   }
 
-  /** @throws `WorkerEnded`, the signal's reason, and what the task throws */
-  async runTask<T extends WorkerTask>(
-    task: T,
-    options: TaskOptions = {},
-  ): Promise<WorkerTaskResults[T['task']]> {
+  /**
+   * Whether a task has to wait for a worker. A caller that has waited looks again for the slot that has the cell.
+   *
+   * @returns undefined if there is a worker; what it returns rejects with the signal's reason
+   */
+  untilWorker(signal: AbortSignal | undefined): Promise<void> | undefined {
     const hasWorker = this.#worker !== undefined && !this.#stopping
-    const worker = hasWorker
-      ? (this.#worker as WorkerHandle)
-      : await this.#waiting.worker(task.cellId, options.signal)
-    return await worker.runTask(task, this.#context.record(task.cellId), options)
+    return hasWorker ? undefined : this.#waiting.wait(signal)
+  }
+
+  /** For a slot with a worker. @throws `WorkerEnded`, and what the task throws */
+  runTask<T extends WorkerTask>(task: T, options: TaskOptions = {}): Promise<WorkerTaskResults[T['task']]> {
+    const worker = this.#worker as WorkerHandle
+    return worker.runTask(task, this.#context.record(task.cellId), options)
   }
 
   /** Refuses operations that have waited too long. */
@@ -199,7 +198,7 @@ export class WorkerSlot {
 
   /** Ends the use of a stopped slot. @returns the operations that wait */
   dispose(): QueuedOperation[] {
-    this.#waiting.sendAway()
+    this.#waiting.wakeAll()
     this.#unresolved.giveUp()
     return this.queue.takeAll()
   }

@@ -193,6 +193,29 @@ test('a worker that ends while it is to close a cell has closed it', async () =>
   expect(workerOf(node, 'moves')).not.toBe(workerOf(node, 'neighbour'))
 })
 
+test('a transaction that was perhaps committed moves too: the next worker of the cell is asked, and nobody else', async () => {
+  const node = await ScriptedWorkers.started(told)
+  const shared = await run(node, A, fresh)
+  const written = node.put(A, 'written', fresh)
+  await node.settle()
+  shared.answer({ 0: 'done' }, shared.transaction(1))
+  node.startsAtOnce = false
+  for (const worker of node.all) await node.end(worker)
+  node.put(B, 'neighbour', known)
+  node.put(A, 'next', fresh)
+  await node.settle()
+  for (let start = 0; start < 5; start++) {
+    for (const worker of node.all) worker.becomeReady()
+    await node.pass(1_000)
+  }
+  expect(workerOf(node, 'neighbour').tasks).toEqual([])
+  const probation = workerOf(node, 'next')
+  expect(probation.tasks.map(({ task }) => task)).toEqual([{ task: 'last-transaction', cellId: A }])
+  probation.reply('last-transaction', shared.transaction(1))
+  await node.settle()
+  expect(written.answer).toBe('done')
+})
+
 test('the probation worker ends when nobody has used it for a while, and a new one starts', async () => {
   const node = await ScriptedWorkers.started(told)
   await run(node, B, known)
