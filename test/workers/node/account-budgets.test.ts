@@ -119,3 +119,24 @@ test('upkeep of an account that cost too many workers is not refused, but runs w
     { task: 'collect', cellId: A },
   ])
 })
+
+test('upkeep of such an account starts only when the worker that has the cell open has closed it (invariant 2)', async () => {
+  const node = await ScriptedWorkers.started({ record, count: 2 })
+  node.put(A, 'put', mine)
+  await node.settle()
+  const { busy: first } = node
+  first.answer({ 0: 'done' })
+  first.say({ type: 'done' })
+  // All of them have the other shared worker.
+  for (let n = 0; n <= KILLS_BURST; n++) node.sql(cellOf(2 * n + 1), `slow ${n}`, mine)
+  node.sql(B, 'neighbour')
+  await node.settle()
+  for (let kill = 0; kill < KILLS_BURST; kill++) await holdUp(node)
+  void node.workers.runTask({ task: 'collect', cellId: A }).catch(() => {})
+  await node.settle()
+  const asked = () => node.asked.flatMap((worker) => worker.tasks.map(({ task }) => [worker, task.task]))
+  expect(asked()).toEqual([[first, 'close']])
+  first.reply('close', true)
+  await node.settle()
+  expect(asked()).toEqual([[expect.not.objectContaining({ identity: first.identity }), 'collect']])
+})
