@@ -14,6 +14,8 @@ interface Move {
 
 /** A move is tried again this long after a worker needed the cell and kept it. */
 const AGAIN_MS = 1_000
+/** About 15 MB. Further cells stay where their ids put them. */
+const MOVED_MAX = 100_000
 
 /**
  * Which slot has each cell, and its way to another one. No other slot gets the cell before the worker of this one has closed
@@ -59,7 +61,7 @@ export class CellMoves {
     if (this.#stopped) return slot
     const move = this.#moves.get(cellId)
     if (move !== undefined) move.target = target
-    if (slot === target) return slot
+    if (slot === target || (this.#moved.size >= MOVED_MAX && !this.#moved.has(cellId))) return slot
     if (!slot.mayHaveOpen(cellId)) return this.#arrive(cellId, slot, target)
     if (move === undefined && !this.#kept.has(cellId)) this.#leave(cellId, slot, target)
     return slot

@@ -165,7 +165,7 @@ export class CellPlacement {
   async #retire(slot: WorkerSlot): Promise<void> {
     this.#probationary = undefined
     this.#retiring.add(slot)
-    await slot.stop()
+    await slot.stop(this.#parts.limits.silentMs)
     this.#retiring.delete(slot)
     this.#moves.leaveAll(slot)
     this.#parts.requeue(slot.dispose())

@@ -123,10 +123,8 @@ export class IsolatedSlots {
 
   /** The isolated worker closes the cell before another one opens it (invariant 2). @param then puts it into its next slot */
   async #release(cellId: string, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
-    const { clock, closeMs, onReturned } = this.#parts
-    const timer = clock.setTimer(() => slot.worker?.kill(), closeMs)
-    await slot.stop()
-    timer.cancel()
+    const { closeMs, onReturned } = this.#parts
+    await slot.stop(closeMs)
     const isLast = this.#cells.size === 1
     this.#cells.delete(cellId)
     if (isLast) this.#served.clear()

@@ -145,13 +145,8 @@ export class WorkerPool {
     this.#timer?.cancel()
     this.#placement.stop()
     const { slots } = this.#placement
-    const killAll = () => {
-      for (const slot of slots) slot.worker?.kill()
-    }
-    const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
     for (const slot of slots) if (slot.work?.kind === 'statement') slot.worker?.kill()
-    await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
-    timer.cancel()
+    await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop(deadlineMs))])
     for (const slot of slots) refuse(slot.dispose())
     this.#parts.publish([])
   }

@@ -189,11 +189,18 @@ export class WorkerSlot {
     this.#worker?.kill()
   }
 
-  /** Lets the worker finish and close its cells. Resolves when it has ended; the slot takes no other. */
-  async stop(): Promise<void> {
+  /**
+   * Lets the worker finish and close its cells. Resolves when it has ended; the slot takes no other.
+   *
+   * @param closeMs the worker is killed if it takes longer
+   */
+  async stop(closeMs: number): Promise<void> {
+    const worker = this.#worker
     this.#stopping = true
-    this.#worker?.stop()
-    await this.#worker?.ended
+    worker?.stop()
+    const timer = this.#context.clock.setTimer(() => worker?.kill(), closeMs)
+    await worker?.ended
+    timer.cancel()
   }
 
   /** Ends the use of a stopped slot. @returns the operations that wait */

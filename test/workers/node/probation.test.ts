@@ -228,6 +228,24 @@ test('the probation worker ends when nobody has used it for a while, and a new o
   expect(waits.answer).toBe('done')
 })
 
+test('a probation worker that does not end is killed, and its cells go on elsewhere', async () => {
+  const node = await ScriptedWorkers.started(told)
+  await run(node, B, known)
+  const probation = await run(node, A, fresh)
+  await node.pass(61_000)
+  const waits = node.put(A, 'meanwhile', fresh)
+  await node.settle()
+  expect(probation.isKilled).toBe(false)
+  node.clock.advance(30_000)
+  expect(probation.isKilled).toBe(true)
+  await node.end(probation)
+  expect(waits.error).toMatchObject({ code: 'busy' })
+  const after = node.put(A, 'after', fresh)
+  await node.settle()
+  finish(workerOf(node, 'after'))
+  expect(after.answer).toBe('done')
+})
+
 test('a stop during a move answers what waits for it, and leaves no process', async () => {
   const node = await ScriptedWorkers.started(told)
   await run(node, A, fresh)
