@@ -29,8 +29,10 @@ export class S3Place {
   readonly #client: S3Client
 
   constructor(options: S3ObjectStoreOptions) {
-    const { endpoint, credentials, region = 'us-east-1', pathStyle = endpoint !== undefined } = options
-    this.#options = options
+    const { bucket, prefix, endpoint, credentials } = options
+    const { region = 'us-east-1', pathStyle = endpoint !== undefined } = options
+    // Not all that a server says of itself.
+    this.#options = { bucket, prefix, endpoint, credentials, region, pathStyle }
     this.#client = new S3Client({
       region,
       forcePathStyle: pathStyle,
