@@ -23,6 +23,8 @@ export class CellHistory {
   content: string | undefined
   isDeleted = false
   isPurged = false
+  /** The version whose state this machine knows to be stored; undefined on a new machine. */
+  known: string | undefined
   /** The version that the cell was restored to since its newest backup. */
   #restoredTo: string | undefined
   readonly #bucket: BucketDamage
@@ -38,6 +40,7 @@ export class CellHistory {
 
   made(each: MadeVersion): void {
     this.versions.set(each.version, each)
+    this.known = each.version
     this.#restoredTo = undefined
   }
 
@@ -45,6 +48,7 @@ export class CellHistory {
     this.content = this.of(version).content
     // A repeat of the current state leaves no mark, and the last one holds.
     this.#restoredTo = version
+    this.known = version
     this.isDeleted = false
   }
 

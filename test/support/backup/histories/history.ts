@@ -29,6 +29,8 @@ export class History {
   readonly #keep: string
   readonly #cells: CellHistory[] = []
   #errors: unknown[] = []
+  /** The latest time that the clock has shown before a step. */
+  #latest = 0
   #store!: CellStore
 
   constructor(random: Random) {
@@ -48,7 +50,8 @@ export class History {
       [24, 'backup', () => this.#writeAndBackUp(this.#existing())],
       [14, 'time', () => this.#pass()],
       [2, 'clock', () => this.#stepClock()],
-      [10, 'prune', () => this.#prune(this.#existing())],
+      [6, 'prune', () => this.#prune(this.#existing())],
+      [8, 'mark and remove', () => this.#markAndRemove(this.#existing())],
       [4, 'pin', () => this.#pin(this.#existing())],
       [2, 'plan', () => this.#setPlan(this.#existing())],
       [6, 'verify', () => this.#verify(this.#existing())],
@@ -64,9 +67,13 @@ export class History {
       [2, 'create', () => this.#createCell()],
     ]
     let at = this.#random.below(choices.reduce((sum, [weight]) => sum + weight, 0))
-    const [, name, run] = choices.find(([weight]) => (at -= weight) < 0) as (typeof choices)[number]
-    this.steps.push(name)
-    await run()
+    for (const [weight, name, run] of choices) {
+      if (at < weight) {
+        this.steps.push(name)
+        return await run()
+      }
+      at -= weight
+    }
   }
 
   /** Every version that nobody damaged is offered and restores to its content; then the bucket holds nothing else. */
@@ -169,10 +176,13 @@ export class History {
     this.#place.clock.advance(ms)
   }
 
+  /** Not back by a day of versions or more: of a version that far ahead, nobody can tell damage from another hand. */
   #stepClock(): void {
-    this.#place.clock.step(
-      this.#random.pick([-400 * DAY_MS, -DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS, 400 * DAY_MS]),
-    )
+    const { clock } = this.#place
+    this.#latest = Math.max(this.#latest, clock.now())
+    const steps = [-400 * DAY_MS, -DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS, 400 * DAY_MS]
+    const ms = this.#random.pick(steps.filter((each) => clock.now() + each > this.#latest - DAY_MS))
+    clock.step(ms)
   }
 
   async #prune(cell: CellHistory): Promise<void> {
@@ -185,6 +195,12 @@ export class History {
       throw new Error('A prune does what its dry run has not said.')
     if (said?.plan !== (cell.plan ?? this.#keep)) throw new Error(`The plan is ${said?.plan}.`)
     this.counts.removed += removals.check(this.#place.clock.now(), this.#keep)
+  }
+
+  async #markAndRemove(cell: CellHistory): Promise<void> {
+    await this.#prune(cell)
+    this.#place.clock.advance(DAY_MS)
+    await this.#prune(cell)
   }
 
   async #pin(cell: CellHistory): Promise<void> {
@@ -211,6 +227,9 @@ export class History {
     const made = this.#random.chance(0.5) ? newest : this.#random.pick(cell.stored)
     const version = made === newest ? undefined : made.version
     const proof = await this.#outcome(this.#store.backups.verify(cell.id, { version }))
+    // This machine knows what it stored last, even if nobody lists it any more.
+    const gone = [...cell.versions.keys()].filter((key) => !this.#bucket.has(key))
+    if (proof instanceof CellError && version === undefined && gone.some((key) => proof.message.includes(key))) return
     if (proof instanceof CellError) this.#checkRefusal(proof, cell, made)
     else if (proof.version !== made.version)
       throw new Error(`${proof.version} is proven, not ${made.version}.`)
@@ -313,6 +332,7 @@ export class History {
     else if (isEmpty && opened.code === 'cells_missing') {
       // As its message says.
       fs.rmSync(localState)
+      for (const each of this.#cells) each.known = undefined
       this.#store = await this.#place.open(this.#options())
     } else throw opened
     const lost = isEmpty ? this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged) : [cell]
@@ -324,8 +344,11 @@ export class History {
     const { id } = this.#store
     await this.#store.close()
     this.#place.loseData()
+    // Nobody gets a new machine within a millisecond.
+    this.#place.clock.advance(MINUTE_MS)
     this.#store = await this.#place.openOrCreate(this.#options())
     if (this.#store.id !== id) throw new Error('History has forked.')
+    for (const cell of this.#cells) cell.known = undefined
     for (const cell of this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged))
       await this.#comeBack(cell)
   }
@@ -335,10 +358,14 @@ export class History {
     this.counts.lost++
     cell.content = undefined
     const { last } = cell
+    this.#errors = []
     const outcome = await this.#outcome(this.#store.openCell(cell.id).ensureLocal())
     if (!(outcome instanceof CellError) && last !== undefined) {
       this.#checkContent(cell, last.content, last.version)
-      cell.content = last.content
+      const isLoud = this.#errors.some((each) => (each as { cellId?: string }).cellId === cell.id)
+      if (cell.known !== undefined && cell.known !== last.version && !isLoud)
+        throw new Error(`${cell.known} is gone, and ${last.version} comes back in its place without a word.`)
+      cell.restored(last.version)
       return
     }
     if (outcome instanceof CellError && last !== undefined) this.#checkRefusal(outcome, cell, last)
