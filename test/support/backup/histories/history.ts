@@ -229,7 +229,12 @@ export class History {
     const proof = await this.#outcome(this.#store.backups.verify(cell.id, { version }))
     // This machine knows what it stored last, even if nobody lists it any more.
     const gone = [...cell.versions.keys()].filter((key) => !this.#bucket.has(key))
-    if (proof instanceof CellError && version === undefined && gone.some((key) => proof.message.includes(key))) return
+    if (
+      proof instanceof CellError &&
+      version === undefined &&
+      gone.some((key) => proof.message.includes(key))
+    )
+      return
     if (proof instanceof CellError) this.#checkRefusal(proof, cell, made)
     else if (proof.version !== made.version)
       throw new Error(`${proof.version} is proven, not ${made.version}.`)

@@ -1,0 +1,197 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { Log } from '../../src/base/log.ts'
+import { CellError } from '../../src/errors.ts'
+import type { CellStore } from '../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { filesBelow } from '../support/temp-directory.ts'
+import { rejectedBy } from '../support/thrown.ts'
+
+const DAY_MS = 86_400_000
+const NOTES = ['marks', 'proven', 'plan']
+
+let place: ScratchPlace
+let errors: { version?: string; err?: unknown }[]
+let log: Log
+/** The cell, and another one of which everything is stored too. */
+let ids: string[]
+let storeId: string
+/** What each version of the cell holds. */
+let contents: Map<string, string[]>
+
+/** A bucket with an object of every kind. */
+beforeEach(async () => {
+  place = new ScratchPlace()
+  errors = []
+  contents = new Map()
+  const ignore = () => {}
+  log = { debug: ignore, info: ignore, warn: ignore, error: (fields) => void errors.push(fields) } as Log
+  const store = await place.create({ backups: { keep: 'all:1h', prune: false } })
+  storeId = store.id
+  const cells = [createLedger(store), createLedger(store)]
+  ids = cells.map(({ id }) => id)
+  for (const cell of cells) {
+    for (const note of ['first', 'base', 'one', 'two']) {
+      place.clock.advance(2 * DAY_MS)
+      addRow(cell, note, 3_000)
+      const { version } = await store.backups[note === 'base' ? 'snapshot' : 'incremental'](cell.id)
+      if (cell === cells[0]) contents.set(version, notes(cell))
+    }
+    const [first, base] = (await store.backups.list(cell.id)).backups.map(({ version }) => version).reverse()
+    await store.retention?.setPlan(cell.id, 'all:2h')
+    await store.backups.verify(cell.id)
+    await store.retention?.prune(cell.id)
+    await store.retention?.pin(cell.id, first as string)
+    await store.backups.restore(cell.id, { version: base })
+  }
+  await store.core.catalogStored()
+  await store.close()
+})
+
+function fileOf(key: string): string {
+  return path.join(place.objects, key)
+}
+
+function keysOf(kind: string, id = ids[0] as string): string[] {
+  return filesBelow(place.objects).filter((key) => key.startsWith(`snapshots/${id}/${kind}-`))
+}
+
+/** Damages one object, looks, and puts it back. */
+async function during(key: string, bytes: Buffer | undefined, look: () => Promise<void>): Promise<void> {
+  const whole = fs.readFileSync(fileOf(key))
+  if (bytes === undefined) fs.rmSync(fileOf(key))
+  else fs.writeFileSync(fileOf(key), bytes)
+  await look()
+  fs.writeFileSync(fileOf(key), whole)
+}
+
+/** One flipped bit in some bytes, all lengths of some, and another object of the same kind. */
+function* damages(key: string, other: string, every: number): Generator<[string, Buffer]> {
+  const bytes = fs.readFileSync(fileOf(key))
+  for (let at = 0; at < bytes.length; at += every) {
+    const flipped = Buffer.from(bytes)
+    flipped[at] = (flipped[at] as number) ^ (1 << (at % 8))
+    yield [`flipped at ${at}`, flipped]
+  }
+  for (let at = 0; at < bytes.length - 1; at += every * 5) yield [`cut at ${at}`, bytes.subarray(0, at)]
+  yield ['swapped', fs.readFileSync(fileOf(other))]
+}
+
+function expectNamed(error: CellError, key: string, what: string): void {
+  expect([error.code, error.message], what).toEqual(['backup_corrupt', expect.stringContaining(key)])
+}
+
+async function onEmptyNode(look: (store: CellStore) => void | Promise<void>): Promise<void> {
+  place.loseData()
+  errors = []
+  await place.directory.use(place.open({ log, backups: { prune: false } }), look)
+}
+
+describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (invariants 10, 14):', () => {
+  test('a version of a cell: what needs it is refused by its name, everything else restores exactly', async () => {
+    const versions = [...contents.keys()]
+    const [id, otherId] = ids as [string, string]
+    for (const [i, key] of versions.entries()) {
+      const others = [versions[(i + 1) % versions.length] as string, keysOf('backup', otherId)[i] as string]
+      const cases: [string, Buffer | undefined][] = [['deleted', undefined]]
+      for (const other of others) cases.push(...damages(key, other, 400))
+      for (const [what, bytes] of cases) {
+        await during(key, bytes, async () => {
+          const store = await place.open({ backups: { prune: false } })
+          for (const [version, content] of contents) {
+            const chain = version === versions[0] ? [] : versions.slice(1, versions.indexOf(version))
+            const restoring = store.backups.restore(id, { version })
+            if (version === key && bytes === undefined) {
+              expect((await rejectedBy(restoring)).code).toBe('backup_not_found')
+            } else if (version === key || chain.includes(key)) {
+              expectNamed(await rejectedBy(restoring), key, `${key} ${what}`)
+            } else {
+              await restoring
+              expect(notes(store.openCell(id))).toEqual(content)
+            }
+          }
+          await store.close()
+        })
+      }
+    }
+  })
+
+  test.each(NOTES)(
+    'a note of retention, %s: nothing is removed by it, and the refusal names it',
+    async (kind) => {
+      const store = await place.open({ backups: { keep: 'all:1h', prune: false } })
+      const [key, other] = ids.map((id) => keysOf(kind, id)[0]) as [string, string]
+      const stored = keysOf('backup')
+      for (const [what, bytes] of damages(key, other, 1)) {
+        await during(key, bytes, async () => {
+          const outcome = await store.retention?.prune(ids[0] as string).catch((error) => error)
+          expect(outcome, `${key} ${what}`).toBeInstanceOf(CellError)
+          expectNamed(outcome as unknown as CellError, key, `${key} ${what}`)
+          expect(keysOf('backup')).toEqual(stored)
+        })
+      }
+      // Without it there is a day more, or another rule that keeps at least as much.
+      await during(key, undefined, async () => {
+        await store.retention?.prune(ids[0] as string)
+        expect(keysOf('backup')).toEqual(stored)
+      })
+    },
+  )
+
+  test('a pin and the mark of a restore: the key says all, whatever is in it', async () => {
+    for (const key of [...keysOf('pin'), ...keysOf('restored')]) {
+      for (const [, bytes] of damages(key, keysOf('backup')[0] as string, 50)) {
+        await during(key, bytes, async () => {
+          await onEmptyNode(async (store) => {
+            await store.openCell(ids[0] as string).ensureLocal()
+            expect(notes(store.openCell(ids[0] as string))).toEqual(['first', 'base'])
+            const result = await store.retention?.prune(ids[0] as string, { dryRun: true })
+            expect(result?.versions.at(-1)).toMatchObject({ reason: 'pinned' })
+          })
+        })
+      }
+    }
+  })
+
+  test('store.json: no node starts by another one than was written', async () => {
+    const elsewhere = new ScratchPlace()
+    await elsewhere.directory.use(elsewhere.create(), () => {})
+    fs.copyFileSync(path.join(elsewhere.objects, 'store.json'), fileOf('probe'))
+    const whole = fs.readFileSync(fileOf('store.json'), 'utf8')
+    for (const isEmpty of [false, true]) {
+      for (const [what, bytes] of [...damages('store.json', 'probe', 3), ['deleted', undefined] as const]) {
+        // The last line break.
+        if (bytes?.toString().trim() === whole.trim()) continue
+        await during('store.json', bytes, async () => {
+          if (isEmpty) place.loseData()
+          const error = await rejectedBy(place.openOrCreate({ objectStoreWaitMs: 1 }))
+          expect(error.code, what).toBe('object_store_mismatch')
+          if (what !== 'swapped') expect(error.message, what).toContain('store.json')
+          if (isEmpty) expect(fs.existsSync(place.data), what).toBe(false)
+        })
+      }
+    }
+  })
+
+  test('a version of the catalog: one that is whole comes back, and the log names each that is not', async () => {
+    const versions = keysOf('backup', storeId)
+    const newest = versions.at(-1) as string
+    for (const [i, key] of versions.entries()) {
+      if (i === 0) continue
+      for (const [what, bytes] of damages(key, versions[i - 1] as string, 700)) {
+        await during(key, bytes, async () => {
+          await onEmptyNode((store) => {
+            const named = errors.map(({ err }) => (err instanceof CellError ? err.message : ''))
+            const isPassedOver = errors.some(({ version }) => version === newest)
+            expect(isPassedOver, `${key} ${what}`).toBe(named.some((each) => each.includes(key)))
+            if (key === newest) expect(isPassedOver, what).toBe(true)
+            expect(store.id).toBe(storeId)
+          })
+          // What the empty node stored is not part of the case.
+          for (const each of keysOf('backup', storeId)) if (!versions.includes(each)) fs.rmSync(fileOf(each))
+        })
+      }
+    }
+  })
+})
