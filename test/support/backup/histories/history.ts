@@ -107,8 +107,8 @@ export class History {
     return this.#random.pick(this.#cells.filter(({ isPurged }) => !isPurged))
   }
 
-  async #createCell(): Promise<void> {
-    if (this.#cells.filter(({ isPurged }) => !isPurged).length === CELLS_MAX) return
+  async #createCell(isNeeded = false): Promise<void> {
+    if (!isNeeded && this.#cells.filter(({ isPurged }) => !isPurged).length === CELLS_MAX) return
     const made = this.#store.createCell()
     made.sql('CREATE TABLE log (n INTEGER PRIMARY KEY, token INTEGER, x BLOB)')
     const cell = new CellHistory(made.id, this.#bucket)
@@ -265,9 +265,15 @@ export class History {
     if (held !== expected) throw new Error(`${what} leaves ${held}, not ${expected}.`)
   }
 
-  /** A refusal names an object that is damaged or missing. */
-  #checkRefusal(error: CellError, cell: CellHistory, made: MadeVersion): void {
-    const damaged = cell.damaged(made)
+  /**
+   * A refusal names an object that is damaged or missing.
+   *
+   * @param remembers what was found damaged is not read again unless somebody asks for it by name
+   */
+  #checkRefusal(error: CellError, cell: CellHistory, made: MadeVersion, remembers = false): void {
+    const damaged = remembers
+      ? [...made.chain, made.version].filter((key) => this.#bucket.wasDamaged(key))
+      : cell.damaged(made)
     const codes: CellErrorCode[] = ['backup_corrupt', 'backup_not_found']
     const isNamed = damaged.some((key) => error.message.includes(key))
     if (!codes.includes(error.code) || !isNamed) {
@@ -373,7 +379,7 @@ export class History {
       cell.restored(last.version)
       return
     }
-    if (outcome instanceof CellError && last !== undefined) this.#checkRefusal(outcome, cell, last)
+    if (outcome instanceof CellError && last !== undefined) this.#checkRefusal(outcome, cell, last, true)
     else if (!(outcome instanceof CellError) || outcome.code !== 'no_backup')
       throw new Error('It comes from nowhere.')
     for (const each of cell.stored) if (await this.#restoreVersion(cell, each)) return
@@ -382,7 +388,7 @@ export class History {
 
   async #delete(cell: CellHistory): Promise<void> {
     if (this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged).length === 1)
-      await this.#createCell()
+      await this.#createCell(true)
     this.#store.deleteCell(cell.id)
     cell.isDeleted = true
     cell.content = undefined
