@@ -32,15 +32,19 @@ beforeEach(async () => {
   const cells = [createLedger(store), createLedger(store)]
   ids = cells.map(({ id }) => id)
   for (const cell of cells) {
-    for (const note of ['first', 'base', 'one', 'two']) {
+    for (const note of ['first', 'second', 'base', 'one', 'two']) {
       place.clock.advance(2 * DAY_MS)
       addRow(cell, note, 3_000)
-      const { version } = await store.backups[note === 'base' ? 'snapshot' : 'incremental'](cell.id)
+      const { version } = await store.backups[
+        note === 'second' || note === 'base' ? 'snapshot' : 'incremental'
+      ](cell.id)
       if (cell === cells[0]) contents.set(version, notes(cell))
       store.accounts.create()
       await store.core.catalogStored()
     }
-    const [first, base] = (await store.backups.list(cell.id)).backups.map(({ version }) => version).reverse()
+    const [first, , base] = (await store.backups.list(cell.id)).backups
+      .map(({ version }) => version)
+      .reverse()
     await store.retention?.setPlan(cell.id, 'all:2h')
     await store.backups.verify(cell.id)
     await store.retention?.prune(cell.id)
@@ -109,7 +113,7 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
         await during(key, bytes, async () => {
           const store = await place.open({ backups: { prune: false } })
           for (const [version, content] of contents) {
-            const chain = version === versions[0] ? [] : versions.slice(1, versions.indexOf(version))
+            const chain = versions.indexOf(version) < 2 ? [] : versions.slice(2, versions.indexOf(version))
             const restoring = store.backups.restore(id, { version })
             if (version === key && bytes === undefined) {
               expect((await rejectedBy(restoring)).code).toBe('backup_not_found')
@@ -157,7 +161,7 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
         await during(key, bytes, async () => {
           await onEmptyNode(async (store) => {
             await store.openCell(ids[0] as string).ensureLocal()
-            expect(notes(store.openCell(ids[0] as string))).toEqual(['first', 'base'])
+            expect(notes(store.openCell(ids[0] as string))).toEqual(['first', 'second', 'base'])
             const result = await store.retention?.prune(ids[0] as string, { dryRun: true })
             expect(result?.versions.at(-1)).toMatchObject({ reason: 'pinned' })
           })
@@ -172,7 +176,7 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
     fs.copyFileSync(path.join(elsewhere.objects, 'store.json'), fileOf('probe'))
     const whole = fs.readFileSync(fileOf('store.json'), 'utf8')
     for (const isEmpty of [false, true]) {
-      for (const [what, bytes] of [...damages('store.json', 'probe', 3), ['deleted', undefined] as const]) {
+      for (const [what, bytes] of [...damages('store.json', 'probe', 7), ['deleted', undefined] as const]) {
         // The last line break.
         if (bytes?.toString().trim() === whole.trim()) continue
         await during('store.json', bytes, async () => {
@@ -196,7 +200,7 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
     const versions = keysOf('backup', storeId)
     const newest = versions.at(-1) as string
     for (const [i, key] of versions.slice(1).entries()) {
-      for (const [what, bytes] of damages(key, versions[i] as string, 900)) {
+      for (const [what, bytes] of damages(key, versions[i] as string, 2_500)) {
         place.loseData()
         await during(key, bytes, async () => {
           errors = []
