@@ -1,15 +1,12 @@
 import fs from 'node:fs'
-import path from 'node:path'
 import type { BackupOrigin } from '../../../../src/backup/versions/backup-types.ts'
 import { compareVersions } from '../../../../src/backup/versions/object-keys.ts'
 import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
-import { CellError, type CellErrorCode } from '../../../../src/errors.ts'
-import type { CellStore } from '../../../../src/store/cell-store.ts'
-import type { Random } from '../../random.ts'
+import { CellError } from '../../../../src/errors.ts'
 import { filesBelow } from '../../temp-directory.ts'
-import { ScratchPlace } from '../scratch-store.ts'
-import { BucketDamage, DAMAGES } from './bucket-damage.ts'
-import { CellHistory, type MadeVersion } from './cell-history.ts'
+import { DAMAGES } from './bucket-damage.ts'
+import { CellHistory } from './cell-history.ts'
+import { HistoryWorld } from './history-world.ts'
 import { Removals } from './removals.ts'
 
 const MINUTE_MS = 60_000
@@ -20,53 +17,35 @@ const ORIGINS: readonly BackupOrigin[] = ['schedule', 'schedule', 'owner', 'tena
 const PLANS = [PLAN_DEFAULT, 'all:1h', 'all:6h,daily:9d', 'hourly:2d,daily:9d', 'all:2h,weekly:5w,yearly:3y']
 
 /** A store with a few cells to which anything happens, against a model that knows what each version must hold. */
-export class History {
-  readonly steps: string[] = []
-  readonly counts = { backups: 0, restored: 0, refused: 0, removed: 0, lost: 0, damaged: 0, purged: 0 }
-  readonly #place = new ScratchPlace()
-  readonly #random: Random
-  readonly #bucket: BucketDamage
-  readonly #keep: string
-  readonly #cells: CellHistory[] = []
-  #errors: unknown[] = []
-  /** The latest time that the clock has shown before a step. */
-  #latest = 0
-  #store!: CellStore
-
-  constructor(random: Random) {
-    this.#random = random
-    this.#bucket = new BucketDamage(this.#place.objects, random)
-    this.#keep = random.pick(PLANS)
-  }
-
+export class History extends HistoryWorld {
   async start(): Promise<void> {
-    this.#store = await this.#place.create(this.#options())
+    this.store = await this.place.create(this.options())
     for (let i = 0; i < 2; i++) await this.#createCell()
   }
 
   async step(): Promise<void> {
     const choices: [number, string, () => void | Promise<void>][] = [
-      [10, 'write', () => this.#write(this.#existing())],
-      [24, 'backup', () => this.#writeAndBackUp(this.#existing())],
-      [14, 'time', () => this.#pass()],
-      [2, 'clock', () => this.#stepClock()],
-      [6, 'prune', () => this.#prune(this.#existing())],
-      [8, 'mark and remove', () => this.#markAndRemove(this.#existing())],
-      [4, 'pin', () => this.#pin(this.#existing())],
-      [2, 'plan', () => this.#setPlan(this.#existing())],
-      [6, 'verify', () => this.#verify(this.#existing())],
-      [8, 'restore', () => this.#restore(this.#any())],
-      [5, 'damage', () => this.#damage(this.#any())],
-      [3, 'damage a note', () => this.#damageNote(this.#existing())],
-      [2, 'mend', () => this.#bucket.mend()],
+      [10, 'write', () => this.write(this.existing())],
+      [24, 'backup', () => this.#writeAndBackUp(this.existing())],
+      [14, 'time', () => this.pass()],
+      [2, 'clock', () => this.stepClock()],
+      [6, 'prune', () => this.#prune(this.existing())],
+      [8, 'mark and remove', () => this.#markAndRemove(this.existing())],
+      [4, 'pin', () => this.#pin(this.existing())],
+      [2, 'plan', () => this.#setPlan(this.existing())],
+      [6, 'verify', () => this.#verify(this.existing())],
+      [8, 'restore', () => this.#restore(this.any())],
+      [5, 'damage', () => this.#damage(this.any())],
+      [3, 'damage a note', () => this.#damageNote(this.existing())],
+      [2, 'mend', () => this.bucket.mend()],
       [3, 'reopen', () => this.#reopen(() => {})],
-      [4, 'lose a cell', () => this.#loseCell(this.#existing())],
+      [4, 'lose a cell', () => this.#loseCell(this.existing())],
       [3, 'lose all', () => this.#loseAll()],
-      [2, 'delete', () => this.#delete(this.#existing())],
+      [2, 'delete', () => this.#delete(this.existing())],
       [1, 'purge', () => this.#purge()],
       [2, 'create', () => this.#createCell()],
     ]
-    let at = this.#random.below(choices.reduce((sum, [weight]) => sum + weight, 0))
+    let at = this.random.below(choices.reduce((sum, [weight]) => sum + weight, 0))
     for (const [weight, name, run] of choices) {
       if (at < weight) {
         this.steps.push(name)
@@ -78,73 +57,38 @@ export class History {
 
   /** Every version that nobody damaged is offered and restores to its content; then the bucket holds nothing else. */
   async prove(): Promise<void> {
-    this.#bucket.mend()
-    for (const cell of this.#cells.filter(({ isPurged }) => !isPurged)) {
-      for (const each of cell.stored) await this.#restoreVersion(cell, each)
-      await this.#checkOffers(cell)
+    this.bucket.mend()
+    for (const cell of this.cells.filter(({ isPurged }) => !isPurged)) {
+      for (const each of cell.stored) await this.restoreVersion(cell, each)
+      await this.checkOffers(cell)
     }
-    await this.#store.core.catalogStored()
-    await this.#store.close()
-    await this.#place.folder().sweepUploads('', Number.MAX_SAFE_INTEGER)
-    this.#checkNothingLeft()
-  }
-
-  async dispose(): Promise<void> {
-    await this.#place.directory.close()
-  }
-
-  #options() {
-    const ignore = () => {}
-    const error = (fields: unknown) => void this.#errors.push(fields)
-    return { backups: { keep: this.#keep }, log: { info: ignore, warn: ignore, error } }
-  }
-
-  #existing(): CellHistory {
-    return this.#random.pick(this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged))
-  }
-
-  #any(): CellHistory {
-    return this.#random.pick(this.#cells.filter(({ isPurged }) => !isPurged))
+    await this.store.core.catalogStored()
+    await this.store.close()
+    await this.place.folder().sweepUploads('', Number.MAX_SAFE_INTEGER)
+    this.checkNothingLeft()
   }
 
   async #createCell(isNeeded = false): Promise<void> {
-    if (!isNeeded && this.#cells.filter(({ isPurged }) => !isPurged).length === CELLS_MAX) return
-    const made = this.#store.createCell()
+    if (!isNeeded && this.cells.filter(({ isPurged }) => !isPurged).length === CELLS_MAX) return
+    const made = this.store.createCell()
     made.sql('CREATE TABLE log (n INTEGER PRIMARY KEY, token INTEGER, x BLOB)')
-    const cell = new CellHistory(made.id, this.#bucket)
-    this.#cells.push(cell)
-    this.#write(cell)
+    const cell = new CellHistory(made.id, this.bucket)
+    this.cells.push(cell)
+    this.write(cell)
     await this.#backUp(cell, 'incremental')
   }
 
-  #write(cell: CellHistory): void {
-    const sql = this.#random.pick([
-      'INSERT INTO log (token, x) VALUES (?1, randomblob(?2))',
-      'INSERT INTO log (token, x) VALUES (?1, zeroblob(?2))',
-      'UPDATE log SET token = ?1 WHERE n % 3 = ?2 % 3',
-      'DELETE FROM log WHERE n % 4 = ?2 % 4 AND token <> ?1',
-    ])
-    this.#store.openCell(cell.id).sql(sql, [this.#random.below(2 ** 31), 1 + this.#random.below(3_000)])
-    cell.content = this.#contentOf(cell)
-  }
-
-  #contentOf({ id }: CellHistory): string {
-    const sql =
-      "SELECT group_concat(n || ':' || token || ':' || length(x)) AS c FROM (SELECT * FROM log ORDER BY n)"
-    return String(this.#store.openCell(id).sql<{ c: string }>(sql).rows[0]?.c)
-  }
-
   async #writeAndBackUp(cell: CellHistory): Promise<void> {
-    if (this.#random.chance(0.9)) this.#write(cell)
-    await this.#backUp(cell, this.#random.chance(0.3) ? 'snapshot' : 'incremental')
+    if (this.random.chance(0.9)) this.write(cell)
+    await this.#backUp(cell, this.random.chance(0.3) ? 'snapshot' : 'incremental')
   }
 
   async #backUp(cell: CellHistory, kind: 'snapshot' | 'incremental'): Promise<void> {
-    const origin = this.#random.pick(ORIGINS)
+    const origin = this.random.pick(ORIGINS)
     const content = cell.content as string
     const newest = cell.stored[0]
-    const removals = new Removals(cell, this.#bucket)
-    const made = await this.#store.backups[kind](cell.id, { origin })
+    const removals = new Removals(cell, this.bucket)
+    const made = await this.store.backups[kind](cell.id, { origin })
     const { version, baseVersion, createdAt } = made
     let chain: string[] = []
     if (baseVersion !== null) {
@@ -156,211 +100,139 @@ export class History {
       if (compareVersions(version, other) >= 0) throw new Error(`${version} is not newer than ${other}.`)
     cell.made({ version, content, chain, origin, createdAt })
     this.counts.backups++
-    this.counts.removed += removals.check(this.#place.clock.now(), this.#keep)
-    const latest = await this.#store.backups.latest(cell.id)
+    this.counts.removed += removals.check(this.place.clock.now(), this.keep)
+    const latest = await this.store.backups.latest(cell.id)
     if (latest?.version !== version)
       throw new Error(`${version} is the newest, and ${latest?.version} is offered.`)
   }
 
-  #pass(): void {
-    const ms = this.#random.pick([
-      1,
-      15 * MINUTE_MS,
-      HOUR_MS,
-      7 * HOUR_MS,
-      DAY_MS,
-      DAY_MS,
-      9 * DAY_MS,
-      40 * DAY_MS,
-    ])
-    this.#place.clock.advance(ms)
-  }
-
-  /** Not back by a day of versions or more: of a version that far ahead, nobody can tell damage from another hand. */
-  #stepClock(): void {
-    const { clock } = this.#place
-    this.#latest = Math.max(this.#latest, clock.now())
-    const steps = [-400 * DAY_MS, -DAY_MS, -HOUR_MS, HOUR_MS, DAY_MS, 400 * DAY_MS]
-    const ms = this.#random.pick(steps.filter((each) => clock.now() + each > this.#latest - DAY_MS))
-    clock.step(ms)
-  }
-
   async #prune(cell: CellHistory): Promise<void> {
-    const removals = new Removals(cell, this.#bucket)
-    const said = await this.#store.retention?.prune(cell.id, { dryRun: true })
-    if (removals.check(this.#place.clock.now(), this.#keep) > 0)
+    const removals = new Removals(cell, this.bucket)
+    const said = await this.store.retention?.prune(cell.id, { dryRun: true })
+    if (removals.check(this.place.clock.now(), this.keep) > 0)
       throw new Error('A dry run has removed something.')
-    const done = await this.#store.retention?.prune(cell.id)
+    const done = await this.store.retention?.prune(cell.id)
     if (JSON.stringify(done) !== JSON.stringify(said))
       throw new Error('A prune does what its dry run has not said.')
-    if (said?.plan !== (cell.plan ?? this.#keep)) throw new Error(`The plan is ${said?.plan}.`)
-    this.counts.removed += removals.check(this.#place.clock.now(), this.#keep)
+    if (said?.plan !== (cell.plan ?? this.keep)) throw new Error(`The plan is ${said?.plan}.`)
+    this.counts.removed += removals.check(this.place.clock.now(), this.keep)
   }
 
   async #markAndRemove(cell: CellHistory): Promise<void> {
     await this.#prune(cell)
-    this.#place.clock.advance(DAY_MS)
+    this.place.clock.advance(DAY_MS)
     await this.#prune(cell)
   }
 
   async #pin(cell: CellHistory): Promise<void> {
-    const { retention } = this.#store
+    const { retention } = this.store
     const [pinned] = cell.pins
-    if (pinned !== undefined && this.#random.chance(0.4)) {
+    if (pinned !== undefined && this.random.chance(0.4)) {
       await retention?.unpin(cell.id, pinned)
       cell.pins.delete(pinned)
     } else if (cell.stored.length > 0) {
-      const { version } = this.#random.pick(cell.stored)
+      const { version } = this.random.pick(cell.stored)
       await retention?.pin(cell.id, version)
       cell.pins.add(version)
     }
   }
 
   async #setPlan(cell: CellHistory): Promise<void> {
-    cell.plan = this.#random.chance(0.3) ? undefined : this.#random.pick(PLANS)
-    await this.#store.retention?.setPlan(cell.id, cell.plan)
+    cell.plan = this.random.chance(0.3) ? undefined : this.random.pick(PLANS)
+    await this.store.retention?.setPlan(cell.id, cell.plan)
   }
 
   async #verify(cell: CellHistory): Promise<void> {
     const [newest] = cell.stored
     if (newest === undefined) return
-    const made = this.#random.chance(0.5) ? newest : this.#random.pick(cell.stored)
+    const made = this.random.chance(0.5) ? newest : this.random.pick(cell.stored)
     const version = made === newest ? undefined : made.version
-    const proof = await this.#outcome(this.#store.backups.verify(cell.id, { version }))
+    const proof = await this.outcome(this.store.backups.verify(cell.id, { version }))
     // This machine knows what it stored last, even if nobody lists it any more.
-    const gone = [...cell.versions.keys()].filter((key) => !this.#bucket.has(key))
+    const gone = [...cell.versions.keys()].filter((key) => !this.bucket.has(key))
     if (
       proof instanceof CellError &&
       version === undefined &&
       gone.some((key) => proof.message.includes(key))
     )
       return
-    if (proof instanceof CellError) this.#checkRefusal(proof, cell, made)
+    if (proof instanceof CellError) this.checkRefusal(proof, cell, made)
     else if (proof.version !== made.version)
       throw new Error(`${proof.version} is proven, not ${made.version}.`)
   }
 
   async #restore(cell: CellHistory): Promise<void> {
     if (cell.stored.length === 0) return
-    await this.#restoreVersion(cell, this.#random.pick(cell.stored))
-    if (this.#random.chance(0.3)) await this.#checkOffers(cell)
-  }
-
-  /** @returns whether it was restored, and not refused */
-  async #restoreVersion(cell: CellHistory, made: MadeVersion): Promise<boolean> {
-    const outcome = await this.#outcome(this.#store.backups.restore(cell.id, { version: made.version }))
-    if (outcome instanceof CellError) {
-      this.#checkRefusal(outcome, cell, made)
-      if (cell.content !== undefined) this.#checkContent(cell, cell.content, 'a refused restore')
-      return false
-    }
-    this.#checkContent(cell, made.content, made.version)
-    cell.restored(made.version)
-    this.counts.restored++
-    return true
-  }
-
-  #checkContent(cell: CellHistory, expected: string, what: string): void {
-    const held = this.#contentOf(cell)
-    if (held !== expected) throw new Error(`${what} leaves ${held}, not ${expected}.`)
-  }
-
-  /**
-   * A refusal names an object that is damaged or missing.
-   *
-   * @param remembers what was found damaged is not read again unless somebody asks for it by name
-   */
-  #checkRefusal(error: CellError, cell: CellHistory, made: MadeVersion, remembers = false): void {
-    const damaged = remembers
-      ? [...made.chain, made.version].filter((key) => this.#bucket.wasDamaged(key))
-      : cell.damaged(made)
-    const codes: CellErrorCode[] = ['backup_corrupt', 'backup_not_found']
-    const isNamed = damaged.some((key) => error.message.includes(key))
-    if (!codes.includes(error.code) || !isNamed) {
-      const what = `${made.version} is refused with ${error.code} (${error.message}), damaged: ${damaged}`
-      throw new Error(what, { cause: error })
-    }
-    this.counts.refused++
-  }
-
-  /** All that nobody ever damaged is listed, and nothing that was never stored or cannot be whole. */
-  async #checkOffers(cell: CellHistory): Promise<void> {
-    const { backups } = await this.#store.backups.list(cell.id, { limit: 1_000 })
-    const listed = backups.map(({ version }) => version)
-    for (const version of listed) cell.of(version)
-    const missing = cell.stored.find((each) => cell.isClean(each) && !listed.includes(each.version))
-    if (missing !== undefined) throw new Error(`${missing.version} is whole, and not listed.`)
-    const gap = listed.find((version) => cell.of(version).chain.some((link) => !this.#bucket.has(link)))
-    if (gap !== undefined) throw new Error(`${gap} is listed, and its chain has a gap.`)
+    await this.restoreVersion(cell, this.random.pick(cell.stored))
+    if (this.random.chance(0.3)) await this.checkOffers(cell)
   }
 
   #damage(cell: CellHistory): void {
-    const [made, other] = [this.#random.pick(cell.stored), this.#random.pick(this.#any().stored)]
+    const [made, other] = [this.random.pick(cell.stored), this.random.pick(this.any().stored)]
     if (made === undefined || other === undefined) return
-    const how = this.#random.pick(DAMAGES)
+    const how = this.random.pick(DAMAGES)
     this.steps.push(how)
-    this.#bucket.damage(made.version, how, other.version)
+    this.bucket.damage(made.version, how, other.version)
     this.counts.damaged++
   }
 
   /** Retention goes by what the notes say: one that is damaged stops it, and is never taken for another. */
   async #damageNote(cell: CellHistory): Promise<void> {
-    const notes = this.#bucket.keys(cell.prefix).filter((key) => /\/(marks|proven|plan)-/.test(key))
+    const notes = this.bucket.keys(cell.prefix).filter((key) => /\/(marks|proven|plan)-/.test(key))
     if (notes.length === 0) return
-    const key = this.#random.pick(notes)
-    const others = this.#bucket
+    const key = this.random.pick(notes)
+    const others = this.bucket
       .keys()
       .filter((each) => each !== key && each.includes(key.split('/')[2]?.split('-')[0] as string))
-    const how = others.length === 0 ? 'flipped' : this.#random.pick(['cut', 'flipped', 'swapped'] as const)
-    this.#bucket.damage(key, how, others.length === 0 ? key : this.#random.pick(others))
-    if (!this.#bucket.isDamaged(key)) return
-    const removals = new Removals(cell, this.#bucket)
-    const outcome = await this.#outcome(this.#store.retention?.prune(cell.id) as Promise<unknown>)
-    if (
-      !(outcome instanceof CellError) ||
-      outcome.code !== 'backup_corrupt' ||
-      !outcome.message.includes(key)
-    )
+    const how = others.length === 0 ? 'flipped' : this.random.pick(['cut', 'flipped', 'swapped'] as const)
+    const dryRun = async () => this.store.retention?.prune(cell.id, { dryRun: true })
+    const whole = await dryRun()
+    this.bucket.damage(key, how, others.length === 0 ? key : this.random.pick(others))
+    if (!this.bucket.isDamaged(key)) return
+    const outcome = await this.outcome(dryRun())
+    const isRefused = outcome instanceof CellError && outcome.code === 'backup_corrupt'
+    const isNamed = isRefused && outcome.message.includes(key)
+    // A flip in the name of its checksum leaves all that counts.
+    if (!isNamed && JSON.stringify(outcome) !== JSON.stringify(whole))
       throw new Error(`${key} was ${how}, and retention went by it.`, { cause: outcome })
-    removals.check(this.#place.clock.now(), this.#keep)
-    this.#bucket.mend()
+    this.bucket.mend()
   }
 
   async #reopen(meanwhile: () => void): Promise<void> {
-    await this.#store.close()
+    await this.store.close()
     meanwhile()
-    this.#store = await this.#place.open(this.#options())
+    this.store = await this.place.open(this.options())
   }
 
   async #loseCell(cell: CellHistory): Promise<void> {
-    const { cells, localState } = this.#place.paths
-    await this.#store.close()
-    fs.rmSync(this.#place.paths.cell(cell.id).directory, { recursive: true, force: true })
+    const { cells, localState } = this.place.paths
+    await this.store.close()
+    fs.rmSync(this.place.paths.cell(cell.id).directory, { recursive: true, force: true })
     const isEmpty = filesBelow(cells).length === 0
     if (isEmpty) fs.rmSync(cells, { recursive: true })
-    const opened = await this.#outcome(this.#place.open(this.#options()))
-    if (!(opened instanceof CellError)) this.#store = opened
+    const opened = await this.outcome(this.place.open(this.options()))
+    if (!(opened instanceof CellError)) this.store = opened
     else if (isEmpty && opened.code === 'cells_missing') {
       // As its message says.
       fs.rmSync(localState)
-      for (const each of this.#cells) each.known = undefined
-      this.#store = await this.#place.open(this.#options())
+      for (const each of this.cells) each.known = undefined
+      this.store = await this.place.open(this.options())
     } else throw opened
-    const lost = isEmpty ? this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged) : [cell]
+    const lost = isEmpty ? this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged) : [cell]
     for (const each of lost) await this.#comeBack(each)
   }
 
   async #loseAll(): Promise<void> {
-    await this.#store.core.catalogStored()
-    const { id } = this.#store
-    await this.#store.close()
-    this.#place.loseData()
+    await this.store.core.catalogStored()
+    const { id } = this.store
+    await this.store.close()
+    this.place.loseData()
     // Nobody gets a new machine within a millisecond.
-    this.#place.clock.advance(MINUTE_MS)
-    this.#store = await this.#place.openOrCreate(this.#options())
-    if (this.#store.id !== id) throw new Error('History has forked.')
-    for (const cell of this.#cells) cell.known = undefined
-    for (const cell of this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged))
+    this.place.clock.advance(MINUTE_MS)
+    this.store = await this.place.openOrCreate(this.options())
+    if (this.store.id !== id) throw new Error('History has forked.')
+    for (const cell of this.cells) cell.known = undefined
+    for (const cell of this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged))
       await this.#comeBack(cell)
   }
 
@@ -369,66 +241,40 @@ export class History {
     this.counts.lost++
     cell.content = undefined
     const { last } = cell
-    this.#errors = []
-    const outcome = await this.#outcome(this.#store.openCell(cell.id).ensureLocal())
+    this.errors = []
+    const outcome = await this.outcome(this.store.openCell(cell.id).ensureLocal())
     if (!(outcome instanceof CellError) && last !== undefined) {
-      this.#checkContent(cell, last.content, last.version)
-      const isLoud = this.#errors.some((each) => (each as { cellId?: string }).cellId === cell.id)
+      this.checkContent(cell, last.content, last.version)
+      const isLoud = this.errors.some((each) => (each as { cellId?: string }).cellId === cell.id)
       if (cell.known !== undefined && cell.known !== last.version && !isLoud)
         throw new Error(`${cell.known} is gone, and ${last.version} comes back in its place without a word.`)
       cell.restored(last.version)
       return
     }
-    if (outcome instanceof CellError && last !== undefined) this.#checkRefusal(outcome, cell, last, true)
+    if (outcome instanceof CellError && last !== undefined) this.checkRefusal(outcome, cell, last, true)
     else if (!(outcome instanceof CellError) || outcome.code !== 'no_backup')
       throw new Error('It comes from nowhere.')
-    for (const each of cell.stored) if (await this.#restoreVersion(cell, each)) return
+    for (const each of cell.stored) if (await this.restoreVersion(cell, each)) return
     await this.#delete(cell)
   }
 
   async #delete(cell: CellHistory): Promise<void> {
-    if (this.#cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged).length === 1)
+    if (this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged).length === 1)
       await this.#createCell(true)
-    this.#store.deleteCell(cell.id)
+    this.store.deleteCell(cell.id)
     cell.isDeleted = true
     cell.content = undefined
   }
 
   async #purge(): Promise<void> {
-    const cell = this.#cells.find(({ isDeleted, isPurged }) => isDeleted && !isPurged)
+    const cell = this.cells.find(({ isDeleted, isPurged }) => isDeleted && !isPurged)
     if (cell === undefined) return
-    await this.#store.purgeCell(cell.id)
+    await this.store.purgeCell(cell.id)
     cell.isPurged = true
     this.counts.purged++
-    if (this.#bucket.keys(cell.prefix).length > 0) throw new Error('A purge has left something.')
+    if (this.bucket.keys(cell.prefix).length > 0) throw new Error('A purge has left something.')
     const version = [...cell.versions.keys()][0] as string
-    const outcome = await this.#outcome(this.#store.backups.restore(cell.id, { version }))
+    const outcome = await this.outcome(this.store.backups.restore(cell.id, { version }))
     if (!(outcome instanceof CellError)) throw new Error('A purged cell has come back.')
-  }
-
-  async #outcome<T>(work: Promise<T>): Promise<T | CellError> {
-    return await work.catch((error: unknown) => {
-      if (error instanceof CellError) return error
-      throw error
-    })
-  }
-
-  /** What each object of the bucket is for. */
-  #checkNothingLeft(): void {
-    const allowed = new Set(['store.json'])
-    for (const cell of this.#cells.filter(({ isPurged }) => !isPurged)) {
-      for (const { version } of cell.stored) allowed.add(version)
-      for (const version of cell.pins) allowed.add(version.replace('/backup-', '/pin-'))
-      for (const kind of ['marks', 'proven', 'plan', 'restored']) {
-        const notes = this.#bucket.keys(cell.prefix).filter((key) => key.includes(`/${kind}-`))
-        if (notes[0] !== undefined) allowed.add(notes[0])
-      }
-    }
-    const left = this.#bucket.keys().filter((key) => !allowed.has(key) && !key.includes(this.#store.id))
-    if (left.length > 0) throw new Error(`In the bucket is left: ${left.join(', ')}`)
-    const uploads = path.join(this.#place.objects, '.cellstore', 'uploads')
-    if (fs.existsSync(uploads) && filesBelow(uploads).length > 0) throw new Error('Uploads are left.')
-    const files = filesBelow(this.#place.data).filter((file) => /(^|\/)(spool\/|incoming)/.test(file))
-    if (files.length > 0) throw new Error(`On the disk is left: ${files.join(', ')}`)
   }
 }
