@@ -131,7 +131,8 @@ export class StoreCore implements CellDirectory {
         log,
       })
       // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
-      if (recoveredCatalog !== undefined) this.destination.trackers.get(storeId).claimVersion(recoveredCatalog)
+      if (recoveredCatalog !== undefined)
+        this.destination.trackers.get(storeId).claimVersion(recoveredCatalog)
       this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications

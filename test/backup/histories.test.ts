@@ -28,6 +28,7 @@ describe('Whatever happens to cells, to this machine and to the bucket (invarian
       for (const [what, count] of Object.entries(history.counts)) totals[what] = (totals[what] ?? 0) + count
     }
     console.info(JSON.stringify(totals))
-    for (const count of Object.values(totals)) expect(count).toBeGreaterThan(0)
+    for (const what of ['backups', 'restored', 'refused', 'lost', 'damaged'])
+      expect(totals[what], what).toBeGreaterThan(0)
   })
 })

@@ -1,6 +1,5 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import type { BackupOrigin } from '../../../../src/backup/versions/backup-types.ts'
 import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
 import { CellError, type CellErrorCode } from '../../../../src/errors.ts'
 import type { CellStore } from '../../../../src/store/cell-store.ts'
