@@ -135,22 +135,23 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
     async (kind) => {
       const store = await place.open({ backups: { keep: 'all:1h', prune: false } })
       const [id] = ids as [string]
-      const whole = await store.retention?.prune(id)
+      const look = async () => store.retention?.prune(id, { dryRun: true })
+      const whole = await look()
       const [key, other] = ids.map((each) => keysOf(kind, each)[0]) as [string, string]
-      const stored = keysOf('backup')
+      expect(whole?.versions.map(({ action }) => action)).toContain('remove')
       for (const [what, bytes] of damages(key, other, 1)) {
         await during(key, bytes, async () => {
-          const outcome: unknown = await store.retention?.prune(id).catch((error) => error)
+          const outcome: unknown = await look().catch((error) => error)
           // One flip in the checksum's own name leaves all that counts.
           if (outcome instanceof CellError) expectNamed(outcome, key, `${key} ${what}`)
           else expect([what, outcome]).toEqual([expect.stringContaining('flipped'), whole])
-          expect(keysOf('backup')).toEqual(stored)
         })
       }
-      // Without it there is a day more, or another rule that keeps at least as much.
+      // Lost marks cost a day.
+      if (kind !== 'marks') return
       await during(key, undefined, async () => {
-        await store.retention?.prune(id)
-        expect(keysOf('backup')).toEqual(stored)
+        const { versions = [] } = (await look()) ?? {}
+        expect(versions.map(({ action }) => action)).not.toContain('remove')
       })
     },
   )
@@ -196,11 +197,14 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
     }
   })
 
-  test('a version of the catalog: one that is whole comes back, and the log names each that is not', async () => {
+  test('a version of the catalog: one that is whole comes back, and the log names each that is not', {
+    timeout: 120_000,
+  }, async () => {
     const versions = keysOf('backup', storeId)
     const newest = versions.at(-1) as string
-    for (const [i, key] of versions.slice(1).entries()) {
-      for (const [what, bytes] of damages(key, versions[i] as string, 2_500)) {
+    const some = [1, 2, versions.length - 2, versions.length - 1]
+    for (const [key, other] of some.map((i) => [versions[i], versions[i - 1]] as [string, string])) {
+      for (const [what, bytes] of damages(key, other, 2_500)) {
         place.loseData()
         await during(key, bytes, async () => {
           errors = []
