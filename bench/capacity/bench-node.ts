@@ -21,25 +21,21 @@ export class BenchNode {
   readonly core: StoreCore
   readonly service: WorkerService
   readonly #paths: StorePaths
-  /** Of workers that ended before they were told to. */
-  lostWorkers = 0
+  /** Lines that tell of a worker that ended before it was told to. */
+  readonly #lost: string[]
 
-  private constructor(core: StoreCore, service: WorkerService, paths: StorePaths) {
+  private constructor(core: StoreCore, service: WorkerService, directory: string, lost: string[]) {
     this.core = core
     this.service = service
-    this.#paths = paths
+    this.#paths = new StorePaths(directory)
+    this.#lost = lost
   }
 
-  static async start({
-    directory,
-    objectStore,
-    workers = 2,
-    backups = BY_HAND,
-    cellBytesMax,
-  }: BenchNodeOptions) {
-    let lost = 0
+  static async start(options: BenchNodeOptions): Promise<BenchNode> {
+    const { directory, objectStore, workers = 2, backups = BY_HAND, cellBytesMax } = options
+    const lost: string[] = []
     const say = (fields: object, message: string) => {
-      if (message.startsWith('a worker has ended')) lost++
+      if (message.startsWith('a worker has ended')) lost.push(message)
       console.error(message, fields)
     }
     const core = await StoreCore.openOrCreate(directory, {
@@ -57,9 +53,11 @@ export class BenchNode {
       limits: { holdMs: 600_000 },
     })
     await service.start()
-    const node = new BenchNode(core, service, new StorePaths(directory))
-    Object.defineProperty(node, 'lostWorkers', { get: () => lost })
-    return node
+    return new BenchNode(core, service, directory, lost)
+  }
+
+  lostWorkers(): number {
+    return this.#lost.length
   }
 
   get archiver(): number {
