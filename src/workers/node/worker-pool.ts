@@ -59,6 +59,8 @@ export class WorkerPool {
   readonly #trials: Trials
   readonly #kills: KillBudget
   readonly #context: SlotContext
+  /** Cells whose own tasks took too long, and have not succeeded since. */
+  readonly #slowTasks = new Set<string>()
   #timer: Timer | undefined
   #checks = 0
   #stopped = false
@@ -123,13 +125,17 @@ export class WorkerPool {
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       if (this.#stopped) throw stopping()
-      // An installation may be decided already, and must come to its end.
-      if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
+      // After a statement the cell has to wait, and its tasks need not: nothing else runs there now. An installation may
+      // be decided already, and must come to its end.
+      if (tries > 1 && task.task !== 'install' && this.#slowTasks.has(task.cellId))
+        this.#parts.checkStrikes(task.cellId)
       // It can't be refused, as operations are: but it holds up nobody in a worker of its own.
       if (OPENING.has(task.task) && this.#kills.isUsedUp(this.#charged(task.cellId).accountId))
         this.#isolate(this.#charged(task.cellId))
       try {
-        return await this.#slotOf(task.cellId).runTask(task, options)
+        const result = await this.#slotOf(task.cellId).runTask(task, options)
+        this.#slowTasks.delete(task.cellId)
+        return result
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
@@ -302,7 +308,10 @@ export class WorkerPool {
     if (overBudget !== undefined && culprit !== undefined)
       this.#refuseWaiting(culprit.accountId, overBudget, notRun)
     if (task !== undefined && isItsFault) {
-      if (cause === 'timeout') onStrike(task.cellId)
+      if (cause === 'timeout') {
+        onStrike(task.cellId)
+        this.#slowTasks.add(task.cellId)
+      }
       this.#isolate(task)
     }
     if (commit !== undefined && isForStatement(cause)) {

@@ -140,7 +140,11 @@ export class WorkerProcess {
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
-      if (this.#child.exitCode !== null || this.#child.signalCode !== null) return reject(new WorkerEnded())
+      if (this.#child.exitCode !== null || this.#child.signalCode !== null) {
+        // Not before its slot knows: the next try would come here again at once.
+        void this.ended.then(() => reject(new WorkerEnded()))
+        return
+      }
       this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
