@@ -1,8 +1,9 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
 import path from 'node:path'
+import type { Announcement } from './slow-bucket.ts'
 
-/** {@link import('./slow-bucket.ts')} in a process of its own, and its URL for a store. */
+/** The bucket of slow-bucket.ts in a process of its own, and its URL for a store. */
 export class SlowBucket {
   readonly url: string
   readonly #child: ChildProcess
@@ -31,10 +32,4 @@ export class SlowBucket {
   stop(): void {
     this.#child.disconnect()
   }
-}
-
-interface Announcement {
-  endpoint: string
-  bucket: string
-  credentials: { accessKeyId: string; secretAccessKey: string }
 }

@@ -1,6 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isProbe, proceed, ScriptedS3 } from '../../test/support/s3/scripted-s3.ts'
 
+export interface Announcement {
+  endpoint: string
+  bucket: string
+  credentials: { accessKeyId: string; secretAccessKey: string }
+}
+
 /**
  * An S3 in memory, in a process of its own, that answers each request after a delay (`process.argv[2]`, milliseconds). It
  * counts requests by kind; a message `count` gets the counts since the last one.
@@ -28,4 +34,5 @@ process.on('message', () => {
 })
 process.on('disconnect', () => process.exit(0))
 const { endpoint, bucket, credentials } = s3
-process.send?.({ endpoint, bucket, credentials })
+const announcement: Announcement = { endpoint, bucket, credentials }
+process.send?.(announcement)
