@@ -176,7 +176,7 @@ export class BackupManager {
     })
     // The archiver may have an index of its own.
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(options.signal)
+    await catalogBackup.ensureStored(need === 'background', options.signal)
     return result
   }
 

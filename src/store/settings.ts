@@ -28,7 +28,7 @@ export interface BackupSettings {
   prune?: boolean | undefined
   /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
   drillEveryMs?: number | null | undefined
-  /** Backups that run at the same time; 4 by default. */
+  /** Backups that run at the same time; 4 by default. Of cells up to 4 MiB there may be four times as many. */
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
@@ -92,6 +92,8 @@ export const DEFAULT_PAGE_CACHE_BYTES = MIB
 export const DEFAULT_CHECKPOINT_BYTES = 4 * MIB
 export const DEFAULT_BACKUPS_AT_ONCE = 4
 export const DEFAULT_RESTORES_AT_ONCE = 4
+/** The backup of a small cell takes little memory, and waits for answers most of its time. */
+const SMALL_BACKUPS_PER_SLOT = 4
 const HOUR_MS = 3_600_000
 const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 const INCREMENTAL_EVERY_MS = HOUR_MS / 4
@@ -276,8 +278,9 @@ function definedOnly<T extends object>(values: T): T {
 
 /** The bounds of a store's backups and restores. */
 export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
-  const atOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
-  return { ...DEFAULT_JOB_LIMITS, atOnce }
+  const heavyAtOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
+  const atOnce = { ...heavyAtOnce, backup: backups.concurrency * SMALL_BACKUPS_PER_SLOT }
+  return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce }
 }
 
 /** @param durability overrides the store's unless null */

@@ -5,8 +5,10 @@ import { Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
 import { WaitingJobs } from './waiting-jobs.ts'
 
 export interface JobQueueLimits {
-  /** Jobs of each lane that run at the same time. */
+  /** Jobs of each lane that run at the same time. Small ones wait for answers most of their time. */
   atOnce: Readonly<Record<Lane, number>>
+  /** How many of them may be heavy. All of these but one may be large, so that large jobs hold up no others. */
+  heavyAtOnce: Readonly<Record<Lane, number>>
   /** Jobs that may wait, of one account and in all. */
   waitingPerAccountMax: number
   waitingMax: number
@@ -14,14 +16,12 @@ export interface JobQueueLimits {
   waitMs: number
 }
 
-export const DEFAULT_JOB_LIMITS: Omit<JobQueueLimits, 'atOnce'> = {
+export const DEFAULT_JOB_LIMITS: Omit<JobQueueLimits, 'atOnce' | 'heavyAtOnce'> = {
   waitingPerAccountMax: 2_000,
   waitingMax: 20_000,
   waitMs: 30 * 60_000,
 }
 
-/** A job that moves more bytes is large: at most all slots of a lane but one run large jobs. */
-const LARGE_BYTES = 64 * 1_048_576
 /** When to try again after a refusal. */
 const RETRY_MS = 5_000
 
@@ -30,8 +30,8 @@ export interface Turn {
   /** Aborts with the caller's signal, and at the deadline of {@link JobQueue.stop}. */
   signal: AbortSignal
   /**
-   * Tells how much the job will move, once that is known. A large job may have to wait again, so that small ones are not
-   * stuck behind large ones.
+   * Tells how much the job will move, once that is known. A heavy job may have to wait again: small ones are not stuck
+   * behind large ones, and the memory of all is bounded.
    */
   willMove(bytes: number): Promise<void>
 }
@@ -158,10 +158,10 @@ export class JobQueue {
   #fill(lane: Lane): void {
     const running = this.#running[lane]
     while (running.size < this.#limits.atOnce[lane]) {
-      const mayBeLarge = this.#hasRoomForLarge(lane)
+      const hasRoom = this.#room(lane)
       const next = this.#waiting[lane].take((job) => {
         const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
-        return isCellFree && (mayBeLarge || !job.isLarge)
+        return isCellFree && hasRoom(job)
       })
       if (next === undefined) return
       running.add(next)
@@ -171,18 +171,24 @@ export class JobQueue {
     }
   }
 
-  #hasRoomForLarge(lane: Lane): boolean {
-    const large = [...this.#running[lane]].filter(({ isLarge }) => isLarge).length
-    return large < Math.max(1, this.#limits.atOnce[lane] - 1)
+  /** Which jobs may run next to those of the lane that run now. */
+  #room(lane: Lane): (job: Job) => boolean {
+    const running = [...this.#running[lane]]
+    const most = this.#limits.heavyAtOnce[lane]
+    const mayBeHeavy = running.filter(({ isHeavy }) => isHeavy).length < most
+    const mayBeLarge = running.filter(({ isLarge }) => isLarge).length < Math.max(1, most - 1)
+    return (job) => (mayBeHeavy || !job.isHeavy) && (mayBeLarge || !job.isLarge)
   }
 
   async #willMove(job: Job, bytes: number, signal: AbortSignal): Promise<void> {
-    if (bytes < LARGE_BYTES || job.isLarge) return
+    if (bytes <= job.bytes) return
     const { lane } = job.request
-    const mayGoOn = this.#hasRoomForLarge(lane)
-    job.isLarge = true
-    if (mayGoOn) return
     this.#running[lane].delete(job)
+    job.bytes = bytes
+    if (this.#room(lane)(job)) {
+      this.#running[lane].add(job)
+      return
+    }
     await this.#turnOf(job, signal)
   }
 

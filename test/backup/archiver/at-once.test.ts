@@ -32,7 +32,7 @@ function ledgers(store: CellStore, count: number, extraBytes = 0): Cell[] {
   })
 }
 
-test('80 backups requested at once all succeed: four upload at a time, and no more are spooled', async () => {
+test('80 backups requested at once of small cells all succeed: sixteen upload at a time, and no more are spooled', async () => {
   const store = await place.create({ objectStore: gated })
   const cells = ledgers(store, 80)
   await store.core.catalogStored()
@@ -43,19 +43,19 @@ test('80 backups requested at once all succeed: four upload at a time, and no mo
   const backups = Promise.all(cells.map(({ id }) => store.backups.snapshot(id)))
   let done = false
   void backups.then(() => (done = true))
-  await turnsUntil(() => gated.waiting === 4, 'four are uploaded')
+  await turnsUntil(() => gated.waiting === 16, 'sixteen are uploaded')
   while (!done) {
     await new Promise((resolve) => setImmediate(resolve))
     const files = fs.existsSync(place.paths.spool) ? filesBelow(place.paths.spool).length : 0
     most = { uploads: Math.max(most.uploads, gated.waiting), files: Math.max(most.files, files) }
-    if (gated.waiting < 4) continue
+    if (gated.waiting < 16) continue
     passed += gated.waiting
     gated.open()
-    if (passed < 76) gated.gates = isUpload
+    if (passed < 64) gated.gates = isUpload
   }
   expect((await backups).length).toBe(80)
-  expect(most.uploads).toBe(4)
-  expect(most.files).toBeLessThanOrEqual(8)
+  expect(most.uploads).toBe(16)
+  expect(most.files).toBeLessThanOrEqual(32)
 })
 
 test('after a total loss, 40 large cells are restored at once with four threads, whatever their number', async () => {

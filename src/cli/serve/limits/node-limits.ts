@@ -233,7 +233,7 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     flag: 'backups-at-once',
     unit: 'count',
     default: DEFAULT_BACKUPS_AT_ONCE,
-    about: 'backups that run at a time',
+    about: 'backups that run at a time; of cells up to 4 MiB, four times as many',
     over: 'the others wait',
     max: AT_ONCE_MAX,
   },
