@@ -92,12 +92,13 @@ export class Archiver implements ArchiverClient {
 
   constructor(parts: ArchiverParts) {
     const { destination, cells, paths, limits, queue } = parts
-    const { objectStore, storeId, index, clock, threads } = destination
+    const { objectStore, reader, storeId, index, clock, threads } = destination
     this.#parts = parts
     this.#cells = cells
     this.#queue = new JobQueue(queue, clock)
     this.#restorer = new CellRestorer({
       objectStore,
+      reader,
       storeId,
       index,
       clock,
@@ -108,6 +109,7 @@ export class Archiver implements ArchiverClient {
     const { spoolDirectory } = destination
     this.#verifier = new VersionVerifier({
       objectStore,
+      reader,
       storeId,
       index,
       clock,

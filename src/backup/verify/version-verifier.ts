@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
-import type { CallOptions } from '../object-store/object-store.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
 import { backupNotFound, cellPrefix } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
@@ -10,6 +10,7 @@ import type { VerifyResult, VerifyTask } from './verify-types.ts'
 import { type VerifyPlace, verifyVersion } from './verify-version.ts'
 
 export interface VersionVerifierParts extends VerifyPlace {
+  objectStore: ObjectStore
   storeId: string
   index: VersionIndex
   /** How large a restored cell may be. */
