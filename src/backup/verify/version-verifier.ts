@@ -18,6 +18,9 @@ export interface VersionVerifierParts extends VerifyPlace {
   clock: Clock
 }
 
+/** A proof takes room that nobody has asked for: it must not be what fills the disk under the cells. */
+const SPARE_BYTES = 256 * 1_048_576
+
 /** Proves that a version can be restored, by restoring it (docs/decisions/0015). Remembers which versions are damaged. */
 export class VersionVerifier {
   readonly #parts: VersionVerifierParts
@@ -26,7 +29,10 @@ export class VersionVerifier {
     this.#parts = parts
   }
 
-  /** @throws `backup_corrupt` with the object and the member; `backup_not_found`; as a restore does */
+  /**
+   * @throws `backup_corrupt` with the object and the member; `backup_not_found`; `disk_full` if it would take the last bytes
+   *   of the disk; as a restore does
+   */
   async run(task: VerifyTask, options: Pick<BackupOptions, 'signal' | 'onProgress'>): Promise<VerifyResult> {
     const { cellId } = task
     const { signal } = options
@@ -62,7 +68,8 @@ export class VersionVerifier {
     try {
       const manifest = await index.manifest(version, cellId, listing, { signal })
       const objects = [...manifest.chain, version]
-      const contents = await verifyVersion(this.#parts, manifest, { storeId, cellId, limits }, deep, {
+      const expected = { storeId, cellId, limits, spareBytes: SPARE_BYTES }
+      const contents = await verifyVersion(this.#parts, manifest, expected, deep, {
         signal,
         onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
         onDamage: (each) => {
