@@ -1,19 +1,9 @@
-import { z } from 'zod'
 import type { BackupList } from '../backup/versions/backup-page.ts'
-import type { BackupKind, BackupResult, RestoreResult } from '../backup/versions/backup-types.ts'
+import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { type CellErrorCode, isCellError } from '../errors.ts'
-import { text } from '../service/json/fields.ts'
-import { timeOf } from '../service/json/time.ts'
-import {
-  type Action,
-  type ArchiveCall,
-  anyBody,
-  archiveAction,
-  archiveActionWith,
-  cellActionWith,
-  ok,
-} from './action.ts'
+import { roundMs, timeOf } from '../service/json/time.ts'
+import { type Action, type ArchiveCall, anyBody, archiveAction, cellActionWith, ok } from './action.ts'
 import { Query } from './query.ts'
 import { transfer } from './transfer.ts'
 
@@ -34,26 +24,6 @@ function backUpAs(kind: BackupKind): Action {
   })
 }
 
-export const restore = archiveActionWith(
-  z.object({ version: text.optional() }),
-  async (call, { version }) => {
-    const { context, accountId, cellId, cell } = call
-    const isBack = cell === undefined || cell.deletedAt !== null
-    if (isBack && accountId !== undefined) {
-      context.store.checkRoomForCell(accountId)
-      context.storedBytes?.checkRoomForCell(accountId)
-    }
-    try {
-      const restored = transfer(call, (options) =>
-        context.service.restore(cellId, { ...options, accountId, version }),
-      )
-      return ok(encodeRestore(await restored))
-    } catch (error) {
-      throw asTold(call, error)
-    }
-  },
-)
-
 export const listBackups = archiveAction(async (call) => {
   const { context, request, accountId, cellId } = call
   const { service, store, limits } = context
@@ -70,13 +40,12 @@ export const listBackups = archiveAction(async (call) => {
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
 
 /** No account may learn from the kind of refusal whether a cell that is not its own exists. */
-function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
+export function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
   const tells = accountId !== undefined && cell === undefined
   return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }
 
 export type BackupDocument = ReturnType<typeof encodeBackup>
-export type RestoreDocument = ReturnType<typeof encodeRestore>
 export type BackupPageDocument = ReturnType<typeof encodeBackupPage>
 
 function encodeBackup(result: BackupResult) {
@@ -92,10 +61,6 @@ function encodeBackup(result: BackupResult) {
   }
 }
 
-function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult) {
-  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: roundMs(durationMs) }
-}
-
 function encodeBackupPage({ backups, nextCursor }: BackupList) {
   return {
     backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
@@ -107,8 +72,4 @@ function encodeBackupPage({ backups, nextCursor }: BackupList) {
     })),
     next_cursor: nextCursor,
   }
-}
-
-function roundMs(durationMs: number): number {
-  return Math.round(durationMs * 1_000) / 1_000
 }

@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { VerifyResult } from '../backup/verify/verify-types.ts'
 import { flag, text } from '../service/json/fields.ts'
-import { timeOf } from '../service/json/time.ts'
+import { roundMs, timeOf } from '../service/json/time.ts'
 import { archiveActionWith, ok, ownerAction } from './action.ts'
 import { transfer } from './transfer.ts'
 
@@ -38,6 +38,6 @@ function encodeVerified(result: VerifyResult) {
     row_count: rowCount,
     tables,
     proven_at: timeOf(result.provenAt),
-    duration_ms: Math.round(result.durationMs * 1_000) / 1_000,
+    duration_ms: roundMs(result.durationMs),
   }
 }

@@ -4,3 +4,8 @@ export function timeOf(epochMs: number | null): string | null
 export function timeOf(epochMs: number | null): string | null {
   return epochMs === null ? null : new Date(epochMs).toISOString()
 }
+
+/** A duration in milliseconds, to the microsecond. */
+export function roundMs(durationMs: number): number {
+  return Math.round(durationMs * 1_000) / 1_000
+}
