@@ -10,7 +10,7 @@ export const RANGE_BYTES = 8 * 1_048_576
 /** Ranges of an object that are received before they are needed. */
 const AHEAD_MAX = 3
 /** Memory for all of these, of all objects that are read at the same time. */
-const AHEAD_BYTES_MAX = 8 * RANGE_BYTES
+const AHEAD_BYTES_MAX = 4 * RANGE_BYTES
 
 /**
  * Reads objects in order. A large one comes in ranges, several at a time: a connection gives only part of what an object

@@ -122,7 +122,7 @@ test('however many objects are read at once, the memory for ranges is bounded, a
     return length
   })
   expect(await Promise.all(readings)).toEqual(Array.from({ length: 20 }, () => size))
-  expect(most).toBe(8 * RANGE_BYTES)
+  expect(most).toBe(4 * RANGE_BYTES)
   expect(reader.aheadBytes).toBe(0)
 })
 
