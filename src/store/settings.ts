@@ -32,6 +32,8 @@ export interface BackupSettings {
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
+  /** Milliseconds that a backup, a restore or a verification may run; a day by default. Then it is cancelled. */
+  deadlineMs?: number | undefined
 }
 
 /** Options of a store: plain data, except for the components at the end. */
@@ -77,6 +79,7 @@ export interface StoreSettings {
     drillEveryMs?: number | undefined
     concurrency: number
     restoreConcurrency: number
+    deadlineMs: number
   }
   openCellsMax: number
   pageCacheBytes: number
@@ -110,6 +113,7 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   drillEveryMs: true,
   concurrency: true,
   restoreConcurrency: true,
+  deadlineMs: true,
 }
 const STORE_NAMES: Known<StoreOptions> = {
   objectStore: true,
@@ -186,7 +190,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency } = backups
+  const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -197,7 +201,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -230,6 +234,7 @@ function resolveBackups({
     drillEveryMs: everyOf(drillEveryMs, DRILL_EVERY_MS),
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
+    deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
   }
 }
 
@@ -280,7 +285,7 @@ function definedOnly<T extends object>(values: T): T {
 export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
   const heavyAtOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
   const atOnce = { ...heavyAtOnce, backup: backups.concurrency * SMALL_BACKUPS_PER_SLOT }
-  return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce }
+  return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce, runMs: backups.deadlineMs }
 }
 
 /** @param durability overrides the store's unless null */

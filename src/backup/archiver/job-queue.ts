@@ -1,4 +1,4 @@
-import type { Clock } from '../../base/clock.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import { Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
@@ -14,12 +14,15 @@ export interface JobQueueLimits {
   waitingMax: number
   /** Milliseconds that a job may wait for its turn. */
   waitMs: number
+  /** Milliseconds that a job may take from its turn on. */
+  runMs: number
 }
 
 export const DEFAULT_JOB_LIMITS: Omit<JobQueueLimits, 'atOnce' | 'heavyAtOnce'> = {
   waitingPerAccountMax: 2_000,
   waitingMax: 20_000,
   waitMs: 30 * 60_000,
+  runMs: 24 * 3_600_000,
 }
 
 /** When to try again after a refusal. */
@@ -27,7 +30,7 @@ const RETRY_MS = 5_000
 
 /** What a job gets for its run. */
 export interface Turn {
-  /** Aborts with the caller's signal, and at the deadline of {@link JobQueue.stop}. */
+  /** Aborts with the caller's signal, at the job's own deadline, and at that of {@link JobQueue.stop}. */
   signal: AbortSignal
   /**
    * Tells how much the job will move, once that is known. A heavy job may have to wait again: small ones are not stuck
@@ -38,8 +41,8 @@ export interface Turn {
 
 /**
  * The one queue for backups and restores: bounded, fair, and cancellable. The more needed job comes first, and accounts
- * take turns. One job of a cell runs at a time. A job may wait for so long; once it runs, each of its calls has a
- * deadline of its own (invariant 13).
+ * take turns. One job of a cell runs at a time. A job may wait for so long, and run for so long: each of its calls has a
+ * deadline, but there can be any number of calls (invariant 13).
  */
 export class JobQueue {
   readonly #limits: JobQueueLimits
@@ -80,15 +83,21 @@ export class JobQueue {
   ): Promise<T> {
     this.assertRunning()
     this.#assertRoom(request)
-    const signal = caller === undefined ? this.#abort.signal : AbortSignal.any([caller, this.#abort.signal])
+    const overdue = new AbortController()
+    const ends = [this.#abort.signal, overdue.signal]
+    const signal = AbortSignal.any(caller === undefined ? ends : [caller, ...ends])
     const job = new Job(request)
     this.#jobs.add(job)
+    let deadline: Timer | undefined
     try {
       await this.#turnOf(job, signal)
+      const { runMs } = this.#limits
+      deadline = this.#clock.setTimer(() => overdue.abort(tookTooLong(request.lane, runMs)), runMs)
       return await work({ signal, willMove: (bytes) => this.#willMove(job, bytes, signal) })
     } catch (error) {
       throw toBackupError(error, signal)
     } finally {
+      deadline?.cancel()
       this.#end(job)
     }
   }
@@ -211,4 +220,18 @@ function waitedTooLong(): CellError {
   return new CellError('busy', 'The backup or restore waited too long for its turn. Try again later.', {
     retryAfterMs: RETRY_MS,
   })
+}
+
+const NAMES: Readonly<Record<Lane, string>> = {
+  restore: 'restore',
+  backup: 'backup',
+  verify: 'verification',
+}
+
+function tookTooLong(lane: Lane, runMs: number): CellError {
+  return new CellError(
+    'busy',
+    `The ${NAMES[lane]} did not end within ${runMs} ms (backups.deadlineMs) and was cancelled.`,
+    { limit: runMs, retryAfterMs: RETRY_MS },
+  )
 }

@@ -98,6 +98,26 @@ test('a restore that waits for its turn ends with its caller’s signal, and lea
   await running
 })
 
+test('a restore that is past its deadline fails, leaves nothing behind, and the cell as it was (invariant 13)', async () => {
+  const store = await place.create({ objectStore: gated, backups: { deadlineMs: 60_000 } })
+  const [cell] = ledgers(store, 1) as [Cell]
+  const { version } = await store.backups.snapshot(cell.id)
+  addRow(cell, 'newer')
+  gated.gates = (call, key) => call === 'get' && key === version
+  const restore = store.backups.restore(cell.id)
+  restore.catch(() => {})
+  await gated.arrival()
+  place.clock.advance(59_999)
+  expect(gated.waiting).toBe(1)
+  place.clock.advance(1)
+  await expect(restore).rejects.toMatchObject({ code: 'busy', details: { limit: 60_000 } })
+  expect(notes(cell)).toEqual(['cell 0', 'newer'])
+  expect(filesBelow(place.data).filter((file) => file.includes('incoming'))).toEqual([])
+  gated.open()
+  await store.backups.restore(cell.id)
+  expect(notes(cell)).toEqual(['cell 0'])
+})
+
 test('so does one that waits for a backup of its cell', async () => {
   const store = await place.create({ objectStore: gated })
   const [cell] = ledgers(store, 1) as [Cell]

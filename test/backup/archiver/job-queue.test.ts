@@ -6,6 +6,7 @@ import { turnsUntil } from '../../support/turns.ts'
 
 const MIB = 1_048_576
 const WAIT_MS = 60_000
+const RUN_MS = 600_000
 
 let clock: FakeClock
 let queue: JobQueue
@@ -21,7 +22,7 @@ beforeEach(() => {
 })
 
 function newQueue(most = 1, heavy = most): JobQueue {
-  const limits = { waitingPerAccountMax: 4, waitingMax: 6, waitMs: WAIT_MS }
+  const limits = { waitingPerAccountMax: 4, waitingMax: 6, waitMs: WAIT_MS, runMs: RUN_MS }
   const atOnce = { backup: most, restore: most, verify: 1 }
   const heavyAtOnce = { backup: heavy, restore: heavy, verify: 1 }
   return new JobQueue({ ...limits, atOnce, heavyAtOnce }, clock)
@@ -226,6 +227,26 @@ describe('bounds (invariant 13)', () => {
     clock.advance(WAIT_MS)
     await end('running')
     expect(await running).toBe('running')
+  })
+
+  test('a job runs so long and no longer, also if it has had to wait again; its waiting does not count', async () => {
+    add('running')
+    const late = add('late')
+    await turns()
+    clock.advance(WAIT_MS - 1)
+    await end('running')
+    clock.advance(RUN_MS - 1)
+    await turns()
+    const next = add('next')
+    expect(begun).toEqual(['running', 'late'])
+    clock.advance(1)
+    await expect(late).rejects.toMatchObject({
+      code: 'busy',
+      message: expect.stringContaining(`restore did not end within ${RUN_MS} ms (backups.deadlineMs)`),
+      details: { limit: RUN_MS },
+    })
+    await end('next')
+    expect(await next).toBe('next')
   })
 })
 
