@@ -15,7 +15,7 @@ import { CellError } from '../errors.ts'
 import { KV_SCHEMA } from '../kv/queries.ts'
 
 /** The schema of a new cell. */
-export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA)
+const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA)
 
 /** The local files of cells. */
 export class CellFiles {

@@ -1,10 +1,15 @@
+import { setImmediate } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
 import { Bench } from '../support/http/bench.ts'
-import { type RawRequest, TRANSPORTS } from '../support/http/transports.ts'
+import { type RawRequest, TRANSPORTS, type Transport } from '../support/http/transports.ts'
 
 describe.each(TRANSPORTS)('through %s', (_name, open) => {
-  async function opened(): Promise<{ bench: Bench; send: (request: RawRequest) => Promise<unknown> }> {
+  async function opened(): Promise<{
+    bench: Bench
+    transport: Transport
+    send: (request: RawRequest) => Promise<unknown>
+  }> {
     const bench = await Bench.open(open)
     const transport = await open(bench.store)
     onTestFinished(async () => {
@@ -18,15 +23,16 @@ describe.each(TRANSPORTS)('through %s', (_name, open) => {
       const type = headers.get('content-type')
       return { status, length, type, text: request.method === 'HEAD' ? text : '' }
     }
-    return { bench, send }
+    return { bench, transport, send }
   }
 
   const paths = ROUTES.filter(([method]) => method === 'GET').map(([, path]) => path)
 
   test.each(paths)('HEAD %s is answered as GET, without a body', async (route) => {
-    const { bench, send } = await opened()
-    const path = route.replace('{id}', bench.cell).replace('{key}', 'k')
+    const { bench, transport, send } = await opened()
     const headers = { 'x-api-key': bench.key }
+    const filled = route.replace('{id}', bench.cell).replace('{key}', 'k')
+    const path = filled.includes('{restore_id}') ? await endedRestore(transport, bench) : filled
     const asked = await send({ method: 'GET', path, headers })
     expect(asked).toMatchObject({ status: 200 })
     expect(await send({ method: 'HEAD', path, headers })).toEqual(asked)
@@ -43,3 +49,18 @@ describe.each(TRANSPORTS)('through %s', (_name, open) => {
     expect(await send({ method: 'HEAD', path, headers: {} })).toEqual(asked)
   })
 })
+
+/** The path of a restore that was answered before its end, and has ended. */
+async function endedRestore(transport: Transport, bench: Bench): Promise<string> {
+  await bench.store.backups.snapshot(bench.cell)
+  const headers = { 'x-api-key': bench.key, 'content-type': 'application/json', prefer: 'respond-async' }
+  const path = `/v1/databases/${bench.cell}/restore`
+  const begun = await transport.send({ method: 'POST', path, headers, body: '{}' })
+  const location = begun.headers.get('location') ?? 'none'
+  for (let i = 0; i < 100_000; i++) {
+    const { text } = await transport.send({ method: 'GET', path: location, headers })
+    if (JSON.parse(text).state === 'succeeded') return location
+    await setImmediate()
+  }
+  throw new Error('The restore did not end.')
+}

@@ -173,7 +173,7 @@ export const BACKUP_ROWS: Row[] = [
     },
     ask: restore(),
     status: 422,
-    problem: { code: 'backup_corrupt', member: expect.any(String) },
+    problem: { code: 'backup_corrupt', member: expect.any(String), version: expect.any(String) },
   },
   {
     title: 'the first use of a cell whose data is lost, which restores it',
