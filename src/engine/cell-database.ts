@@ -157,10 +157,15 @@ export class CellDatabase {
    * `constraint_violation`, `result_too_large`, `sql_too_long`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`.
    */
   sql<Row = SqlRow>(sql: SqlText, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
+    return this.statement((runner) => runner.run(sql, params, options) as SqlResult<Row>)
+  }
+
+  /** {@link sql} with another use of the runner. @param use runs at most one statement */
+  statement<T>(use: (runner: StatementRunner) => T): T {
     this.#state.assertUsable()
     try {
       this.#runner ??= this.#newRunner()
-      const result = this.#runner.run(sql, params, options) as SqlResult<Row>
+      const result = use(this.#runner)
       this.#transactions.checkAfterStatement()
       return result
     } catch (error) {

@@ -1,4 +1,5 @@
 import type { Limits } from '../base/limits.ts'
+import type { OwnerFunctions } from './owner-functions.ts'
 import type { Connection } from './sqlite.ts'
 
 /**
@@ -23,6 +24,8 @@ export interface CellDatabaseSettings {
   temporary?: 'files' | 'memory' | undefined
   /** Checkpoint once the write-ahead log holds this many bytes. */
   checkpointBytes: number
+  /** What the owner has added to SQL. */
+  ownerFunctions?: OwnerFunctions | undefined
 }
 
 /** The same for every cell: SQLite's default, and that of the image from which new cells are written. */

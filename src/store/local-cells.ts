@@ -172,10 +172,14 @@ export class LocalCells implements CellProvider {
 
   #newPool(): CellPool {
     const { paths, settings, hints, changes, temporary, working, openSchemaBytesMax } = this.#parts
-    const { clock, openCellsMax } = settings
+    const { clock, openCellsMax, ownerFunctions } = settings
     const opener = {
       paths: (id: string) => paths.cell(id),
-      settings: (id: string) => ({ ...databaseSettings(settings, this.record(id).durability), temporary }),
+      settings: (id: string) => ({
+        ...databaseSettings(settings, this.record(id).durability),
+        temporary,
+        ownerFunctions,
+      }),
       hooks: (id: string) =>
         cellHooks(id, {
           clock,

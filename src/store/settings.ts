@@ -8,6 +8,7 @@ import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
+import { OwnerFunctions, type OwnerFunctionsOptions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 
 /**
@@ -34,7 +35,7 @@ export interface BackupSettings {
 }
 
 /** Options of a store: plain data, except for the components at the end. */
-export interface StoreOptions {
+export interface StoreOptions extends OwnerFunctionsOptions {
   /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or an {@link ObjectStore} of your own. Without one there are no backups. */
   objectStore?: string | ObjectStore | undefined
   /** Default `full`: a commit is on disk when its call returns or resolves. */
@@ -81,6 +82,8 @@ export interface StoreSettings {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
+  /** Undefined if there are none. */
+  ownerFunctions: OwnerFunctions | undefined
   clock: Clock
   random: () => number
   log: Log
@@ -110,6 +113,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
+    ownerFunctions: OwnerFunctions.of(options),
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
     log: options.log ?? silentLog,
