@@ -165,9 +165,7 @@ export class CellDatabase {
     this.#state.assertUsable()
     try {
       this.#runner ??= this.#newRunner()
-      const result = use(this.#runner)
-      this.#transactions.checkAfterStatement()
-      return result
+      return use(this.#runner)
     } catch (error) {
       throw this.failure(error)
     }

@@ -50,11 +50,14 @@ export class CellStatement<Row = SqlRow> {
   readonly #use: () => CellDatabase
   readonly #options: PrepareOptions
   #shape: RowShape = 'object'
+  /** What the shape asks for: made once, not for each row. */
+  #runOptions: SqlOptions
 
   /** @internal Statements come from `cell.prepare()`. */
   constructor(sql: string, options: PrepareOptions, use: () => CellDatabase) {
     this.source = sql
     this.#options = { policy: options.policy, limits: options.limits }
+    this.#runOptions = this.#options
     this.#use = use
     this.reader = use().statement((runner) => runner.prepare(sql, this.#options))
   }
@@ -65,17 +68,16 @@ export class CellStatement<Row = SqlRow> {
    * @throws `invalid_request` for a statement that gives no rows
    */
   get(...params: StatementParams): Row | undefined {
-    const rowMode = this.#shape === 'object' ? 'object' : 'array'
-    const options: SqlOptions = { ...this.#options, rowMode }
-    const row = this.#use().statement((runner) => runner.first(this.source, paramsOf(params), options))
+    const row = this.#use().statement((runner) =>
+      runner.first(this.source, paramsOf(params), this.#runOptions),
+    )
     return (this.#shape === 'value' && row !== undefined ? (row as SqlValue[])[0] : row) as Row | undefined
   }
 
   /** All rows. @throws `result_too_large` beyond the statement's `limits` */
   all(...params: StatementParams): Row[] {
-    const rowMode = this.#shape === 'object' ? 'object' : 'array'
-    const { rows } = this.#use().sql(this.source, paramsOf(params), { ...this.#options, rowMode })
-    return (this.#shape === 'value' ? (rows as unknown as SqlValue[][]).map((row) => row[0]) : rows) as Row[]
+    const { rows } = this.#use().sql<Row | SqlValue[]>(this.source, paramsOf(params), this.#runOptions)
+    return (this.#shape === 'value' ? (rows as SqlValue[][]).map(([value]) => value) : rows) as Row[]
   }
 
   /** Runs it without keeping rows. Outside {@link Cell.transaction} a change is committed when this returns. */
@@ -107,13 +109,17 @@ export class CellStatement<Row = SqlRow> {
 
   /** Whether a row is the value of its first column; true without an argument. @returns this statement */
   pluck(toggle = true): this {
-    this.#shape = toggle ? 'value' : 'object'
-    return this
+    return this.#as(toggle ? 'value' : 'object')
   }
 
   /** Whether a row is an array of its values, in the order of the columns; true without an argument. @returns this statement */
   raw(toggle = true): this {
-    this.#shape = toggle ? 'array' : 'object'
+    return this.#as(toggle ? 'array' : 'object')
+  }
+
+  #as(shape: RowShape): this {
+    this.#shape = shape
+    this.#runOptions = { ...this.#options, rowMode: shape === 'object' ? 'object' : 'array' }
     return this
   }
 

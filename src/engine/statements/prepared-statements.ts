@@ -14,6 +14,10 @@ import { distinctColumns } from './rows.ts'
 /** A caller's prepared statement, with what is needed to run it. */
 export interface PreparedStatement {
   readonly statement: Statement
+  /** It gives rows. */
+  readonly reader: boolean
+  /** A query: when it has succeeded, the connection is certainly as it was, and its rows need no second look. */
+  readonly onlyReads: boolean
   /** The same statement with rows as objects: only where no column of a row would hide another, and once it is asked for. */
   readonly asObjects: (() => Statement) | undefined
   /** INSERT, REPLACE, UPDATE or DELETE: SQLite counts its changes. */
@@ -46,6 +50,7 @@ const CHARACTERS_A_WEIGHT = 1_024
 const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
 
 const CHANGES_ROWS: ReadonlySet<StatementVerb> = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE'])
+const QUERIES: ReadonlySet<StatementVerb> = new Set(['SELECT', 'VALUES'])
 /** ATTACH and DETACH change what a name means. */
 const CHANGES_SCHEMA: ReadonlySet<StatementVerb> = new Set([
   'CREATE',
@@ -157,9 +162,13 @@ export class PreparedStatements {
     // Another program has changed the schema.
     if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
     this.#knownVersion = schemaVersion
+    const { reader, readonly: isReadonly } = statement
+    const changesUnseen = OPTIMIZE.test(sql)
     const changesSchema = !explain && CHANGES_SCHEMA.has(verb)
     return {
       statement,
+      reader,
+      onlyReads: reader && isReadonly && QUERIES.has(verb) && !explain && !changesUnseen,
       asObjects: canBeObjects(statement, columns) ? this.#preparedOnce(sql) : undefined,
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
@@ -169,7 +178,7 @@ export class PreparedStatements {
       // A CREATE has none, but its text may look as if it had.
       placeholders: changesSchema ? undefined : Placeholders.of(tokens),
       isListing: explain,
-      changesUnseen: OPTIMIZE.test(sql),
+      changesUnseen,
       columns,
       schemaVersion,
       tenantSafe: isTenant,

@@ -65,13 +65,13 @@ export class StatementRunner {
 
   /** Prepares a statement without running it. @returns whether it gives rows */
   prepare(sql: SqlText, { policy }: SqlOptions): boolean {
-    return this.statements.find(sql, policy ?? this.#defaultPolicy).statement.reader
+    return this.statements.find(sql, policy ?? this.#defaultPolicy).reader
   }
 
   /** @param keep see {@link PreparedStatements.find} */
   run(sql: SqlText, params: SqlParams, options: SqlOptions, keep = true): AnyResult {
     const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy, keep)
-    return this.#runPrepared(prepared, params, options)
+    return this.#runChecked(prepared, params, options)
   }
 
   /**
@@ -82,10 +82,10 @@ export class StatementRunner {
   first(sql: SqlText, params: SqlParams, options: SqlOptions): SqlRow | SqlValue[] | undefined {
     const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
     const { statement, asObjects } = prepared
-    if (!statement.reader) throw noRows()
+    if (!prepared.reader) throw noRows()
     const isArray = options.rowMode === 'array'
-    const isPlain = statement.readonly && !prepared.isListing && !prepared.changesUnseen
-    if (!isPlain || !(isArray || asObjects)) return this.#runPrepared(prepared, params, options).rows[0]
+    const isPlain = prepared.onlyReads && (isArray || asObjects !== undefined)
+    if (!isPlain) return this.#runChecked(prepared, params, options).rows[0]
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
     if (asObjects === undefined || isArray) {
       const row = statement.get(...bound) as RawRow | undefined
@@ -95,10 +95,13 @@ export class StatementRunner {
     return row && decodeObject(row)
   }
 
-  #runPrepared(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
+  #runChecked(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
-    if (prepared.deletes) return this.#events.deletion(() => this.#run(prepared, bound, options))
-    return this.#run(prepared, bound, options)
+    const result = prepared.deletes
+      ? this.#events.deletion(() => this.#run(prepared, bound, options))
+      : this.#run(prepared, bound, options)
+    if (!prepared.onlyReads) this.#transactions.checkAfterStatement()
+    return result
   }
 
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
