@@ -5,6 +5,7 @@ import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
+import { checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
@@ -111,6 +112,7 @@ export class Cell {
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
+    checkSqlOptions(options)
     return this.#use().sql(sql, params, options)
   }
 
