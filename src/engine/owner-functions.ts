@@ -1,3 +1,4 @@
+import { checkNames, type Known } from '../base/known-names.ts'
 import { CellError } from '../errors.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
 import { type Connection, openInMemory } from './sqlite.ts'
@@ -28,6 +29,8 @@ export interface OwnerFunctionsOptions {
   /** Names of functions and modules, of those above, that the policy `tenant` allows. */
   tenantFunctions?: readonly string[] | undefined
 }
+
+const FUNCTION_NAMES: Known<SqlFunctionOptions> = { call: true, deterministic: true, varargs: true }
 
 /** Of an SQLite identifier that needs no quotes and is not the engine's. */
 const NAME = /^(?!_cell|sqlite_|pragma_)[a-z_][a-z0-9_]*$/i
@@ -99,7 +102,10 @@ function checkFunction(name: string, given: SqlFunction | SqlFunctionOptions): S
       `functions.${name}`,
       'is not a name for a function: use letters, digits and _, and no prefix of the engine.',
     )
-  if (typeof options?.call === 'function') return options
+  if (typeof options === 'object' && typeof options?.call === 'function') {
+    checkNames(options, FUNCTION_NAMES, { code: 'invalid_setting', at: `functions.${name}.` })
+    return options
+  }
   throw invalid(`functions.${name}`, 'must be a function, or { call, deterministic, varargs }.')
 }
 

@@ -1,3 +1,4 @@
+import { checkNames, type Known } from '../base/known-names.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { rowObject } from '../engine/statements/rows.ts'
@@ -9,6 +10,8 @@ export interface PrepareOptions extends Pick<SqlOptions, 'policy'> {
   /** Bounds on a result. Default: none for `all()`; 64 MiB for `iterate()`. */
   limits?: ResultLimits | undefined
 }
+
+const PREPARE_NAMES: Known<PrepareOptions> = { policy: true, limits: true }
 
 /** What a change has done. */
 export interface RunResult {
@@ -55,6 +58,7 @@ export class CellStatement<Row = SqlRow> {
 
   /** @internal Statements come from `cell.prepare()`. */
   constructor(sql: string, options: PrepareOptions, use: () => CellDatabase) {
+    checkNames(options, PREPARE_NAMES)
     this.source = sql
     this.#options = { policy: options.policy, limits: options.limits }
     this.#runOptions = this.#options

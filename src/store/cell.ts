@@ -1,3 +1,4 @@
+import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
@@ -27,6 +28,11 @@ export interface CellProvider {
 
 /** One step of a cell's schema: a script, or what {@link Cell.transaction} takes. */
 export type Migration = string | ((cell: Cell) => void)
+
+/** How {@link Cell.exec} runs a script. */
+export type ExecOptions = Pick<SqlOptions, 'policy'>
+
+const EXEC_NAMES: Known<ExecOptions> = { policy: true }
 
 /**
  * One cell, used through SQL and KV. The handle stays valid while the store closes and reopens the file behind it, and
@@ -127,6 +133,7 @@ export class Cell {
    * @throws `invalid_request` for a statement that gives no rows; as {@link sql}
    */
   get<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): Row | undefined {
+    checkSqlOptions(options)
     return this.#use().statement((runner) => runner.first(sql, params, options)) as Row | undefined
   }
 
@@ -154,7 +161,8 @@ export class Cell {
    *
    * @throws as {@link sql}, with the statement's number and line in the message and its index, from 0, in `details.index`
    */
-  exec(script: string, options: Pick<SqlOptions, 'policy'> = {}): void {
+  exec(script: string, options: ExecOptions = {}): void {
+    checkNames(options, EXEC_NAMES)
     runScript(this.#use(), script, options)
   }
 

@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import type { Cell } from '../../src/store/cell.ts'
 import { openTestCell, openTestStore } from '../support/open-test-store.ts'
+import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf, thrownBy } from '../support/thrown.ts'
 
 async function cellWithUsers(): Promise<Cell> {
@@ -156,7 +157,7 @@ describe('iterate', () => {
     const { cell } = test
     cell.exec('CREATE TABLE t (n); INSERT INTO t VALUES (1), (2), (3)')
     for (const row of cell.prepare('SELECT n FROM t').iterate()) {
-      cell.sql('INSERT INTO t VALUES (?)', [row.n as number])
+      cell.sql('INSERT INTO t VALUES (?)', [row['n'] as number])
       break
     }
     await test.reopen()
@@ -212,7 +213,7 @@ describe('a prepared statement stays valid', () => {
   })
 
   test('after a restore: it reads the restored data', async () => {
-    const { cell, store } = await openTestCell({ objectStore: 'file://./objects' })
+    const { cell, store } = await openTestCell({ objectStore: `file://${tempDirectory()}/objects` })
     cell.exec('CREATE TABLE t (n); INSERT INTO t VALUES (1)')
     const { version } = await store.backups.snapshot(cell.id)
     const statement = cell.prepare('SELECT n FROM t').pluck()
