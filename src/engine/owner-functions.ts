@@ -35,7 +35,7 @@ const FUNCTION_NAMES: Known<SqlFunctionOptions> = { call: true, deterministic: t
 /** Of an SQLite identifier that needs no quotes and is not the engine's. */
 const NAME = /^(?!_cell|sqlite_|pragma_)[a-z_][a-z0-9_]*$/i
 
-/** The functions and extensions of a store, which each connection to one of its cells gets with its first statement. */
+/** The functions and extensions of a store, which each connection to one of its cells gets when it is opened. */
 export class OwnerFunctions {
   /** What tenants can't use, by name. */
   readonly refused: OwnersNames

@@ -247,6 +247,18 @@ describe('sqlite-vec', () => {
     cell.sql('DROP TABLE items')
   })
 
+  test('its own tables can not be written from SQL, also after the cell was opened again', async () => {
+    const test = await openTestCell(VEC)
+    const { id } = test.cell
+    test.cell.sql('CREATE VIRTUAL TABLE items USING vec0(embedding float[2])')
+    test.cell.sql('INSERT INTO items (rowid, embedding) VALUES (1, ?)', ['[1, 1]'])
+    const cell = (await test.reopen()).openCell(id)
+    for (const policy of ['tenant', 'trusted'] as const) {
+      const write = () => cell.sql("UPDATE items_chunks SET validity = x'00'", [], { policy })
+      expect(thrownBy(write).message).toBe('table items_chunks may not be modified')
+    }
+  })
+
   test('without the extension, the cell opens and only its vectors are out of reach', async () => {
     const test = await openTestCell(VEC)
     const { id } = test.cell

@@ -54,7 +54,6 @@ export class StatementRunner {
     transactions: Transactions,
     events: RunnerEvents,
   ) {
-    settings.ownerFunctions?.apply(connection)
     this.statements = new PreparedStatements(connection, settings, (sql) => events.beforePrepare(sql))
     this.#connection = connection
     this.#limits = settings.limits
