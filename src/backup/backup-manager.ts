@@ -188,7 +188,12 @@ export class BackupManager {
       if (!isCellError(error, 'backup_not_found')) throw error
       throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
     })
-    if (result !== undefined) reportSetBack(destination.log, before, result.version)
+    if (result === undefined) return
+    const { log, index } = destination
+    // The cell is back whatever the object store answers now.
+    await reportSetBack(log, index, before, result.version).catch((err) =>
+      log.warn({ cellId, err }, 'could not look whether the newest backup of a restored cell is missing'),
+    )
   }
 
   async #restore(

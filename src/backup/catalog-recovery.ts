@@ -24,6 +24,7 @@ interface RecoverySettings {
  * Restores a lost catalog from its newest backup that proves whole. An older one lacks what was made since, and accepts keys
  * that were revoked since, so the log says which were passed over, why, and since when changes are lost.
  *
+ * @returns the newest backup that was listed
  * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt` if no
  * backup is whole or one is of a newer format, `object_store_unavailable`, `object_store_error`, `cell_full` if it is
  * larger than its limit
@@ -33,7 +34,7 @@ export async function recoverCatalog(
   identity: StoreIdentity,
   paths: CellPaths,
   { limits, clock, log }: RecoverySettings,
-): Promise<void> {
+): Promise<string | undefined> {
   finishRestore(paths)
   try {
     // Without a clock: the newest version is never passed over for its stamp.
@@ -41,6 +42,7 @@ export async function recoverCatalog(
     const versions = await index.versions(identity.store_id)
     await checkListing(store, identity, versions)
     await recover({ store, index, paths, limits, clock, log }, identity, versions)
+    return versions[0]?.version
   } catch (error) {
     throw toBackupError(error)
   }

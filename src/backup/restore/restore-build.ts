@@ -1,7 +1,7 @@
 import { makeDirectory } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { type CellError, isCellError } from '../../errors.ts'
-import { corrupt } from '../archive/backup-errors.ts'
+import { corrupt, inObject } from '../archive/backup-errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { type Acceptable, RestoreBuilder } from './restore-builder.ts'
@@ -65,10 +65,11 @@ export async function buildDatabase(
     await builder.releaseThread()
     return size
   } catch (error) {
-    if (reading !== undefined && isCellError(error, 'backup_corrupt')) progress.onDamage?.(reading)
+    const isDamage = isCellError(error, 'backup_corrupt')
+    if (reading !== undefined && isDamage) progress.onDamage?.(reading)
     await builder.close()
     removeUnfinished(paths)
-    throw error
+    throw isDamage ? inObject(reading ?? target.version, error) : error
   }
 }
 

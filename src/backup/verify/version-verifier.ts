@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
-import { CellError, isCellError } from '../../errors.ts'
-import { corrupt } from '../archive/backup-errors.ts'
+import { type CellError, isCellError } from '../../errors.ts'
+import { corrupt, inObject } from '../archive/backup-errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
 import { backupNotFound, cellPrefix } from '../versions/object-keys.ts'
@@ -78,19 +78,11 @@ export class VersionVerifier {
       // Retention may have removed it meanwhile, and an incremental before what it continues.
       if ((await this.#parts.objectStore.head(version, { signal })) === undefined) throw backupNotFound()
       if (damaged !== undefined) index.proven(damaged, listing, false)
-      throw named(damaged ?? version, error)
+      throw inObject(damaged ?? version, error)
     }
   }
 }
 
 function missing(object: string): CellError {
-  return named(object, corrupt(object, 'this machine has stored it, but it is missing'))
-}
-
-/** The error with the object that it is about. What is missing is named already. */
-function named(version: string, error: CellError): CellError {
-  const { message, details, cause } = error
-  const object = details.member?.includes('/') ? details.member : version
-  const text = message.includes(object) ? message : `${object}: ${message}`
-  return new CellError('backup_corrupt', text, { ...details, version: object, cause })
+  return inObject(object, corrupt(object, 'this machine has stored it, but it is missing'))
 }

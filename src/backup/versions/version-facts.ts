@@ -37,7 +37,10 @@ export class VersionFactsReader {
       const chain = facts && chainOf(facts, chains)
       const isWhole = chain !== undefined && (head === undefined || isSame(chain, head.chain))
       // A version that nobody can restore must not be the reason for which a good one goes.
-      if (!isWhole || this.#index.isDamaged(stored.version, listing)) return unusable(stored.version, facts)
+      if (!isWhole || this.#index.isDamaged(stored.version, listing)) {
+        const links = head?.chain ?? linksBelow(stored.version, remembered)
+        return { ...unusable(stored.version, facts), links }
+      }
       chains.set(stored.version, chain)
       if (head !== undefined) this.#table.addFacts(cellId, facts as RememberedFacts)
       const { version, createdAt, origin } = facts as RememberedFacts
@@ -88,6 +91,17 @@ function chainOf(
   if (previous === null) return []
   const before = chains.get(previous)
   return before && [...before, previous]
+}
+
+/** By what was remembered of a version before it was damaged, newest last. */
+function linksBelow(version: string, remembered: ReadonlyMap<string, RememberedFacts>): string[] {
+  const links: string[] = []
+  let at = remembered.get(version)?.previous
+  while (at) {
+    links.unshift(at)
+    at = remembered.get(at)?.previous
+  }
+  return links
 }
 
 function isSame(a: readonly string[], b: readonly string[]): boolean {

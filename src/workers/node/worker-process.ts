@@ -138,7 +138,14 @@ export class WorkerProcess {
     }) as Promise<WorkerTaskResults[T['task']]>
   }
 
-  /** False only if it has never had anything to do for the cell: then the cell is not open there. */
+  /** Closes a cell. @returns false if it still needs the cell @throws as {@link runTask} */
+  async closeCell(cellId: string, record: CellRecord | undefined): Promise<boolean> {
+    const isClosed = await this.runTask({ task: 'close', cellId }, record)
+    if (isClosed) this.#usedCells.delete(cellId)
+    return isClosed
+  }
+
+  /** False only if it has had nothing to do for the cell since it closed it: then the cell is not open there. */
   mayHaveUsed(cellId: string): boolean {
     return this.#usedCells.size >= USED_CELLS_MAX || this.#usedCells.has(cellId)
   }

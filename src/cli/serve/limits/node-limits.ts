@@ -112,6 +112,23 @@ export const workers: Rows<WorkerLimits> = {
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },
+  trialMs: {
+    flag: 'trial',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.trialMs,
+    about:
+      'time that a new account is on probation, and any account on probation after a statement over `--hold`',
+    over: 'the account shares the workers of the others',
+    max: HOUR_MS,
+  },
+  probationMs: {
+    flag: 'probation',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.probationMs,
+    about: 'time that an account is on probation after it has cost a worker',
+    over: 'the account shares the workers of the others',
+    max: HOUR_MS,
+  },
 }
 
 export const connections: Rows<ConnectionLimits> = {
