@@ -14,10 +14,10 @@ export type SqlFunction = (...args: never[]) => SqlParam | undefined
 
 /** A {@link SqlFunction} and how SQLite may use it. */
 export interface SqlFunctionOptions {
-  call: SqlFunction
+  run: SqlFunction
   /** The same arguments always give the same result, so that SQLite may call it once for several rows. Default false. */
   deterministic?: boolean | undefined
-  /** It takes any number of arguments. Default false: as many as `call` declares. */
+  /** It takes any number of arguments. Default false: as many as `run` declares. */
   varargs?: boolean | undefined
 }
 
@@ -30,7 +30,7 @@ export interface OwnerFunctionsOptions {
   tenantFunctions?: readonly string[] | undefined
 }
 
-const FUNCTION_NAMES: Known<SqlFunctionOptions> = { call: true, deterministic: true, varargs: true }
+const FUNCTION_NAMES: Known<SqlFunctionOptions> = { run: true, deterministic: true, varargs: true }
 
 /** Of an SQLite identifier that needs no quotes and is not the engine's. */
 const NAME = /^(?!_cell|sqlite_|pragma_)[a-z_][a-z0-9_]*$/i
@@ -96,21 +96,21 @@ export class OwnerFunctions {
 }
 
 function checkFunction(name: string, given: SqlFunction | SqlFunctionOptions): SqlFunctionOptions {
-  const options = typeof given === 'function' ? { call: given } : given
+  const options = typeof given === 'function' ? { run: given } : given
   if (!NAME.test(name))
     throw invalid(
       `functions.${name}`,
       'is not a name for a function: use letters, digits and _, and no prefix of the engine.',
     )
-  if (typeof options === 'object' && typeof options?.call === 'function') {
+  if (typeof options === 'object' && typeof options?.run === 'function') {
     checkNames(options, FUNCTION_NAMES, { code: 'invalid_setting', at: `functions.${name}.` })
     return options
   }
-  throw invalid(`functions.${name}`, 'must be a function, or { call, deterministic, varargs }.')
+  throw invalid(`functions.${name}`, 'must be a function, or { run, deterministic, varargs }.')
 }
 
 function define(connection: Connection, name: string, options: SqlFunctionOptions): void {
-  const call = options.call as (...args: SqlValue[]) => unknown
+  const call = options.run as (...args: SqlValue[]) => unknown
   const run = (...args: unknown[]) => callFunction(name, call, args)
   // The driver takes the number of arguments from the function that it is given.
   Object.defineProperty(run, 'length', { value: call.length })

@@ -7,7 +7,7 @@ import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 
 /** How {@link Cell.prepare}'s statement is run. */
 export interface PrepareOptions extends Pick<SqlOptions, 'policy'> {
-  /** Bounds on a result. Default: none for `all()`; 64 MiB for `iterate()`. */
+  /** Bounds on the rows of `all()` and `iterate()`. Default: none for `all()`; 64 MiB for `iterate()`. */
   limits?: ResultLimits | undefined
 }
 

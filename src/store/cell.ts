@@ -32,6 +32,10 @@ export type Migration = string | ((cell: Cell) => void)
 /** How {@link Cell.exec} runs a script. */
 export type ExecOptions = Pick<SqlOptions, 'policy'>
 
+/** How {@link Cell.get} runs a statement. */
+export type GetOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
+
+const GET_NAMES: Known<GetOptions> = { policy: true, rowMode: true }
 const EXEC_NAMES: Known<ExecOptions> = { policy: true }
 
 /**
@@ -132,8 +136,8 @@ export class Cell {
    * @param params as of {@link sql}
    * @throws `invalid_request` for a statement that gives no rows; as {@link sql}
    */
-  get<Row = SqlRow>(sql: string, params: SqlParams = [], options: SqlOptions = {}): Row | undefined {
-    checkSqlOptions(options)
+  get<Row = SqlRow>(sql: string, params: SqlParams = [], options: GetOptions = {}): Row | undefined {
+    checkNames(options, GET_NAMES)
     return this.#use().statement((runner) => runner.first(sql, params, options)) as Row | undefined
   }
 

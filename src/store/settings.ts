@@ -66,7 +66,7 @@ export interface StoreOptions extends OwnerFunctionsOptions {
 }
 
 /** {@link StoreOptions} with every default filled in. */
-export interface StoreSettings {
+export interface StoreSettings extends OwnerFunctionsOptions {
   durability: Durability
   sqlPolicy: SqlPolicy
   limits: Limits
@@ -83,8 +83,6 @@ export interface StoreSettings {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
-  /** Undefined if there are none. */
-  ownerFunctions: OwnerFunctions | undefined
   clock: Clock
   random: () => number
   log: Log
@@ -177,12 +175,16 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
-    ownerFunctions: OwnerFunctions.of(options),
+    functions: options.functions,
+    extensions: options.extensions,
+    tenantFunctions: options.tenantFunctions,
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
     log: options.log ?? silentLog,
   }
   check(settings)
+  // Tries them: a store with wrong ones does not start.
+  OwnerFunctions.of(settings)
   return settings
 }
 

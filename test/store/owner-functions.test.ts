@@ -22,7 +22,7 @@ describe('functions of the owner', () => {
       yes: () => true,
     }
     const { cell } = await openTestCell({
-      functions: { ...functions, note: { call: functions.note, varargs: true } },
+      functions: { ...functions, note: { run: functions.note, varargs: true } },
     })
     cell.sql("SELECT note(1, 9007199254740993, 1.5, 'x', NULL, x'0102')")
     expect(seen).toStrictEqual([1, 9007199254740993n, 1.5, 'x', null, Uint8Array.of(1, 2)])
@@ -75,7 +75,7 @@ describe('functions of the owner', () => {
     ['functions._cell_now', { functions: { _cell_now: () => 1 } }],
     ['functions.a b', { functions: { 'a b': () => 1 } }],
     ['functions.f', { functions: { f: 7 } }],
-    ['functions.f.determinstic', { functions: { f: { call: () => 1, determinstic: true } } }],
+    ['functions.f.determinstic', { functions: { f: { run: () => 1, determinstic: true } } }],
     ['extensions[0]', { extensions: ['/nowhere/vec0'] }],
     ['extensions[0]', { extensions: [7] }],
     ['tenantFunctions[0]', { functions: { f: () => 1 }, tenantFunctions: ['g'] }],

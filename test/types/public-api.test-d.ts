@@ -51,7 +51,7 @@ describe('prepared statements', () => {
     assertType<StoreOptions>({
       functions: {
         slug: (text: string) => text,
-        sum: { call: (a: number, b: number) => a + b, deterministic: true },
+        sum: { run: (a: number, b: number) => a + b, deterministic: true },
       },
       extensions: ['/usr/lib/vec0'],
       tenantFunctions: ['slug'],
