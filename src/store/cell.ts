@@ -33,9 +33,9 @@ export type Migration = string | ((cell: Cell) => void)
 export type ExecOptions = Pick<SqlOptions, 'policy'>
 
 /** How {@link Cell.get} runs a statement. */
-export type GetOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
+export type RowOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
 
-const GET_NAMES: Known<GetOptions> = { policy: true, rowMode: true }
+const GET_NAMES: Known<RowOptions> = { policy: true, rowMode: true }
 const EXEC_NAMES: Known<ExecOptions> = { policy: true }
 
 /**
@@ -136,7 +136,7 @@ export class Cell {
    * @param params as of {@link sql}
    * @throws `invalid_request` for a statement that gives no rows; as {@link sql}
    */
-  get<Row = SqlRow>(sql: string, params: SqlParams = [], options: GetOptions = {}): Row | undefined {
+  get<Row = SqlRow>(sql: string, params: SqlParams = [], options: RowOptions = {}): Row | undefined {
     checkNames(options, GET_NAMES)
     return this.#use().statement((runner) => runner.first(sql, params, options)) as Row | undefined
   }
