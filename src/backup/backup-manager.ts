@@ -100,7 +100,8 @@ export class BackupManager {
    * chain in order, and SQLite's check. Counts the rows of each table. Retention keeps the version that was proven last.
    *
    * @param cellId a cell's, also of a deleted one; or the store's own id for the catalog
-   * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; as {@link restore}
+   * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; `disk_full` if its restore
+   * would take the last 256 MiB of the disk; as {@link restore}
    */
   verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return this.prove(cellId, options, 'requested')
@@ -176,7 +177,7 @@ export class BackupManager {
     })
     // The archiver may have an index of its own.
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(options.signal)
+    await catalogBackup.ensureStored(need === 'background', options.signal)
     return result
   }
 

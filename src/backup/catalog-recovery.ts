@@ -5,6 +5,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { type ManifestHead, NEWER_FORMAT } from './archive/manifest.ts'
+import { ObjectReader } from './archive/object-reader.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
@@ -64,12 +65,13 @@ async function recover(
   // The first catalog is nearly empty. With it, cells and accounts would seem never to have existed.
   const candidates = versions.filter(({ version }) => version !== first || versions.length === 1)
   const threads = new RestoreThreads(clock)
+  const reader = new ObjectReader(store, clock)
   const passedOver: { version: string; why: CellError }[] = []
   try {
     for (const { version } of candidates) {
       try {
         const manifest = await index.manifest(version, storeId, listing)
-        await buildDatabase(store, manifest, expected, paths, threads)
+        await buildDatabase(reader, manifest, expected, paths, threads)
         installRestored(paths)
         if (passedOver.length > 0) reportOlder(log, manifest, passedOver)
         return

@@ -50,6 +50,11 @@ export class Pruner {
     this.#clockWatch = new ClockWatch(parts.clock, MARKED_MS)
   }
 
+  /** This machine has just stored a version: what it says need not be read. */
+  noteStored(cellId: string, version: string): void {
+    this.#facts.noteStored(cellId, version)
+  }
+
   /** @throws as `Retention.prune` */
   async prune(cellId: string, { dryRun = false, signal }: PruneOptions = {}): Promise<PruneResult> {
     const { table, notes: written, clock } = this.#parts

@@ -18,6 +18,12 @@ export class VersionFactsReader {
     this.#table = table
   }
 
+  /** This machine has just stored a version: what it says need not be read, also by a later process. */
+  noteStored(cellId: string, version: string): void {
+    const known = this.#index.known(version)
+    if (known !== undefined) this.#table.addFacts(cellId, factsOf(known.head, known.sizeBytes))
+  }
+
   /** @param versions all versions of the cell, newest first @returns in the same order */
   async read(
     cellId: string,

@@ -53,6 +53,8 @@ export class WorkerPool {
   readonly #placement: CellPlacement
   readonly #kills: KillBudget
   readonly #context: SlotContext
+  /** Cells whose own tasks took too long, and have not succeeded since. */
+  readonly #slowTasks = new Set<string>()
   #timer: Timer | undefined
   #checks = 0
   #stopped = false
@@ -110,11 +112,15 @@ export class WorkerPool {
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       if (this.#stopped) throw stopping()
-      // An installation may be decided already, and must come to its end.
-      if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
+      // After a statement the cell has to wait, and its tasks need not: nothing else runs there now. An installation may
+      // be decided already, and must come to its end.
+      if (tries > 1 && task.task !== 'install' && this.#slowTasks.has(task.cellId))
+        this.#parts.checkStrikes(task.cellId)
       try {
         const run = (slot: WorkerSlot) => slot.runTask(task, options)
-        return await this.#placement.runTask(this.#charged(task.cellId), run, options.signal)
+        const result = await this.#placement.runTask(this.#charged(task.cellId), run, options.signal)
+        this.#slowTasks.delete(task.cellId)
+        return result
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
@@ -250,7 +256,10 @@ export class WorkerPool {
     if (overBudget !== undefined && culprit !== undefined)
       this.#refuseWaiting(culprit.accountId, overBudget, notRun)
     if (task !== undefined && isItsFault) {
-      if (cause === 'timeout') onStrike(task.cellId)
+      if (cause === 'timeout') {
+        onStrike(task.cellId)
+        this.#slowTasks.add(task.cellId)
+      }
       this.#placement.isolate(task)
     }
     if (commit !== undefined && isForStatement(cause)) {

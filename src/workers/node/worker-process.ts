@@ -127,7 +127,11 @@ export class WorkerProcess {
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
-      if (this.#link.hasExited) return reject(new WorkerEnded())
+      if (this.#link.hasExited) {
+        // Not before its slot knows: the next try would come here again at once.
+        void this.ended.then(() => reject(new WorkerEnded()))
+        return
+      }
       this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
