@@ -102,7 +102,7 @@ export interface CellErrorDetails {
   version?: string
   /** The methods a route does take. */
   allowed?: string[]
-  /** Which operation of a batch failed, from 0. */
+  /** Which operation of a batch, or statement of a script, failed, from 0. */
   index?: number
   /** How long to wait before trying again, in milliseconds. */
   retryAfterMs?: number

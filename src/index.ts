@@ -9,13 +9,15 @@ export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
 export type { CloseOptions } from './store/call-options.ts'
-export type { Cell } from './store/cell.ts'
+export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
 export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
 export { CellStore } from './store/cell-store.ts'
 export type { BackupSettings, StoreOptions, StoreSettings } from './store/settings.ts'
 
 // SQL
 
+export type { MigrateResult } from './engine/migrations.ts'
+export type { OwnerFunctionsOptions, SqlFunction, SqlFunctionOptions } from './engine/owner-functions.ts'
 export type {
   SqlParam,
   SqlParams,
@@ -25,6 +27,8 @@ export type {
   SqlValue,
 } from './engine/statements/sql-values.ts'
 export type { SqlOptions } from './engine/statements/statement-runner.ts'
+
+export type { CellStatement, PrepareOptions, RunResult, StatementParams } from './store/cell-statement.ts'
 
 // Keys and values
 

@@ -150,19 +150,17 @@ export class CellDatabase {
     this.#connection.function(name, { deterministic: false }, run)
   }
 
-  /**
-   * Runs one statement. Outside {@link transaction} a change is committed when this returns.
-   *
-   * @throws `statement_not_allowed`, `sql_error`, `multiple_statements`, `param_count_mismatch`, `invalid_parameter`,
-   * `constraint_violation`, `result_too_large`, `sql_too_long`, `cell_full`, `disk_full`, `cell_quarantined`, `busy`.
-   */
+  /** Runs one statement. Outside {@link transaction} a change is committed when this returns. @throws as `Cell.sql()` */
   sql<Row = SqlRow>(sql: SqlText, params: SqlParams = [], options: SqlOptions = {}): SqlResult<Row> {
+    return this.statement((runner) => runner.run(sql, params, options) as SqlResult<Row>)
+  }
+
+  /** {@link sql} with another use of the runner. @param use runs at most one statement */
+  statement<T>(use: (runner: StatementRunner) => T): T {
     this.#state.assertUsable()
     try {
       this.#runner ??= this.#newRunner()
-      const result = this.#runner.run(sql, params, options) as SqlResult<Row>
-      this.#transactions.checkAfterStatement()
-      return result
+      return use(this.#runner)
     } catch (error) {
       throw this.failure(error)
     }

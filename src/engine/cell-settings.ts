@@ -1,4 +1,5 @@
 import type { Limits } from '../base/limits.ts'
+import type { OwnerFunctions } from './owner-functions.ts'
 import type { Connection } from './sqlite.ts'
 
 /**
@@ -23,6 +24,8 @@ export interface CellDatabaseSettings {
   temporary?: 'files' | 'memory' | undefined
   /** Checkpoint once the write-ahead log holds this many bytes. */
   checkpointBytes: number
+  /** What the owner has added to SQL. */
+  ownerFunctions?: OwnerFunctions | undefined
 }
 
 /** The same for every cell: SQLite's default, and that of the image from which new cells are written. */
@@ -34,6 +37,8 @@ export const PAGE_BYTES = 4_096
  */
 export function configure(connection: Connection, settings: CellDatabaseSettings): void {
   const { durability, pageCacheBytes, checkpointBytes, temporary, limits } = settings
+  // Before the schema is read: only then does SQLite know which tables belong to an extension's module, and protect them.
+  settings.ownerFunctions?.apply(connection)
   // The first page is read with a small cache: SQLite reserves memory for up to 20 pages at once, or for as many as fit.
   // journal_size_limit: a log that one huge transaction has made long is cut when it is next reset.
   connection.exec(`

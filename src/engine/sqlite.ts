@@ -11,6 +11,12 @@ const SQLITE_VERSION_MIN = [3, 51, 3] as const
 
 let versionChecked = false
 
+/** A new database in memory, to find out what SQLite takes. */
+export function openInMemory(): Connection {
+  assertSupportedRuntime()
+  return new Database(':memory:')
+}
+
 /**
  * Opens an existing database file. It never waits for a lock: one connection writes a cell (invariant 3), so only another
  * program can hold one, and waiting for it would stall every other cell.

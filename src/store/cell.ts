@@ -1,12 +1,17 @@
+import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
+import { type MigrateResult, migrate } from '../engine/migrations.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import { runScript } from '../engine/script.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
 import { checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
+import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
+import { CellStatement, type PrepareOptions } from './cell-statement.ts'
 import type { StoreSettings } from './settings.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
@@ -20,6 +25,18 @@ export interface CellProvider {
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
+
+/** One step of a cell's schema: a script, or what {@link Cell.transaction} takes. */
+export type Migration = string | ((cell: Cell) => void)
+
+/** How {@link Cell.exec} runs a script. */
+export type ExecOptions = Pick<SqlOptions, 'policy'>
+
+/** How {@link Cell.get} runs a statement. */
+export type RowOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
+
+const GET_NAMES: Known<RowOptions> = { policy: true, rowMode: true }
+const EXEC_NAMES: Known<ExecOptions> = { policy: true }
 
 /**
  * One cell, used through SQL and KV. The handle stays valid while the store closes and reopens the file behind it, and
@@ -109,6 +126,72 @@ export class Cell {
     return this.#use().sql(sql, params, options)
   }
 
+  /**
+   * The first row of one statement, or undefined. SQLite looks for no other row.
+   *
+   * ```ts
+   * cell.get<User>('SELECT * FROM users WHERE id = ?', [7])?.name
+   * ```
+   *
+   * @param params as of {@link sql}
+   * @throws `invalid_request` for a statement that gives no rows; as {@link sql}
+   */
+  get<Row = SqlRow>(sql: string, params: SqlParams = [], options: RowOptions = {}): Row | undefined {
+    checkNames(options, GET_NAMES)
+    return this.#use().statement((runner) => runner.first(sql, params, options)) as Row | undefined
+  }
+
+  /**
+   * Prepares one statement, to be run many times: see {@link CellStatement}.
+   *
+   * ```ts
+   * const insert = cell.prepare('INSERT INTO users (name, age) VALUES (?, ?)')
+   * cell.transaction(() => people.forEach(({ name, age }) => insert.run(name, age)))
+   * ```
+   *
+   * @throws `sql_error`, `statement_not_allowed`, `multiple_statements`, `sql_too_long`
+   */
+  prepare<Row = SqlRow>(sql: string, options: PrepareOptions = {}): CellStatement<Row> {
+    return new CellStatement<Row>(sql, options, () => this.#use())
+  }
+
+  /**
+   * Runs a script: any number of statements with semicolons between them, in one transaction, all or none. It takes no
+   * parameters, and rows are dropped.
+   *
+   * ```ts
+   * cell.exec(fs.readFileSync('schema.sql', 'utf8'))
+   * ```
+   *
+   * @throws as {@link sql}, with the statement's number and line in the message and its index, from 0, in `details.index`
+   */
+  exec(script: string, options: ExecOptions = {}): void {
+    checkNames(options, EXEC_NAMES)
+    runScript(this.#use(), script, options)
+  }
+
+  /**
+   * Runs the migrations that the cell has not had. Each runs in one transaction with its number, counted from 1, in
+   * `PRAGMA user_version`: after a crash, the next call goes on where this one was. Append to the list; never change or remove
+   * what a cell may have had. Nothing else can run meanwhile: a second caller waits, and finds nothing to do.
+   *
+   * ```ts
+   * cell.migrate([
+   *   'CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT)',
+   *   (cell) => cell.sql('UPDATE users SET name = trim(name)'),
+   * ])
+   * ```
+   *
+   * @throws `invalid_request` if the cell is at a higher version than the list has, inside a transaction, and for an async
+   * function; what a migration throws, after which those before it stay
+   */
+  migrate(migrations: readonly Migration[]): MigrateResult {
+    return migrate(
+      () => this.#use(),
+      migrations.map((migration, i) => this.#step(migration, i)),
+    )
+  }
+
   /** What may make the cell's file grow, until it is closed. @internal */
   limitGrowth(growth: Growth): void {
     this.#use().limitGrowth(growth)
@@ -139,6 +222,13 @@ export class Cell {
    */
   async commit<T>(work: () => T): Promise<T> {
     return await this.#use().commit(work)
+  }
+
+  #step(migration: Migration, index: number): () => unknown {
+    if (typeof migration === 'string') return () => this.exec(migration)
+    if (typeof migration === 'function') return () => migration(this)
+    const field = `migrations[${index}]`
+    throw new CellError('invalid_request', `${field} must be SQL text or a function.`, { field })
   }
 
   #use(): CellDatabase {

@@ -9,6 +9,7 @@ import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import { QUOTA_NAMES, type Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
+import { OwnerFunctions, type OwnerFunctionsOptions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 
 /**
@@ -37,7 +38,7 @@ export interface BackupSettings {
 }
 
 /** Options of a store: plain data, except for the components at the end. */
-export interface StoreOptions {
+export interface StoreOptions extends OwnerFunctionsOptions {
   /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or an {@link ObjectStore} of your own. Without one there are no backups. */
   objectStore?: string | ObjectStore | undefined
   /** Default `full`: a commit is on disk when its call returns or resolves. */
@@ -67,7 +68,7 @@ export interface StoreOptions {
 }
 
 /** {@link StoreOptions} with every default filled in. */
-export interface StoreSettings {
+export interface StoreSettings extends OwnerFunctionsOptions {
   durability: Durability
   sqlPolicy: SqlPolicy
   limits: Limits
@@ -126,6 +127,9 @@ const STORE_NAMES: Known<StoreOptions> = {
   pageCacheBytes: true,
   checkpointBytes: true,
   objectStoreWaitMs: true,
+  functions: true,
+  extensions: true,
+  tenantFunctions: true,
   clock: true,
   random: true,
   log: true,
@@ -177,11 +181,16 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
+    functions: options.functions,
+    extensions: options.extensions,
+    tenantFunctions: options.tenantFunctions,
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
     log: options.log ?? silentLog,
   }
   check(settings)
+  // Tries them: a store with wrong ones does not start.
+  OwnerFunctions.of(settings)
   return settings
 }
 

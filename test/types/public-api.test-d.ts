@@ -28,6 +28,39 @@ interface User {
   age: number | null
 }
 
+describe('prepared statements', () => {
+  test('have the rows that the caller names, in the form that pluck() and raw() choose', () => {
+    expectTypeOf(cell.prepare('SELECT 1').get()).toEqualTypeOf<SqlRow | undefined>()
+    expectTypeOf(cell.prepare<User>('SELECT * FROM users').all()).toEqualTypeOf<User[]>()
+    expectTypeOf(cell.prepare<number>('SELECT 1').pluck().get(1, 'x', null)).toEqualTypeOf<
+      number | undefined
+    >()
+    expectTypeOf(cell.prepare<[number, string]>('SELECT 1').raw().iterate()).toExtend<
+      IterableIterator<[number, string]>
+    >()
+    expectTypeOf(cell.get<User>('SELECT * FROM users WHERE id = :id', { id: 1 })).toEqualTypeOf<
+      User | undefined
+    >()
+    // @ts-expect-error a Date is no value for SQLite
+    cell.prepare('SELECT ?').get(new Date())
+    // @ts-expect-error a migration is SQL or a function
+    cell.migrate([7])
+  })
+
+  test('a store takes functions of any arguments that give values', () => {
+    assertType<StoreOptions>({
+      functions: {
+        slug: (text: string) => text,
+        sum: { run: (a: number, b: number) => a + b, deterministic: true },
+      },
+      extensions: ['/usr/lib/vec0'],
+      tenantFunctions: ['slug'],
+    })
+    // @ts-expect-error an object is no value for SQLite
+    assertType<StoreOptions>({ functions: { bad: () => ({ a: 1 }) } })
+  })
+})
+
 describe('the package', () => {
   test('has as values what a program constructs or calls, and nothing else', () => {
     expectTypeOf<keyof typeof import('../../src/index.ts')>().toEqualTypeOf<

@@ -79,6 +79,11 @@ export class SqlTokens {
     return this.#tokens[index]
   }
 
+  /** The token behind those that have been read. It is not kept: for a text that is read once, from its start to its end. */
+  next(): SqlToken | undefined {
+    return this.#read()
+  }
+
   /** True if the token at the index is this operator, or this bare word in any letter case. */
   is(index: number, operatorOrUpperCaseWord: string): boolean {
     const token = this.at(index)

@@ -1,4 +1,5 @@
 import { CellError } from '../../errors.ts'
+import { checkOwnersNames, checkOwnersNamesInText, type OwnersNames } from './owners-names.ts'
 import type { SqlTokens } from './sql-lexer.ts'
 import { checkNames } from './sql-names.ts'
 import { checkPragma } from './sql-pragma.ts'
@@ -44,9 +45,12 @@ const SCHEMA_OBJECTS: Partial<Record<StatementVerb, readonly string[]>> = {
  *
  * @throws `statement_not_allowed`
  */
-export function checkStatement(tokens: SqlTokens, head: StatementHead): void {
+export function checkStatement(tokens: SqlTokens, head: StatementHead, owners?: OwnersNames): void {
   checkVerb(tokens, head)
   checkNames(tokens, head)
+  if (owners === undefined) return
+  checkOwnersNames(tokens, owners)
+  if (tokens.is(head.verbIndex + 1, 'VIRTUAL')) checkOwnersNamesInText(tokens, owners)
 }
 
 function checkVerb(tokens: SqlTokens, head: StatementHead): void {

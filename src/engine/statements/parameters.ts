@@ -64,8 +64,8 @@ function encodeList(params: readonly SqlParam[], { paramsMax }: Limits): readonl
   return list
 }
 
-/** @param at name or position, for the message */
-function encodeParam(value: SqlParam | undefined, at: string | number): Bindable {
+/** @param at name or position, for the message @throws `invalid_parameter` */
+export function encodeParam(value: SqlParam | undefined, at: string | number): Bindable {
   switch (typeof value) {
     case 'string':
       if (!value.isWellFormed())

@@ -1,7 +1,8 @@
 import type { Limits } from '../../base/limits.ts'
 import { LruCache } from '../../base/lru-cache.ts'
 import { CellError } from '../../errors.ts'
-import type { SqlPolicy } from '../cell-settings.ts'
+import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
+import type { OwnersNames } from '../sql-policy/owners-names.ts'
 import { checkStatement } from '../sql-policy/sql-policy.ts'
 import { SqlStatement, type SqlText, type StatementVerb } from '../sql-policy/sql-statement.ts'
 import { checkTrustedStatement } from '../sql-policy/trusted-sql.ts'
@@ -13,6 +14,12 @@ import { distinctColumns } from './rows.ts'
 /** A caller's prepared statement, with what is needed to run it. */
 export interface PreparedStatement {
   readonly statement: Statement
+  /** It gives rows. */
+  readonly reader: boolean
+  /** A query: when it has succeeded, the connection is certainly as it was, and its rows need no second look. */
+  readonly onlyReads: boolean
+  /** The same statement with rows as objects: only where no column of a row would hide another, and once it is asked for. */
+  readonly asObjects: (() => Statement) | undefined
   /** INSERT, REPLACE, UPDATE or DELETE: SQLite counts its changes. */
   readonly changesRows: boolean
   /** DELETE or DROP: it makes room. */
@@ -43,6 +50,7 @@ const CHARACTERS_A_WEIGHT = 1_024
 const OPTIMIZE = /\bpragma(_|\b.*\b)optimize/is
 
 const CHANGES_ROWS: ReadonlySet<StatementVerb> = new Set(['INSERT', 'REPLACE', 'UPDATE', 'DELETE'])
+const QUERIES: ReadonlySet<StatementVerb> = new Set(['SELECT', 'VALUES'])
 /** ATTACH and DETACH change what a name means. */
 const CHANGES_SCHEMA: ReadonlySet<StatementVerb> = new Set([
   'CREATE',
@@ -57,6 +65,7 @@ const CHANGES_SCHEMA: ReadonlySet<StatementVerb> = new Set([
 export class PreparedStatements {
   readonly #connection: Connection
   readonly #limits: Limits
+  readonly #owners: OwnersNames | undefined
   readonly #beforePrepare: (sql: string) => boolean
   readonly #cache = new LruCache<PreparedStatement>(CACHED_WEIGHT, (sql) =>
     Math.ceil(sql.length / CHARACTERS_A_WEIGHT),
@@ -68,22 +77,34 @@ export class PreparedStatements {
   #schemaTouched = false
 
   /** @param beforePrepare called with each text that has passed the policy; returns true if it made anything in the schema */
-  constructor(connection: Connection, limits: Limits, beforePrepare: (sql: string) => boolean) {
+  constructor(
+    connection: Connection,
+    { limits, ownerFunctions }: Pick<CellDatabaseSettings, 'limits' | 'ownerFunctions'>,
+    beforePrepare: (sql: string) => boolean,
+  ) {
     this.#connection = connection
     this.#limits = limits
+    this.#owners = ownerFunctions?.refused
     this.#beforePrepare = beforePrepare
     this.#inserts = new InsertRowids(connection)
     this.#schemaVersion = connection.prepare('PRAGMA main.schema_version').pluck()
   }
 
-  /** @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; SQLite's errors */
-  find(text: SqlText, policy: SqlPolicy): PreparedStatement {
+  /**
+   * @param keep whether the same text is likely to come again
+   * @throws `sql_too_long`, `invalid_request`, `statement_not_allowed`; SQLite's errors
+   */
+  find(text: SqlText, policy: SqlPolicy, keep = true): PreparedStatement {
     const cached = this.#cache.get(text instanceof SqlStatement ? text.sql : text)
     const isAllowed = cached !== undefined && (cached.tenantSafe || policy !== 'tenant')
     if (isAllowed) return cached
     const statement = text instanceof SqlStatement ? text : new SqlStatement(text)
-    if (cached === undefined) return this.#prepare(statement, policy)
-    checkStatement(statement.takeTokens(), statement.head)
+    if (cached === undefined) {
+      const prepared = this.#prepare(statement, policy)
+      if (keep) this.#cache.set(statement.sql, prepared)
+      return prepared
+    }
+    checkStatement(statement.takeTokens(), statement.head, this.#owners)
     cached.tenantSafe = true
     return cached
   }
@@ -129,20 +150,26 @@ export class PreparedStatements {
     const tokens = text.takeTokens()
     const { head } = text
     const isTenant = policy === 'tenant'
-    if (isTenant) checkStatement(tokens, head)
+    if (isTenant) checkStatement(tokens, head, this.#owners)
     else checkTrustedStatement(tokens, head)
     // What it makes inside a transaction must be made again if that is rolled back.
     if (this.#beforePrepare(sql)) this.#schemaTouched ||= this.#connection.inTransaction
     const statement: Statement = this.#connection.prepare(sql).safeIntegers()
+    const columns = columnsOf(statement)
     if (statement.reader) statement.raw()
     const { explain, verb } = head
     const schemaVersion = this.#schemaVersion.get() as number
     // Another program has changed the schema.
     if (schemaVersion !== this.#knownVersion) this.#inserts.clear()
     this.#knownVersion = schemaVersion
+    const { reader, readonly: isReadonly } = statement
+    const changesUnseen = OPTIMIZE.test(sql)
     const changesSchema = !explain && CHANGES_SCHEMA.has(verb)
-    const prepared: PreparedStatement = {
+    return {
       statement,
+      reader,
+      onlyReads: reader && isReadonly && QUERIES.has(verb) && !explain && !changesUnseen,
+      asObjects: canBeObjects(statement, columns) ? this.#preparedOnce(sql) : undefined,
       changesRows: !explain && CHANGES_ROWS.has(verb),
       changesSchema,
       growsSchema: !explain && (verb === 'CREATE' || verb === 'ALTER'),
@@ -151,14 +178,26 @@ export class PreparedStatements {
       // A CREATE has none, but its text may look as if it had.
       placeholders: changesSchema ? undefined : Placeholders.of(tokens),
       isListing: explain,
-      changesUnseen: OPTIMIZE.test(sql),
-      columns: columnsOf(statement),
+      changesUnseen,
+      columns,
       schemaVersion,
       tenantSafe: isTenant,
     }
-    this.#cache.set(sql, prepared)
-    return prepared
   }
+
+  #preparedOnce(sql: string): () => Statement {
+    let statement: Statement | undefined
+    return () => {
+      statement ??= this.#connection.prepare(sql).safeIntegers() as Statement
+      return statement
+    }
+  }
+}
+
+/** The driver makes objects of rows faster than we can, but a second column of one name would replace the first. */
+function canBeObjects(statement: Statement, columns: readonly string[]): boolean {
+  if (!statement.reader || columns.includes('__proto__')) return false
+  return statement.columns().every(({ name }, i) => name === columns[i])
 }
 
 function columnsOf(statement: Statement): string[] {

@@ -36,6 +36,19 @@ export function decodeRow(raw: RawRow): SqlValue[] {
   return row
 }
 
+/** {@link decodeRow} for a row that the driver gives as an object. */
+export function decodeObject(raw: Record<string, RawRow[number]>): SqlRow {
+  const row = raw as SqlRow
+  for (const column in row) {
+    const value = row[column]
+    if (typeof value === 'bigint') row[column] = decodeInteger(value)
+    else if (typeof value === 'object' && value !== null) {
+      row[column] = new Uint8Array(value.buffer, value.byteOffset, value.byteLength)
+    }
+  }
+  return row
+}
+
 /** An INTEGER: a number if that is exact, otherwise a bigint. */
 export function decodeInteger(value: bigint | number): number | bigint {
   const number = Number(value)

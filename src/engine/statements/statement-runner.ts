@@ -1,12 +1,12 @@
 import type { Limits, ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
-import type { SqlPolicy } from '../cell-settings.ts'
+import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
-import { collectRows, decodeRow, type RawRow, rowObject } from './rows.ts'
+import { collectRows, decodeObject, decodeRow, type RawRow, rowObject } from './rows.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
 
 /** How one statement is run. */
@@ -50,23 +50,57 @@ export class StatementRunner {
 
   constructor(
     connection: Connection,
-    { limits, sqlPolicy }: { limits: Limits; sqlPolicy: SqlPolicy },
+    settings: Pick<CellDatabaseSettings, 'limits' | 'sqlPolicy' | 'ownerFunctions'>,
     transactions: Transactions,
     events: RunnerEvents,
   ) {
-    this.statements = new PreparedStatements(connection, limits, (sql) => events.beforePrepare(sql))
+    this.statements = new PreparedStatements(connection, settings, (sql) => events.beforePrepare(sql))
     this.#connection = connection
-    this.#limits = limits
-    this.#defaultPolicy = sqlPolicy
+    this.#limits = settings.limits
+    this.#defaultPolicy = settings.sqlPolicy
     this.#transactions = transactions
     this.#events = events
   }
 
-  run(sql: SqlText, params: SqlParams, options: SqlOptions): AnyResult {
+  /** Prepares a statement without running it. @returns whether it gives rows */
+  prepare(sql: SqlText, { policy }: SqlOptions): boolean {
+    return this.statements.find(sql, policy ?? this.#defaultPolicy).reader
+  }
+
+  /** @param keep see {@link PreparedStatements.find} */
+  run(sql: SqlText, params: SqlParams, options: SqlOptions, keep = true): AnyResult {
+    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy, keep)
+    return this.#runChecked(prepared, params, options)
+  }
+
+  /**
+   * The first row, or undefined. Of a statement that only reads, SQLite looks for no other.
+   *
+   * @throws `invalid_request` for a statement that gives no rows; it has not run
+   */
+  first(sql: SqlText, params: SqlParams, options: SqlOptions): SqlRow | SqlValue[] | undefined {
     const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
+    const { statement, asObjects } = prepared
+    if (!prepared.reader) throw noRows()
+    const isArray = options.rowMode === 'array'
+    const isPlain = prepared.onlyReads && (isArray || asObjects !== undefined)
+    if (!isPlain) return this.#runChecked(prepared, params, options).rows[0]
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
-    if (prepared.deletes) return this.#events.deletion(() => this.#run(prepared, bound, options))
-    return this.#run(prepared, bound, options)
+    if (asObjects === undefined || isArray) {
+      const row = statement.get(...bound) as RawRow | undefined
+      return row && decodeRow(row)
+    }
+    const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
+    return row && decodeObject(row)
+  }
+
+  #runChecked(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
+    const bound = encodeParams(params, this.#limits, prepared.placeholders)
+    const result = prepared.deletes
+      ? this.#events.deletion(() => this.#run(prepared, bound, options))
+      : this.#run(prepared, bound, options)
+    if (!prepared.onlyReads) this.#transactions.checkAfterStatement()
+    return result
   }
 
   #run(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
@@ -137,6 +171,10 @@ export class StatementRunner {
       lastInsertRowid: null,
     }
   }
+}
+
+function noRows(): CellError {
+  return new CellError('invalid_request', 'The statement gives no rows: use run().', { field: 'sql' })
 }
 
 /** EXPLAIN shows the memory address of a virtual table, such as `vtab:55D0C8E3F2A0`, in column p4. */

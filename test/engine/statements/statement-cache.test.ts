@@ -133,7 +133,7 @@ test('ten thousand different statements leave a cell as usable as before', () =>
 test('a long text is not kept prepared, and many of some length push each other out: prepared they take megabytes', () => {
   const connection = openConnection(openTestDatabase().path)
   onTestFinished(() => void connection.close())
-  const statements = new PreparedStatements(connection, DEFAULT_LIMITS, () => false)
+  const statements = new PreparedStatements(connection, { limits: DEFAULT_LIMITS }, () => false)
   const find = (n: number, length: number) =>
     statements.find(`SELECT 7 WHERE ${n} IN (${'1,'.repeat(length / 2)}1)`, 'tenant')
   const isKept = (length: number, others: number) => {
