@@ -27,10 +27,15 @@ export type { SqlOptions } from './engine/statements/statement-runner.ts'
 
 // Keys and values
 
+export type { Paged } from './base/paging.ts'
 export type {
+  KvConditionOptions,
+  KvDeleteOptions,
   KvEntry,
   KvExpireResult,
   KvIncrResult,
+  KvKeysOptions,
+  KvListEntry,
   KvListOptions,
   KvPage,
   KvPutEntry,

@@ -1,3 +1,4 @@
+import { type Paged, paged } from '../base/paging.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -111,12 +112,16 @@ export class BackupManager {
   }
 
   /**
-   * The versions of a cell, newest first.
+   * One page of the versions of a cell, newest first; with `for await`, all of them from this page on.
    *
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
-  list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
-    return this.#listing.list(cellId, options)
+  list(cellId: string, options: BackupListOptions = {}): Paged<Promise<BackupList>, BackupInfo> {
+    const page = this.#listing.list(cellId, options)
+    return paged<BackupList, BackupInfo, Promise<BackupList>>(page, {
+      entries: ({ backups }) => backups,
+      next: (cursor) => this.#listing.list(cellId, { ...options, cursor }),
+    })
   }
 
   /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */

@@ -1,4 +1,4 @@
-import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
+import { cutPage, decodeCursor, type Paged, paged, pageLimit, parseRowNumber } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -174,7 +174,14 @@ export class CellRegistry {
   }
 
   /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
-  list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
+  list(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
+    return paged<CellPage, CellRecord, CellPage>(this.#list(options), {
+      entries: ({ cells }) => cells,
+      next: (cursor) => this.#list({ ...options, cursor }),
+    })
+  }
+
+  #list({ accountId, cursor, limit }: CellListOptions): CellPage {
     const count = pageLimit(limit, this.#limits.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
     const rows = this.#catalog.read(() =>

@@ -1,5 +1,12 @@
 import { CellError } from '../errors.ts'
-import { encodeEntry, encodeExpire, encodeIncr, encodePut } from '../service/json/documents.ts'
+import {
+  encodeEntry,
+  encodeExpire,
+  encodeFound,
+  encodeIncr,
+  encodePut,
+  encodePuts,
+} from '../service/json/documents.ts'
 import {
   decodeExpire,
   decodeIncr,
@@ -8,31 +15,39 @@ import {
   decodePut,
   expireSchema,
   incrSchema,
+  keySchema,
   keysSchema,
   msetSchema,
   putSchema,
 } from '../service/json/kv-body.ts'
 import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
+import { NOT_MODIFIED } from './http-message.ts'
+import { changeCondition, etagOf, isNotModified } from './preconditions.ts'
 import { Query } from './query.ts'
 
-export const putEntry = cellActionWith(putSchema, async ({ context, cellId, permit, segments }, body) => {
-  const key = decodeKey(segments[1] ?? '')
-  return ok(encodePut(key, await context.service.execute(cellId, decodePut(key, body), { permit })))
+export const putEntry = cellActionWith(putSchema, async (call, body) => {
+  const { context, request, cellId, permit, segments } = call
+  const put = decodePut(decodeKey(segments[1] ?? ''), body, changeCondition(request))
+  const result = await context.service.execute(cellId, put, { permit })
+  return { ...ok(encodePut(result)), headers: { ETag: etagOf(result.version) } }
 })
 
-export const getEntry = cellAction(async ({ context, cellId, permit, segments }) => {
+export const getEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
   const entry = await context.service.execute(
     cellId,
     { op: 'kv.get', key: decodeKey(segments[1] ?? '') },
     { permit },
   )
   if (entry === undefined) throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
-  return ok(encodeEntry(entry))
+  const headers = { ETag: etagOf(entry.version) }
+  if (isNotModified(request, entry.version)) return { status: NOT_MODIFIED, json: '', headers }
+  return { ...ok(encodeEntry(entry)), headers }
 })
 
-export const deleteEntry = cellAction(async ({ context, cellId, permit, segments }) => {
+export const deleteEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
   const key = decodeKey(segments[1] ?? '')
-  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key }, { permit })
+  const ifVersion = changeCondition(request) as string | undefined
+  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key, ifVersion }, { permit })
   return ok({ key, deleted })
 })
 
@@ -50,7 +65,7 @@ export const listEntries = cellAction(async ({ context, request, cellId, permit 
 })
 
 export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit }, body, exact) =>
-  ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
+  ok(encodeIncr(await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
 )
 
 export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) =>
@@ -74,10 +89,8 @@ export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit 
 })
 
 export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit }, body) => {
-  const { count } = await context.service.execute(cellId, decodeMset(body, context.store.settings.limits), {
-    permit,
-  })
-  return ok({ count })
+  const mset = decodeMset(body, context.store.settings.limits)
+  return ok(encodePuts(await context.service.execute(cellId, mset, { permit })))
 })
 
 export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
@@ -85,3 +98,7 @@ export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, p
   const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys }, { permit })
   return ok({ deleted })
 })
+
+export const getdel = cellActionWith(keySchema, async ({ context, cellId, permit }, { key }) =>
+  ok(encodeFound(await context.service.execute(cellId, { op: 'kv.getdel', key }, { permit }))),
+)

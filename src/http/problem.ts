@@ -36,6 +36,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   not_an_integer: 400,
   integer_overflow: 400,
   key_not_found: 404,
+  precondition_failed: 412,
   backup_not_found: 404,
   backup_corrupt: 422,
   invalid_version: 400,
@@ -118,6 +119,7 @@ export function problemResponse(
 const FIELD_OF_OPTION = new Map([
   ['ttlSeconds', 'ttl_seconds'],
   ['keepTtl', 'keep_ttl'],
+  ['ifVersion', 'if_version'],
 ])
 /** An option, in an operation or an entry where there are several. A tenant's own names, as in `params.a`, never match. */
 const OPTION_FIELD = /^((?:\w+\[\d+\]\.)*)(\w+)$/

@@ -20,6 +20,8 @@ export function cellHooks(id: string, { clock, trackers, failed, closed }: CellH
       CELL_SCHEMA.check(database)
       trackers?.acquire(id)
       trackers?.get(id).hooks.opened?.(database)
+      // It is a change like any other, so that the tracker has to be there.
+      CELL_SCHEMA.upgrade(database)
     },
     changed: (database) => trackers?.get(id).hooks.changed?.(database),
     beforeCheckpoint: (database, wal) => trackers?.get(id).hooks.beforeCheckpoint?.(database, wal),

@@ -13,6 +13,7 @@ import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
@@ -193,7 +194,7 @@ export class StoreCore implements CellDirectory {
     return this.registry.find(id)
   }
 
-  cells(options: CellListOptions = {}): CellPage {
+  cells(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
     return this.registry.list(options)
   }
 

@@ -166,10 +166,10 @@ describe('pages', () => {
 
   test('100 entries are on one by default, or as many as the largest allowed', async () => {
     const { kv } = (await openTestCell()).cell
-    kv.mset(Array.from({ length: 150 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
+    kv.put(Array.from({ length: 150 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
     expect(kv.list().entries).toHaveLength(100)
     const small = (await openTestCell({ limits: { pageMax: 10 } })).cell.kv
-    small.mset(Array.from({ length: 20 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
+    small.put(Array.from({ length: 20 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
     expect(small.list().entries).toHaveLength(10)
   })
 

@@ -2,23 +2,25 @@ import { z } from 'zod'
 import type { ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { BatchableOperation } from '../operations.ts'
-import { parseFields, text } from './fields.ts'
+import { parseFields } from './fields.ts'
 import {
+  conditionalPutSchema,
   decodeExpire,
   decodeIncr,
   decodePut,
+  deleteSchema,
   expireSchema,
   incrSchema,
   keySchema,
-  putSchema,
 } from './kv-body.ts'
 import { decodeStatement, type StatementContext, sqlSchema } from './sql-body.ts'
 
-const keyedPutSchema = putSchema.extend({ key: text })
 const kindSchema = z.object({
   sql: z.unknown().optional(),
   kv: z
-    .enum(['put', 'incr', 'expire', 'delete'], { error: 'must be "put", "incr", "expire" or "delete"' })
+    .enum(['put', 'incr', 'expire', 'delete', 'getdel'], {
+      error: 'must be "put", "incr", "expire", "delete" or "getdel"',
+    })
     .optional(),
 })
 
@@ -53,15 +55,19 @@ function decode(value: unknown, at: string, { exact, limits, result }: DecodeOpt
       return { op: 'sql', ...decodeStatement(body, { exact, limits }, `${at}.`), limits: result }
     }
     case 'put': {
-      const body = parseFields(keyedPutSchema, value, at)
-      return decodePut(body.key, body)
+      const body = parseFields(conditionalPutSchema, value, at)
+      return decodePut(body.key, body, body.if_version)
     }
     case 'incr':
       return decodeIncr(parseFields(incrSchema, value, at), exact, `${at}.delta`)
     case 'expire':
       return decodeExpire(parseFields(expireSchema, value, at))
-    case 'delete':
-      return { op: 'kv.delete', key: parseFields(keySchema, value, at).key }
+    case 'delete': {
+      const { key, if_version } = parseFields(deleteSchema, value, at)
+      return { op: 'kv.delete', key, ifVersion: if_version }
+    }
+    case 'getdel':
+      return { op: 'kv.getdel', key: parseFields(keySchema, value, at).key }
   }
 }
 

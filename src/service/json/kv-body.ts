@@ -1,10 +1,13 @@
 import { z } from 'zod'
 import type { Limits } from '../../base/limits.ts'
 import type { BatchableOperation } from '../operations.ts'
-import { flag, integer, list, parseList, text } from './fields.ts'
+import { flag, integer, list, parseList, text, versionOrNull } from './fields.ts'
 import { decodeInteger } from './sql-body.ts'
 
 export const putSchema = z.object({ value: text, ttl_seconds: integer.optional(), keep_ttl: flag.optional() })
+/** Where no header can hold the condition. */
+export const conditionalPutSchema = putSchema.extend({ key: text, if_version: versionOrNull.optional() })
+export const deleteSchema = z.object({ key: text, if_version: text.optional() })
 export const incrSchema = z.object({
   key: text,
   delta: z.unknown().optional(),
@@ -14,15 +17,17 @@ export const expireSchema = z.object({ key: text, ttl_seconds: integer.nullish()
 export const keySchema = z.object({ key: text })
 export const keysSchema = z.object({ keys: list('keys') })
 export const msetSchema = z.object({ entries: list('entries') })
-const msetEntrySchema = z.object(
-  { key: text, value: text, ttl_seconds: integer.optional() },
-  { error: 'must be a JSON object' },
-)
+const msetEntrySchema = z.object(conditionalPutSchema.shape, { error: 'must be a JSON object' })
 
 type Operation<Name extends BatchableOperation['op']> = Extract<BatchableOperation, { op: Name }>
 
-export function decodePut(key: string, body: z.infer<typeof putSchema>): Operation<'kv.put'> {
-  return { op: 'kv.put', key, value: body.value, ttlSeconds: body.ttl_seconds, keepTtl: body.keep_ttl }
+export function decodePut(
+  key: string,
+  body: z.infer<typeof putSchema>,
+  ifVersion: string | null | undefined,
+): Operation<'kv.put'> {
+  const { value, ttl_seconds, keep_ttl } = body
+  return { op: 'kv.put', key, value, ttlSeconds: ttl_seconds, keepTtl: keep_ttl, ifVersion }
 }
 
 /** @throws `invalid_request` */
@@ -49,6 +54,12 @@ export function decodeMset({ entries }: z.infer<typeof msetSchema>, limits: Limi
   const parsed = parseList(msetEntrySchema, entries, 'entries', limits)
   return {
     op: 'kv.mset',
-    entries: parsed.map(({ key, value, ttl_seconds }) => ({ key, value, ttlSeconds: ttl_seconds })),
+    entries: parsed.map(({ key, value, ttl_seconds, keep_ttl, if_version }) => ({
+      key,
+      value,
+      ttlSeconds: ttl_seconds,
+      keepTtl: keep_ttl,
+      ...(if_version === undefined ? {} : { ifVersion: if_version }),
+    })),
   }
 }
