@@ -1,4 +1,6 @@
+import { checkNames } from '../base/known-names.ts'
 import { type Paged, paged } from '../base/paging.ts'
+import { isCellId } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -12,7 +14,7 @@ import { reportSetBack } from './restore/report-set-back.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
-import type { VerifyOptions, VerifyResult } from './verify/verify-types.ts'
+import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
@@ -24,6 +26,7 @@ import type {
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkVersion } from './versions/object-keys.ts'
+import { LIST_NAMES, MAKE_BACKUP_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {
@@ -82,6 +85,7 @@ export class BackupManager {
    * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
+    checkNames(options, RESTORE_NAMES)
     this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
     const { version, accountId } = options
@@ -105,6 +109,7 @@ export class BackupManager {
 
   /** @internal @param need `background` for a drill */
   async prove(cellId: string, options: VerifyOptions, need: Need): Promise<VerifyResult> {
+    checkNames(options, VERIFY_NAMES)
     const { assertRunning, destination } = this.#parts
     assertRunning()
     if (cellId !== destination.storeId) this.#listing.assertCell(cellId)
@@ -117,10 +122,13 @@ export class BackupManager {
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
   list(cellId: string, options: BackupListOptions = {}): Paged<Promise<BackupList>, BackupInfo> {
-    const page = this.#listing.list(cellId, options)
-    return paged<BackupList, BackupInfo, Promise<BackupList>>(page, {
+    const list = async (cursor = options.cursor) => {
+      checkNames(options, LIST_NAMES)
+      return await this.#listing.list(cellId, { ...options, cursor })
+    }
+    return paged<BackupList, BackupInfo, Promise<BackupList>>(list(), {
       entries: ({ backups }) => backups,
-      next: (cursor) => this.#listing.list(cellId, { ...options, cursor }),
+      next: list,
     })
   }
 
@@ -135,8 +143,9 @@ export class BackupManager {
    *
    * @throws `no_backup` if the cell has none; as {@link restore}
    */
-  ensureLocal(cellId: string): Promise<void> {
-    return this.recoverIfLost(cellId, 'waiting')
+  async ensureLocal(cellId: string): Promise<void> {
+    if (!isCellId(cellId)) throw cellNotFound()
+    await this.recoverIfLost(cellId, 'waiting')
   }
 
   /** As {@link ensureLocal}. @param need decides when its turn comes @internal */
@@ -157,6 +166,7 @@ export class BackupManager {
     options: MakeBackupOptions,
     need: Need = 'requested',
   ): Promise<BackupResult> {
+    checkNames(options, MAKE_BACKUP_NAMES)
     const { archiver, catalogBackup, destination, isLocal, assertRunning } = this.#parts
     const { origin = 'owner', ...jobOptions } = options
     assertRunning()

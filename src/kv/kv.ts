@@ -3,7 +3,7 @@ import type { Limits } from '../base/limits.ts'
 import { type Paged, paged, pageLimit } from '../base/paging.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { decodeInteger } from '../engine/statements/rows.ts'
-import { type Condition, deleteConditionOf, preconditionFailed } from './condition.ts'
+import { deleteConditionOf, preconditionFailed } from './condition.ts'
 import { addTo, checkDelta } from './counter.ts'
 import type {
   KvDeleteOptions,
@@ -20,9 +20,10 @@ import type {
   KvTtlOptions,
 } from './entry.ts'
 import { toJson } from './json.ts'
-import { checkKey, checkKeys, checkList } from './key.ts'
+import { checkKey, checkKeys, checkList, isList } from './key.ts'
 import { keyRange, keysOf, type ListRow, toPage } from './listing.ts'
-import { checkPut, runPut, weigh } from './puts.ts'
+import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions } from './options.ts'
+import { checkEntryPut, checkPut, runPut, weigh } from './puts.ts'
 import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
@@ -57,7 +58,7 @@ export class Kv {
   get(key: string): string | undefined
   get(keys: readonly string[]): (string | undefined)[]
   get(key: string | readonly string[]): string | undefined | (string | undefined)[] {
-    if (typeof key === 'object') {
+    if (isList(key)) {
       return this.#readEach(key, (statements, each, now) => statements.value(each, now))
     }
     const { limits, clock } = this.#context
@@ -74,7 +75,7 @@ export class Kv {
   entry(key: string): KvEntry | undefined
   entry(keys: readonly string[]): (KvEntry | undefined)[]
   entry(key: string | readonly string[]): KvEntry | undefined | (KvEntry | undefined)[] {
-    if (typeof key === 'object') {
+    if (isList(key)) {
       return this.#readEach(key, (statements, each, now) => statements.entry(each, now))
     }
     checkKey(key, this.#context.limits)
@@ -95,10 +96,10 @@ export class Kv {
     value?: string,
     options: KvPutOptions = {},
   ): KvPutResult | KvPutResult[] {
-    if (typeof key === 'object') return this.#putEach(key)
+    if (isList(key)) return this.#putEach(key)
     const { limits, clock } = this.#context
     const now = clock.now()
-    const put = checkPut(key, value as string, options, { limits, now })
+    const put = checkPut(key, value as string, options, { limits, now, at: '' })
     const statements = this.#statements()
     const result = statements.database.write(() => runPut(statements, put, now), weigh(put.value))
     this.#noteExpiry(result)
@@ -112,12 +113,13 @@ export class Kv {
   delete(key: string, options?: KvDeleteOptions): boolean
   delete(keys: readonly string[]): boolean[]
   delete(key: string | readonly string[], options: KvDeleteOptions = {}): boolean | boolean[] {
-    if (typeof key === 'object') {
-      return this.#deleteEach(key, (statements, each, now) => deleted(statements, each, now))
+    if (isList(key)) {
+      return this.#deleteEach(key, (statements, each, now) => statements.delete(each, now))
     }
     checkKey(key, this.#context.limits)
+    checkDeleteOptions(options)
     const condition = deleteConditionOf(options)
-    const isDeleted = this.#delete((statements, now) => deleted(statements, key, now, condition))
+    const isDeleted = this.#delete((statements, now) => statements.delete(key, now, condition))
     if (!isDeleted && condition !== undefined) throw preconditionFailed(condition)
     return isDeleted
   }
@@ -126,7 +128,7 @@ export class Kv {
   getdel(key: string): KvEntry | undefined
   getdel(keys: readonly string[]): (KvEntry | undefined)[]
   getdel(key: string | readonly string[]): KvEntry | undefined | (KvEntry | undefined)[] {
-    if (typeof key === 'object') {
+    if (isList(key)) {
       return this.#deleteEach(key, (statements, each, now) => statements.takeEntry(each, now))
     }
     checkKey(key, this.#context.limits)
@@ -150,6 +152,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const step = checkDelta(delta)
+    checkTtlOptions(options)
     const now = clock.now()
     const expiryIfNew = expiryOf(options, now, limits)
     const statements = this.#statements()
@@ -167,7 +170,7 @@ export class Kv {
   ttl(key: string): number | null
   ttl(keys: readonly string[]): (number | null)[]
   ttl(key: string | readonly string[]): number | null | (number | null)[] {
-    if (typeof key === 'object') {
+    if (isList(key)) {
       return this.#readEach(key, (statements, each, now) => statements.ttl(each, now))
     }
     checkKey(key, this.#context.limits)
@@ -201,6 +204,7 @@ export class Kv {
    */
   list(options: KvListOptions = {}): Paged<KvPage, KvListEntry> {
     const { limits } = this.#context
+    checkListOptions(options)
     const limit = pageLimit(options.limit, limits.pageMax)
     const { from, to } = keyRange(options, limits)
     const page = this.#read((statements, now) => {
@@ -220,6 +224,7 @@ export class Kv {
    * @throws as {@link list}
    */
   keys(options: KvKeysOptions = {}): AsyncGenerator<string, void, undefined> {
+    checkKeysOptions(options)
     return keysOf(this.list({ ...options, values: false }))
   }
 
@@ -267,9 +272,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkList(entries, 'entries', limits)
     const now = clock.now()
-    const puts = entries.map(({ key, value, ...options }, i) =>
-      checkPut(key, value, options, { limits, now, at: `entries[${i}].` }),
-    )
+    const puts = entries.map((entry, i) => checkEntryPut(entry, { limits, now, at: `entries[${i}].` }))
     const statements = this.#statements()
     const results = statements.database.transaction(() => puts.map((put) => runPut(statements, put, now)))
     for (const result of results) this.#noteExpiry(result)
@@ -298,12 +301,4 @@ export class Kv {
   #noteExpiry({ expiresAt }: { expiresAt: number | null }): void {
     if (expiresAt !== null) this.#context.expiryNoted(expiresAt)
   }
-}
-
-function deleted(statements: KvStatements, key: string, now: number, condition?: Condition): boolean {
-  const remove =
-    typeof condition === 'bigint'
-      ? statements.find(queries.DELETE_IF).run(key, now, condition)
-      : statements.find(queries.DELETE_LIVE).run(key, now)
-  return remove.changes > 0
 }

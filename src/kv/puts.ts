@@ -1,8 +1,9 @@
 import type { Limits } from '../base/limits.ts'
 import { CellError } from '../errors.ts'
 import { type Condition, conditionOf, preconditionFailed } from './condition.ts'
-import type { KvPutOptions, KvPutResult } from './entry.ts'
+import type { KvPutEntry, KvPutOptions, KvPutResult } from './entry.ts'
 import { checkKey, checkValue } from './key.ts'
+import { checkEntry, checkPutOptions } from './options.ts'
 import * as queries from './queries.ts'
 import type { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
@@ -16,8 +17,15 @@ export interface Put {
   /** A live entry keeps its time to live; `expiresAt` is for a new one. */
   keepTtl?: boolean | undefined
   condition?: Condition
-  /** Where in the input it stands, for errors: `entries[2].` */
+  /** As in {@link PutContext}. */
   at?: string
+}
+
+interface PutContext {
+  limits: Limits
+  now: number
+  /** Where in the input it stands, for errors: `entries[2].` */
+  at: string
 }
 
 /** @throws `invalid_key`, `value_too_large`, `invalid_ttl`, `invalid_request` */
@@ -25,10 +33,11 @@ export function checkPut(
   key: string,
   value: string,
   options: KvPutOptions,
-  { limits, now, at = '' }: { limits: Limits; now: number; at?: string },
+  { limits, now, at }: PutContext,
 ): Put {
   checkKey(key, limits, `${at}key`)
   checkValue(value, limits, `${at}value`)
+  checkPutOptions(options, at)
   const { keepTtl } = options
   if (keepTtl && (options.ttlSeconds !== undefined || options.ttlMs !== undefined)) {
     throw new CellError('invalid_ttl', 'Keep the time to live or give a new one, not both.', {
@@ -37,6 +46,13 @@ export function checkPut(
   }
   const expiresAt = expiryOf(options, now, limits, at)
   return { key, value, expiresAt, keepTtl, condition: conditionOf(options, at), at }
+}
+
+/** As {@link checkPut}, for one of several entries. */
+export function checkEntryPut(entry: KvPutEntry, context: PutContext): Put {
+  checkEntry(entry, context.at)
+  const { key, value, ...options } = entry
+  return checkPut(key, value, options, context)
 }
 
 /**

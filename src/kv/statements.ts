@@ -1,7 +1,8 @@
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Statement } from '../engine/sqlite.ts'
+import type { Condition } from './condition.ts'
 import type { KvEntry } from './entry.ts'
-import { DELETE_RETURNING, GET_ENTRY, GET_EXPIRY, GET_VALUE } from './queries.ts'
+import { DELETE_IF, DELETE_LIVE, DELETE_RETURNING, GET_ENTRY, GET_EXPIRY, GET_VALUE } from './queries.ts'
 import { secondsLeft } from './ttl.ts'
 import { Versions } from './versions.ts'
 
@@ -47,6 +48,15 @@ export class KvStatements {
   /** @returns the entry that it deletes; undefined if there is no live entry */
   takeEntry(key: string, now: number): KvEntry | undefined {
     return toEntry(key, this.find(DELETE_RETURNING).get(key, now), now)
+  }
+
+  /** @returns false if there is no live entry, or not of the condition's version */
+  delete(key: string, now: number, condition?: Condition): boolean {
+    const remove =
+      typeof condition === 'bigint'
+        ? this.find(DELETE_IF).run(key, now, condition)
+        : this.find(DELETE_LIVE).run(key, now)
+    return remove.changes > 0
   }
 
   /** @returns whole seconds left; −1 for an entry that does not expire; null if there is no live entry */

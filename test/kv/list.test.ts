@@ -216,15 +216,16 @@ describe('pages', () => {
 describe('entries', () => {
   test('have their value, unless none is asked for', async () => {
     const { clock, cell } = await openTestCell()
+    const version = expect.any(String)
     cell.kv.put('a', '')
     cell.kv.put('b', 'v', { ttlSeconds: 9 })
     expect(cell.kv.list().entries).toEqual([
-      { key: 'a', value: '', ttlSeconds: -1, expiresAt: null },
-      { key: 'b', value: 'v', ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
+      { key: 'a', value: '', version, ttlSeconds: -1, expiresAt: null },
+      { key: 'b', value: 'v', version, ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
     ])
     expect(cell.kv.list({ values: false }).entries).toEqual([
-      { key: 'a', ttlSeconds: -1, expiresAt: null },
-      { key: 'b', ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
+      { key: 'a', version, ttlSeconds: -1, expiresAt: null },
+      { key: 'b', version, ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
     ])
   })
 })

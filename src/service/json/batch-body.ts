@@ -2,7 +2,7 @@ import { z } from 'zod'
 import type { ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { BatchableOperation } from '../operations.ts'
-import { parseFields } from './fields.ts'
+import { parseFields, text } from './fields.ts'
 import {
   conditionalPutSchema,
   decodeExpire,
@@ -15,6 +15,14 @@ import {
 } from './kv-body.ts'
 import { decodeStatement, type StatementContext, sqlSchema } from './sql-body.ts'
 
+/** The fields of each kind of operation; those of `kindSchema` have been checked. */
+const kind = { kv: text }
+const keyedPutSchema = conditionalPutSchema.extend(kind)
+const keyedIncrSchema = incrSchema.extend(kind)
+const keyedExpireSchema = expireSchema.extend(kind)
+const keyedDeleteSchema = deleteSchema.extend(kind)
+const keyedGetdelSchema = keySchema.extend(kind)
+/** Drops the other fields: which are known depends on the kind. */
 const kindSchema = z.object({
   sql: z.unknown().optional(),
   kv: z
@@ -55,19 +63,19 @@ function decode(value: unknown, at: string, { exact, limits, result }: DecodeOpt
       return { op: 'sql', ...decodeStatement(body, { exact, limits }, `${at}.`), limits: result }
     }
     case 'put': {
-      const body = parseFields(conditionalPutSchema, value, at)
+      const body = parseFields(keyedPutSchema, value, at)
       return decodePut(body.key, body, body.if_version)
     }
     case 'incr':
-      return decodeIncr(parseFields(incrSchema, value, at), exact, `${at}.delta`)
+      return decodeIncr(parseFields(keyedIncrSchema, value, at), exact, `${at}.delta`)
     case 'expire':
-      return decodeExpire(parseFields(expireSchema, value, at))
+      return decodeExpire(parseFields(keyedExpireSchema, value, at))
     case 'delete': {
-      const { key, if_version } = parseFields(deleteSchema, value, at)
+      const { key, if_version } = parseFields(keyedDeleteSchema, value, at)
       return { op: 'kv.delete', key, ifVersion: if_version }
     }
     case 'getdel':
-      return { op: 'kv.getdel', key: parseFields(keySchema, value, at).key }
+      return { op: 'kv.getdel', key: parseFields(keyedGetdelSchema, value, at).key }
   }
 }
 

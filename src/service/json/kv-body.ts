@@ -4,20 +4,24 @@ import type { BatchableOperation } from '../operations.ts'
 import { flag, integer, list, parseList, text, versionOrNull } from './fields.ts'
 import { decodeInteger } from './sql-body.ts'
 
-export const putSchema = z.object({ value: text, ttl_seconds: integer.optional(), keep_ttl: flag.optional() })
+export const putSchema = z.strictObject({
+  value: text,
+  ttl_seconds: integer.optional(),
+  keep_ttl: flag.optional(),
+})
 /** Where no header can hold the condition. */
 export const conditionalPutSchema = putSchema.extend({ key: text, if_version: versionOrNull.optional() })
-export const deleteSchema = z.object({ key: text, if_version: text.optional() })
-export const incrSchema = z.object({
+export const deleteSchema = z.strictObject({ key: text, if_version: text.optional() })
+export const incrSchema = z.strictObject({
   key: text,
   delta: z.unknown().optional(),
   ttl_seconds: integer.optional(),
 })
-export const expireSchema = z.object({ key: text, ttl_seconds: integer.nullish() })
-export const keySchema = z.object({ key: text })
-export const keysSchema = z.object({ keys: list('keys') })
-export const msetSchema = z.object({ entries: list('entries') })
-const msetEntrySchema = z.object(conditionalPutSchema.shape, { error: 'must be a JSON object' })
+export const expireSchema = z.strictObject({ key: text, ttl_seconds: integer.nullish() })
+export const keySchema = z.strictObject({ key: text })
+export const keysSchema = z.strictObject({ keys: list('keys') })
+export const msetSchema = z.strictObject({ entries: list('entries') })
+const msetEntrySchema = z.strictObject(conditionalPutSchema.shape, { error: 'must be a JSON object' })
 
 type Operation<Name extends BatchableOperation['op']> = Extract<BatchableOperation, { op: Name }>
 

@@ -14,7 +14,7 @@ export interface StatementRequest {
   timeoutMs: number | undefined
 }
 
-const timeoutSchema = z.object({ timeout_ms: integer.optional() })
+const timeoutSchema = z.strictObject({ timeout_ms: integer.optional() })
 const statementSchema = sqlSchema.extend(timeoutSchema.shape)
 const batchSchema = timeoutSchema.extend({ operations: list('operations') })
 
