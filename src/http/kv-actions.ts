@@ -22,7 +22,7 @@ import {
 } from '../service/json/kv-body.ts'
 import { cellAction, cellActionWith, cellActionWithQuery, decodeKey, ok } from './action.ts'
 import { NOT_MODIFIED } from './http-message.ts'
-import { changeCondition, etagOf, isNotModified } from './preconditions.ts'
+import { changeCondition, deleteCondition, etagOf, isNotModified } from './preconditions.ts'
 
 export const putEntry = cellActionWith(putSchema, async (call, body) => {
   const { context, request, cellId, permit, segments } = call
@@ -45,7 +45,7 @@ export const getEntry = cellAction(async ({ context, request, cellId, permit, se
 
 export const deleteEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
   const key = decodeKey(segments[1] ?? '')
-  const ifVersion = changeCondition(request) as string | undefined
+  const ifVersion = deleteCondition(request)
   const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key, ifVersion }, { permit })
   return ok({ key, deleted })
 })

@@ -27,6 +27,13 @@ export function changeCondition(request: HttpRequest): string | null | undefined
   throw badHeader('If-Match', 'must be * or one version in double quotes, as ETag shows it')
 }
 
+/** As {@link changeCondition}, for a deletion. */
+export function deleteCondition(request: HttpRequest): string | undefined {
+  const condition = changeCondition(request)
+  if (condition !== null) return condition
+  throw badHeader('If-None-Match', 'of a deletion leaves nothing to delete: use If-Match')
+}
+
 /** Whether the sender of a GET has this version already. `If-None-Match` may list several; a proxy may have weakened them. */
 export function isNotModified(request: HttpRequest, version: string): boolean {
   const tags = request.header('if-none-match')?.split(',')
