@@ -1,5 +1,9 @@
 import { createHash } from 'node:crypto'
+import fs from 'node:fs'
+import os from 'node:os'
+import path from 'node:path'
 import Database from 'better-sqlite3'
+import { decodeInteger } from '../../../src/engine/statements/rows.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 
 /** What a cell holds, as one hash: its definitions, every row of every table, and the tenant's user_version. */
@@ -9,12 +13,23 @@ export function digestOf(cell: Cell): string {
 
 /** The same of a closed cell's file, which no cellstore has upgraded since it was restored. */
 export function digestOfFile(file: string): string {
-  const connection = new Database(file, { readonly: true })
+  // A copy: a reader may leave files next to a database.
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-digest-'))
+  const copy = path.join(folder, 'copy.db')
+  fs.copyFileSync(file, copy)
+  const connection = new Database(copy)
   try {
-    return digest((sql) => connection.prepare(sql).raw().all() as unknown[][])
+    return digest((sql) => readExactly(connection.prepare(sql)))
   } finally {
     connection.close()
+    fs.rmSync(folder, { recursive: true })
   }
+}
+
+/** As `cell.sql()` returns rows. */
+function readExactly(statement: Database.Statement): unknown[][] {
+  const rows = statement.raw().safeIntegers().all() as unknown[][]
+  return rows.map((row) => row.map((value) => (typeof value === 'bigint' ? decodeInteger(value) : value)))
 }
 
 function digest(read: (sql: string) => unknown[][]): string {
