@@ -1,16 +1,7 @@
-import { z } from 'zod'
 import type { BackupList } from '../backup/versions/backup-page.ts'
-import type { BackupKind, BackupResult, RestoreResult } from '../backup/versions/backup-types.ts'
-import { text } from '../service/json/fields.ts'
+import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
-import {
-  type Action,
-  archiveActionWith,
-  archiveActionWithQuery,
-  cellActionWith,
-  emptyBody,
-  ok,
-} from './action.ts'
+import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok } from './action.ts'
 import { transfer } from './transfer.ts'
 
 export const backUp = backUpAs('snapshot')
@@ -30,22 +21,6 @@ function backUpAs(kind: BackupKind): Action {
   })
 }
 
-export const restore = archiveActionWith(
-  z.strictObject({ version: text.optional() }),
-  async (call, { version }) => {
-    const { context, accountId, cellId, cell } = call
-    const isBack = cell === undefined || cell.deletedAt !== null
-    if (isBack && accountId !== undefined) {
-      context.store.checkRoomForCell(accountId)
-      context.storedBytes?.checkRoomForCell(accountId)
-    }
-    const restored = transfer(call, (options) =>
-      context.service.restore(cellId, { ...options, accountId, version }),
-    )
-    return ok(encodeRestore(await restored))
-  },
-)
-
 export const listBackups = archiveActionWithQuery(
   ['cursor', 'limit'],
   async ({ context, accountId, cellId }, query) => {
@@ -57,7 +32,6 @@ export const listBackups = archiveActionWithQuery(
 )
 
 export type BackupDocument = ReturnType<typeof encodeBackup>
-export type RestoreDocument = ReturnType<typeof encodeRestore>
 export type BackupPageDocument = ReturnType<typeof encodeBackupPage>
 
 function encodeBackup(result: BackupResult) {
@@ -71,10 +45,6 @@ function encodeBackup(result: BackupResult) {
     duration_ms: durationOf(durationMs),
     ...(kind === 'incremental' ? { base_version: baseVersion } : {}),
   }
-}
-
-function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult) {
-  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
 }
 
 function encodeBackupPage({ backups, nextCursor }: BackupList) {

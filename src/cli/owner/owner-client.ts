@@ -2,7 +2,7 @@ import type { BackupKind, BackupOptions } from '../../backup/versions/backup-typ
 import { type Clock, delay } from '../../base/clock.ts'
 import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/api-key-actions.ts'
-import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../../http/backup-actions.ts'
+import type { BackupDocument, BackupPageDocument } from '../../http/backup-actions.ts'
 import type { DeletedCellDocument } from '../../http/cell-actions.ts'
 import type {
   CellDocument,
@@ -10,6 +10,7 @@ import type {
   CreatedKeyDocument,
   KeyDocument,
 } from '../../http/owner-routes.ts'
+import type { RestoreDocument } from '../../http/restore-actions.ts'
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/documents.ts'
