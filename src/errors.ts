@@ -45,6 +45,7 @@ export const ERROR_KINDS = {
   not_an_integer: 'request',
   integer_overflow: 'request',
   key_not_found: 'absent',
+  precondition_failed: 'conflict',
   // Backups and the object store
   backup_not_found: 'absent',
   backup_corrupt: 'data',

@@ -32,10 +32,15 @@ export type { CellStatement, PrepareOptions, RunResult, StatementParams } from '
 
 // Keys and values
 
+export type { Paged } from './base/paging.ts'
 export type {
+  KvConditionOptions,
+  KvDeleteOptions,
   KvEntry,
   KvExpireResult,
   KvIncrResult,
+  KvKeysOptions,
+  KvListEntry,
   KvListOptions,
   KvPage,
   KvPutEntry,

@@ -1,4 +1,5 @@
 import { checkNames } from '../base/known-names.ts'
+import { type Paged, paged } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
@@ -117,13 +118,19 @@ export class BackupManager {
   }
 
   /**
-   * The versions of a cell, newest first.
+   * One page of the versions of a cell, newest first; with `for await`, all of them from this page on.
    *
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
-  async list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
-    checkNames(options, LIST_NAMES)
-    return await this.#listing.list(cellId, options)
+  list(cellId: string, options: BackupListOptions = {}): Paged<Promise<BackupList>, BackupInfo> {
+    const list = async (cursor = options.cursor) => {
+      checkNames(options, LIST_NAMES)
+      return await this.#listing.list(cellId, { ...options, cursor })
+    }
+    return paged<BackupList, BackupInfo, Promise<BackupList>>(list(), {
+      entries: ({ backups }) => backups,
+      next: list,
+    })
   }
 
   /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */

@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { CellError } from '../errors.ts'
 
 const LIMIT_DEFAULT = 100
@@ -54,5 +55,40 @@ export function cutPage<T>(
   return {
     page,
     nextCursor: last !== undefined && rows.length > limit ? encodeCursor(positionOf(last)) : null,
+  }
+}
+
+/**
+ * A page, and with `for await` all entries from it on. The pages that follow are read as they are needed, with a turn of the
+ * event loop before each. Each page shows the state of its time.
+ */
+export type Paged<Page, Entry> = Page & AsyncIterable<Entry>
+
+/** How {@link paged} goes from page to page. */
+interface PageReader<Page, Entry> {
+  entries(page: Page): readonly Entry[]
+  next(cursor: string): Page | Promise<Page>
+}
+
+/** @param page the first one, or its promise */
+export function paged<Page extends { nextCursor: string | null }, Entry, First extends Page | Promise<Page>>(
+  page: First,
+  reader: PageReader<Page, Entry>,
+): Paged<First, Entry> {
+  // Not enumerable, so that the page looks as it does without.
+  const value = () => allEntries<Page, Entry>(page, reader)
+  return Object.defineProperty(page, Symbol.asyncIterator, { value }) as Paged<First, Entry>
+}
+
+async function* allEntries<Page extends { nextCursor: string | null }, Entry>(
+  first: Page | Promise<Page>,
+  { entries, next }: PageReader<Page, Entry>,
+): AsyncGenerator<Entry, void, undefined> {
+  let page = await first
+  for (;;) {
+    yield* entries(page)
+    if (page.nextCursor === null) return
+    await turnOfTheLoop()
+    page = await next(page.nextCursor)
   }
 }

@@ -1,5 +1,5 @@
 import { checkNames, type Known } from '../base/known-names.ts'
-import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
+import { cutPage, decodeCursor, type Paged, paged, pageLimit, parseRowNumber } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { Statement } from '../engine/sqlite.ts'
@@ -177,7 +177,14 @@ export class CellRegistry {
   }
 
   /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
-  list(options: CellListOptions = {}): CellPage {
+  list(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
+    return paged<CellPage, CellRecord, CellPage>(this.#list(options), {
+      entries: ({ cells }) => cells,
+      next: (cursor) => this.#list({ ...options, cursor }),
+    })
+  }
+
+  #list(options: CellListOptions): CellPage {
     checkNames(options, LIST_NAMES)
     const { accountId, cursor, limit } = options
     if (accountId !== undefined && typeof accountId !== 'string')

@@ -1,22 +1,29 @@
 import { CellError } from '../errors.ts'
+import type { CellDatabase } from './cell-database.ts'
 import { databaseImage, type Statement } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
 /** Version of the reserved tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
-const SCHEMA_VERSION = 1
+const SCHEMA_VERSION = 2
 
 const META_SCHEMA = `
   CREATE TABLE _cell_meta (key TEXT NOT NULL PRIMARY KEY, value) WITHOUT ROWID;
   INSERT INTO _cell_meta VALUES ('schema_version', ${SCHEMA_VERSION});
 `
 
-/** The tables of a new cell: the engine's own, and those that the layers above add. */
+/** SQL that makes the tables of one version those of the next, made for each cell. */
+export type SchemaUpgrade = () => string
+
+/** The tables of a cell: the engine's own, and those that the layers above add. */
 export class ReservedSchema {
   readonly #tables: string
+  readonly #upgrades: readonly SchemaUpgrade[]
   #image: Buffer | undefined
 
-  constructor(...tables: string[]) {
-    this.#tables = tables.join('\n')
+  /** @param upgrades of the tables of the layers above, one for each earlier version, from 1 on */
+  constructor(tables = '', upgrades: readonly SchemaUpgrade[] = []) {
+    this.#tables = tables
+    this.#upgrades = upgrades
   }
 
   /** An empty database, for a new cell's file. */
@@ -24,19 +31,34 @@ export class ReservedSchema {
     this.#image ??= databaseImage(META_SCHEMA + this.#tables)
     return this.#image
   }
+
+  /** Brings the tables of an opened cell to this version, in one transaction. It fits into a full cell. */
+  upgrade(database: CellDatabase): void {
+    const version = versionOf(database) as number
+    if (version === SCHEMA_VERSION) return
+    const steps = this.#upgrades.slice(version - 1).map((upgrade) => upgrade())
+    const sql = [...steps, SET_VERSION].join('\n')
+    database.transaction(() => database.writeDelete(() => database.exec(sql)))
+  }
+}
+
+const SET_VERSION = `UPDATE main._cell_meta SET value = ${SCHEMA_VERSION} WHERE key = 'schema_version';`
+
+function isKnown(version: unknown): boolean {
+  return Number.isInteger(version) && (version as number) >= 1 && (version as number) <= SCHEMA_VERSION
 }
 
 /** An open cell, or a connection to a database that may be one. */
 type Preparing = { prepare(sql: string): Statement }
 
 /**
- * Checks that this version can use a database.
+ * Checks that this version can use a database, as it is or after an upgrade.
  *
  * @throws `cell_quarantined` for one of a newer version, and for one that is not a cell
  */
 export function assertCell(database: Preparing): void {
   const version = versionOf(database)
-  if (version === SCHEMA_VERSION) return
+  if (isKnown(version)) return
   throw new CellError(
     'cell_quarantined',
     `The schema version of the cell is ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,

@@ -16,7 +16,7 @@ import {
   REQUEST_DEADLINE_MS_DEFAULT,
   warningLogger,
 } from './handler-options.ts'
-import { type HttpRequest, type HttpResponse, RequestAborted } from './http-message.ts'
+import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted } from './http-message.ts'
 import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
 import { Permit } from './permit.ts'
@@ -183,8 +183,6 @@ function refuseRoute(match: Match | undefined): never {
 }
 
 function respond({ status, json, headers }: Answer, requestId: string): HttpResponse {
-  return withCommonHeaders(
-    { status, headers: { 'Content-Type': 'application/json', ...headers }, body: json },
-    requestId,
-  )
+  const type = status === NOT_MODIFIED ? undefined : { 'Content-Type': 'application/json' }
+  return withCommonHeaders({ status, headers: { ...type, ...headers }, body: json }, requestId)
 }

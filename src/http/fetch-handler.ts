@@ -6,7 +6,7 @@ import { BodyBuffer } from './body-buffer.ts'
 import { chargedStream } from './charged-stream.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { type HttpRequest, RequestAborted, type RequestBody } from './http-message.ts'
+import { type HttpRequest, NOT_MODIFIED, RequestAborted, type RequestBody } from './http-message.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
@@ -36,6 +36,7 @@ export function createHandler(
     }
     const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
+    if (status === NOT_MODIFIED) return new Response(null, { status, headers })
     if (charge?.bytes === 0) return new Response(body as string, { status, headers })
     headers['Content-Length'] = String(Buffer.byteLength(body))
     return new Response(chargedStream(body, charge), { status, headers })

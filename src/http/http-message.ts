@@ -45,6 +45,9 @@ export interface HttpResponse {
   body: string | Uint8Array
 }
 
+/** The one status whose answer has no body. */
+export const NOT_MODIFIED = 304
+
 /** The client went away before it was answered: there is no one to tell, and nothing to report. */
 export class RequestAborted extends Error {
   override readonly name = 'RequestAborted'

@@ -1,5 +1,12 @@
 import { CellError } from '../errors.ts'
-import { encodeEntry, encodeExpire, encodeIncr, encodePut } from '../service/json/documents.ts'
+import {
+  encodeEntry,
+  encodeExpire,
+  encodeFound,
+  encodeIncr,
+  encodePut,
+  encodePuts,
+} from '../service/json/documents.ts'
 import {
   decodeExpire,
   decodeIncr,
@@ -8,30 +15,38 @@ import {
   decodePut,
   expireSchema,
   incrSchema,
+  keySchema,
   keysSchema,
   msetSchema,
   putSchema,
 } from '../service/json/kv-body.ts'
 import { cellAction, cellActionWith, cellActionWithQuery, decodeKey, ok } from './action.ts'
+import { NOT_MODIFIED } from './http-message.ts'
+import { changeCondition, deleteCondition, etagOf, isNotModified } from './preconditions.ts'
 
-export const putEntry = cellActionWith(putSchema, async ({ context, cellId, permit, segments }, body) => {
-  const key = decodeKey(segments[1] ?? '')
-  return ok(encodePut(key, await context.service.execute(cellId, decodePut(key, body), { permit })))
+export const putEntry = cellActionWith(putSchema, async (call, body) => {
+  const { context, request, cellId, permit, segments } = call
+  const put = decodePut(decodeKey(segments[1] ?? ''), body, changeCondition(request))
+  const result = await context.service.execute(cellId, put, { permit })
+  return { ...ok(encodePut(result)), headers: { ETag: etagOf(result.version) } }
 })
 
-export const getEntry = cellAction(async ({ context, cellId, permit, segments }) => {
+export const getEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
   const entry = await context.service.execute(
     cellId,
     { op: 'kv.get', key: decodeKey(segments[1] ?? '') },
     { permit },
   )
   if (entry === undefined) throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
-  return ok(encodeEntry(entry))
+  const headers = { ETag: etagOf(entry.version) }
+  if (isNotModified(request, entry.version)) return { status: NOT_MODIFIED, json: '', headers }
+  return { ...ok(encodeEntry(entry)), headers }
 })
 
-export const deleteEntry = cellAction(async ({ context, cellId, permit, segments }) => {
+export const deleteEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
   const key = decodeKey(segments[1] ?? '')
-  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key }, { permit })
+  const ifVersion = deleteCondition(request)
+  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key, ifVersion }, { permit })
   return ok({ key, deleted })
 })
 
@@ -51,7 +66,7 @@ export const listEntries = cellActionWithQuery(
 )
 
 export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit }, body, exact) =>
-  ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
+  ok(encodeIncr(await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
 )
 
 export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) =>
@@ -75,10 +90,8 @@ export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit 
 })
 
 export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit }, body) => {
-  const { count } = await context.service.execute(cellId, decodeMset(body, context.store.settings.limits), {
-    permit,
-  })
-  return ok({ count })
+  const mset = decodeMset(body, context.store.settings.limits)
+  return ok(encodePuts(await context.service.execute(cellId, mset, { permit })))
 })
 
 export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
@@ -86,3 +99,7 @@ export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, p
   const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys }, { permit })
   return ok({ deleted })
 })
+
+export const getdel = cellActionWith(keySchema, async ({ context, cellId, permit }, { key }) =>
+  ok(encodeFound(await context.service.execute(cellId, { op: 'kv.getdel', key }, { permit }))),
+)

@@ -7,7 +7,13 @@ import { BodyBuffer } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { type HttpRequest, type HttpResponse, RequestAborted, type RequestBody } from './http-message.ts'
+import {
+  type HttpRequest,
+  type HttpResponse,
+  NOT_MODIFIED,
+  RequestAborted,
+  type RequestBody,
+} from './http-message.ts'
 import type { UnsentCharge } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
@@ -233,6 +239,8 @@ async function sendEarly(
 }
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {
-  headers['Content-Length'] = String(typeof body === 'string' ? Buffer.byteLength(body) : body.length)
+  // There it would be the length of the body that is left out.
+  if (status !== NOT_MODIFIED)
+    headers['Content-Length'] = String(typeof body === 'string' ? Buffer.byteLength(body) : body.length)
   outgoing.writeHead(status, headers)
 }

@@ -36,6 +36,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   not_an_integer: 400,
   integer_overflow: 400,
   key_not_found: 404,
+  precondition_failed: 412,
   backup_not_found: 404,
   backup_corrupt: 422,
   invalid_version: 400,
@@ -119,6 +120,7 @@ export function problemResponse(
 const FIELD_OF_OPTION = new Map([
   ['ttlSeconds', 'ttl_seconds'],
   ['keepTtl', 'keep_ttl'],
+  ['ifVersion', 'if_version'],
 ])
 /** An option, in an operation or an entry where there are several. A tenant's own names, as in `params.a`, never match. */
 const OPTION_FIELD = /^((?:\w+\[\d+\]\.)*)(\w+)$/
@@ -126,7 +128,7 @@ const OPTION_FIELD = /^((?:\w+\[\d+\]\.)*)(\w+)$/
 /** The library calls an option `ttlSeconds`, and a body `ttl_seconds`: an error names what its reader wrote. */
 function inHttpTerms(error: CellError): CellError {
   // Any other code with such a name is about what the sender wrote.
-  if (error.code !== 'invalid_ttl') return error
+  if (error.code !== 'invalid_ttl' && error.code !== 'precondition_failed') return error
   const [, at, option = ''] = OPTION_FIELD.exec(error.details.field ?? '') ?? []
   const field = FIELD_OF_OPTION.get(option)
   if (field === undefined) return error

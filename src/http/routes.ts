@@ -7,6 +7,7 @@ import {
   deleteEntry,
   deleteMany,
   expire,
+  getdel,
   getEntry,
   incr,
   listEntries,
@@ -48,6 +49,7 @@ export const ROUTES: readonly Route[] = [
   ['POST', '/v1/databases/{id}/kv/ops/mget', mget],
   ['POST', '/v1/databases/{id}/kv/ops/mset', mset],
   ['POST', '/v1/databases/{id}/kv/ops/delete', deleteMany],
+  ['POST', '/v1/databases/{id}/kv/ops/getdel', getdel],
 
   ['POST', '/v1/databases/{id}/backup', backUp],
   ['POST', '/v1/databases/{id}/backup/incr', backUpIncrement],

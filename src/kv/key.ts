@@ -28,6 +28,11 @@ export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): v
   }
 }
 
+/** Whether a call is for several keys, rather than for one; {@link checkList} tells whether it is a list at all. */
+export function isList<T>(key: string | readonly T[]): key is readonly T[] {
+  return typeof key === 'object' && key !== null
+}
+
 /** @throws `invalid_request` for anything but a list, and for too many keys; `invalid_key` */
 export function checkKeys(keys: readonly string[], limits: Limits): void {
   checkList(keys, 'keys', limits)

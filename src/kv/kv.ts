@@ -1,14 +1,17 @@
 import type { Clock } from '../base/clock.ts'
 import type { Limits } from '../base/limits.ts'
-import { pageLimit } from '../base/paging.ts'
+import { type Paged, paged, pageLimit } from '../base/paging.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { decodeInteger } from '../engine/statements/rows.ts'
-import { CellError } from '../errors.ts'
+import { deleteConditionOf, preconditionFailed } from './condition.ts'
 import { addTo, checkDelta } from './counter.ts'
 import type {
+  KvDeleteOptions,
   KvEntry,
   KvExpireResult,
   KvIncrResult,
+  KvKeysOptions,
+  KvListEntry,
   KvListOptions,
   KvPage,
   KvPutEntry,
@@ -17,9 +20,10 @@ import type {
   KvTtlOptions,
 } from './entry.ts'
 import { toJson } from './json.ts'
-import { checkKey, checkKeys, checkList, checkValue } from './key.ts'
-import { keyRange, type ListRow, toPage } from './listing.ts'
-import { checkEntry, checkListOptions, checkPutOptions, checkTtlOptions } from './options.ts'
+import { checkKey, checkKeys, checkList, isList } from './key.ts'
+import { keyRange, keysOf, type ListRow, toPage } from './listing.ts'
+import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions } from './options.ts'
+import { checkEntryPut, checkPut, runPut, weigh } from './puts.ts'
 import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
@@ -36,9 +40,10 @@ export interface KvContext {
 
 /**
  * Keys with values and exact times to live, in the same file as the cell's tables. Every method is one transaction, or
- * part of the one in which it is called. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB. All
- * throw `invalid_key` for a bad key, and what the engine throws: `cell_full`, `cell_quarantined`, `busy`, `cell_restoring`,
- * `no_backup`, `store_closed`.
+ * part of the one in which it is called. Where a method takes one key or a list of keys, a list gets a list of the same
+ * results in the order of the keys, all or none. Keys are 1–1,024 bytes of UTF-8 without NUL; values are text up to 1 MiB.
+ * All throw `invalid_key` for a bad key, and what the engine throws: `cell_full`, `cell_quarantined`, `busy`,
+ * `cell_restoring`, `no_backup`, `store_closed`. With a list they throw `invalid_request` if it is longer than `kvKeysMax`.
  */
 export class Kv {
   readonly #context: KvContext
@@ -50,50 +55,84 @@ export class Kv {
   }
 
   /** @returns the value; undefined if there is no live entry */
-  get(key: string): string | undefined {
+  get(key: string): string | undefined
+  get(keys: readonly string[]): (string | undefined)[]
+  get(key: string | readonly string[]): string | undefined | (string | undefined)[] {
+    if (isList(key)) {
+      return this.#readEach(key, (statements, each, now) => statements.value(each, now))
+    }
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const statements = this.#statements()
     try {
-      return statements.find(queries.GET_VALUE).get(key, clock.now()) as string | undefined
+      return statements.value(key, clock.now())
     } catch (error) {
       throw statements.database.failure(error)
     }
   }
 
-  /** Like {@link get}, with the time to live. */
-  entry(key: string): KvEntry | undefined {
+  /** Like {@link get}, with version and time to live. */
+  entry(key: string): KvEntry | undefined
+  entry(keys: readonly string[]): (KvEntry | undefined)[]
+  entry(key: string | readonly string[]): KvEntry | undefined | (KvEntry | undefined)[] {
+    if (isList(key)) {
+      return this.#readEach(key, (statements, each, now) => statements.entry(each, now))
+    }
     checkKey(key, this.#context.limits)
     return this.#read((statements, now) => statements.entry(key, now))
   }
 
   /**
    * Puts an entry. Without a time to live it does not expire, even if the entry before did (as with Redis SET).
+   * `{ ifVersion: null }` puts it only if there is none, `{ ifVersion: entry.version }` only if nobody has changed it since.
    *
-   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, also for an option that is not known
+   * @throws `precondition_failed`, `invalid_ttl`, `value_too_large`, `invalid_request`
    */
-  put(key: string, value: string, options: KvPutOptions = {}): KvPutResult {
+  put(key: string, value: string, options?: KvPutOptions): KvPutResult
+  /** Puts all entries or none. An error's field names the entry. */
+  put(entries: readonly KvPutEntry[]): KvPutResult[]
+  put(
+    key: string | readonly KvPutEntry[],
+    value?: string,
+    options: KvPutOptions = {},
+  ): KvPutResult | KvPutResult[] {
+    if (isList(key)) return this.#putEach(key)
     const { limits, clock } = this.#context
-    checkKey(key, limits)
-    checkValue(value, limits)
-    checkPutOptions(options)
     const now = clock.now()
-    if (options.keepTtl) return this.#putKeepingTtl(key, value, options, now)
-    const expiresAt = expiryOf(options, now, limits)
+    const put = checkPut(key, value as string, options, { limits, now, at: '' })
     const statements = this.#statements()
-    const created = statements.database.write(
-      () => this.#putRow(statements, key, value, expiresAt, now),
-      weigh(value),
-    )
-    return { created, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
+    const result = statements.database.write(() => runPut(statements, put, now), weigh(put.value))
+    this.#noteExpiry(result)
+    return result
   }
 
-  /** @returns false if there was no live entry */
-  delete(key: string): boolean {
+  /**
+   * @returns false if there was no live entry
+   * @throws `precondition_failed`, `invalid_request`
+   */
+  delete(key: string, options?: KvDeleteOptions): boolean
+  delete(keys: readonly string[]): boolean[]
+  delete(key: string | readonly string[], options: KvDeleteOptions = {}): boolean | boolean[] {
+    if (isList(key)) {
+      return this.#deleteEach(key, (statements, each, now) => statements.delete(each, now))
+    }
     checkKey(key, this.#context.limits)
-    const statements = this.#statements()
-    const remove = statements.find(queries.DELETE_LIVE)
-    return statements.database.writeDelete(() => remove.run(key, this.#context.clock.now()).changes > 0)
+    checkDeleteOptions(options)
+    const condition = deleteConditionOf(options)
+    const isDeleted = this.#delete((statements, now) => statements.delete(key, now, condition))
+    if (!isDeleted && condition !== undefined) throw preconditionFailed(condition)
+    return isDeleted
+  }
+
+  /** Deletes an entry and returns it (as Redis GETDEL does): of several callers only one gets it. */
+  getdel(key: string): KvEntry | undefined
+  getdel(keys: readonly string[]): (KvEntry | undefined)[]
+  getdel(key: string | readonly string[]): KvEntry | undefined | (KvEntry | undefined)[] {
+    if (isList(key)) {
+      return this.#deleteEach(key, (statements, each, now) => statements.takeEntry(each, now))
+    }
+    checkKey(key, this.#context.limits)
+    return this.#delete((statements, now) => statements.takeEntry(key, now))
   }
 
   /**
@@ -108,7 +147,7 @@ export class Kv {
     return this.incrEntry(key, delta, options).value
   }
 
-  /** Like {@link incr}, with the time to live. */
+  /** Like {@link incr}, with version and time to live. */
   incrEntry(key: string, delta: number | bigint = 1, options: KvTtlOptions = {}): KvIncrResult {
     const { limits, clock } = this.#context
     checkKey(key, limits)
@@ -121,20 +160,21 @@ export class Kv {
       const entry = statements.entry(key, now)
       const value = addTo(entry?.value, step)
       const expiresAt = entry === undefined ? expiryIfNew : entry.expiresAt
-      this.#putRow(statements, key, value.toString(), expiresAt, now)
-      return { value: decodeInteger(value), ttlSeconds: secondsLeft(expiresAt, now) }
+      const { created: _, ...put } = runPut(statements, { key, value: value.toString(), expiresAt }, now)
+      this.#noteExpiry(put)
+      return { ...put, value: decodeInteger(value) }
     })
   }
 
-  /** @returns for each key, in order: seconds left, rounded up; −1 if it does not expire; null if there is no live entry */
-  ttl(keys: readonly string[]): (number | null)[] {
-    checkKeys(keys, this.#context.limits)
-    return this.#read((statements, now) =>
-      keys.map((key) => {
-        const expiresAt = statements.expiry(key, now)
-        return expiresAt === undefined ? null : secondsLeft(expiresAt, now)
-      }),
-    )
+  /** @returns seconds left, rounded up; −1 if the entry does not expire; null if there is no live entry */
+  ttl(key: string): number | null
+  ttl(keys: readonly string[]): (number | null)[]
+  ttl(key: string | readonly string[]): number | null | (number | null)[] {
+    if (isList(key)) {
+      return this.#readEach(key, (statements, each, now) => statements.ttl(each, now))
+    }
+    checkKey(key, this.#context.limits)
+    return this.#read((statements, now) => statements.ttl(key, now))
   }
 
   /**
@@ -148,69 +188,44 @@ export class Kv {
     const now = clock.now()
     const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
     const statements = this.#statements()
+    const version = statements.versions.next()
     const updated = statements.database.write(
-      () => statements.find(queries.UPDATE_EXPIRY).run(expiresAt, key, now).changes > 0,
+      () => statements.find(queries.UPDATE_EXPIRY).run(expiresAt, version, key, now).changes > 0,
     )
-    if (updated && expiresAt !== null) this.#context.expiryNoted(expiresAt)
-    return { updated, ttlSeconds: updated ? secondsLeft(expiresAt, now) : null }
+    if (!updated) return { updated, version: null, ttlSeconds: null }
+    this.#noteExpiry({ expiresAt })
+    return { updated, version: version.toString(), ttlSeconds: secondsLeft(expiresAt, now) }
   }
 
   /**
-   * Live entries in UTF-8 byte order of their keys, a page at a time.
+   * Live entries in UTF-8 byte order of their keys, a page at a time; with `for await`, all of them from this page on.
    *
    * @throws `invalid_request` for a bad limit or cursor
    */
-  list(options: KvListOptions = {}): KvPage {
+  list(options: KvListOptions = {}): Paged<KvPage, KvListEntry> {
     const { limits } = this.#context
     checkListOptions(options)
     const limit = pageLimit(options.limit, limits.pageMax)
     const { from, to } = keyRange(options, limits)
-    return this.#read((statements, now) => {
+    const page = this.#read((statements, now) => {
       const list = statements.find(queries.listQuery(options.values ?? true, options.reverse ?? false))
       return toPage(list.all(from, to, now, limit + 1) as ListRow[], limit, now)
     })
-  }
-
-  /** @returns for each key, in order, the live entry or undefined */
-  mget(keys: readonly string[]): (KvEntry | undefined)[] {
-    checkKeys(keys, this.#context.limits)
-    return this.#read((statements, now) => keys.map((key) => statements.entry(key, now)))
+    return paged<KvPage, KvListEntry, KvPage>(page, {
+      entries: ({ entries }) => entries,
+      next: (cursor) => this.list({ ...options, cursor }),
+    })
   }
 
   /**
-   * Puts all entries or none.
+   * The keys of live entries in UTF-8 byte order, for `for await`. They are read `limit` at a time, with turns of the event
+   * loop in between, so a key that is put or deleted meanwhile may be among them or not.
    *
-   * @returns how many entries were given
-   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, whose field names the entry
+   * @throws as {@link list}
    */
-  mset(entries: readonly KvPutEntry[]): number {
-    const { limits, clock } = this.#context
-    checkList(entries, 'entries', limits)
-    const now = clock.now()
-    const rows = entries.map((entry, i) => {
-      checkEntry(entry, `entries[${i}].`)
-      const { key, value, ...ttl } = entry
-      checkKey(key, limits, `entries[${i}].key`)
-      checkValue(value, limits, `entries[${i}].value`)
-      return { key, value, expiresAt: expiryOf(ttl, now, limits, `entries[${i}].`) }
-    })
-    const statements = this.#statements()
-    statements.database.transaction(() => {
-      for (const { key, value, expiresAt } of rows) this.#putRow(statements, key, value, expiresAt, now)
-    })
-    return entries.length
-  }
-
-  /** Deletes all keys or none. @returns how many of them had a live entry */
-  deleteMany(keys: readonly string[]): number {
-    checkKeys(keys, this.#context.limits)
-    const now = this.#context.clock.now()
-    const statements = this.#statements()
-    const remove = statements.find(queries.DELETE_LIVE)
-    const { database } = statements
-    return database.transaction(() =>
-      keys.reduce((count, key) => count + database.writeDelete(() => remove.run(key, now).changes), 0),
-    )
+  keys(options: KvKeysOptions = {}): AsyncGenerator<string, void, undefined> {
+    checkKeysOptions(options)
+    return keysOf(this.list({ ...options, values: false }))
   }
 
   /** The value parsed as JSON; undefined if there is no live entry. @throws `SyntaxError` if it is not JSON */
@@ -245,38 +260,45 @@ export class Kv {
     return this.#bound
   }
 
-  /** @returns true if there was no live entry */
-  #putRow(
-    statements: KvStatements,
-    key: string,
-    value: string,
-    expiresAt: number | null,
-    now: number,
-  ): boolean {
-    const updated = statements.find(queries.UPDATE_LIVE).run(value, expiresAt, key, now).changes > 0
-    if (!updated) statements.find(queries.UPSERT).run(key, value, expiresAt)
-    if (expiresAt !== null) this.#context.expiryNoted(expiresAt)
-    return !updated
+  #readEach<T>(
+    keys: readonly string[],
+    read: (statements: KvStatements, key: string, now: number) => T,
+  ): T[] {
+    checkKeys(keys, this.#context.limits)
+    return this.#read((statements, now) => keys.map((key) => read(statements, key, now)))
   }
 
-  #putKeepingTtl(key: string, value: string, options: KvPutOptions, now: number): KvPutResult {
-    if (options.ttlSeconds !== undefined || options.ttlMs !== undefined) {
-      throw new CellError('invalid_ttl', 'Keep the time to live or give a new one, not both.', {
-        field: 'keepTtl',
-      })
-    }
+  #putEach(entries: readonly KvPutEntry[]): KvPutResult[] {
+    const { limits, clock } = this.#context
+    checkList(entries, 'entries', limits)
+    const now = clock.now()
+    const puts = entries.map((entry, i) => checkEntryPut(entry, { limits, now, at: `entries[${i}].` }))
     const statements = this.#statements()
-    return statements.database.transaction(() => {
-      const kept = statements.expiry(key, now)
-      if (kept === undefined) statements.find(queries.UPSERT).run(key, value, null)
-      else statements.find(queries.UPDATE_LIVE_VALUE).run(value, key, now)
-      const expiresAt = kept ?? null
-      return { created: kept === undefined, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
-    })
+    const results = statements.database.transaction(() => puts.map((put) => runPut(statements, put, now)))
+    for (const result of results) this.#noteExpiry(result)
+    return results
   }
-}
 
-/** A put's share of the write-ahead log, in ordinary row changes. */
-function weigh(value: string): number {
-  return 1 + value.length / 1_024
+  #delete<T>(run: (statements: KvStatements, now: number) => T): T {
+    const statements = this.#statements()
+    return statements.database.writeDelete(() => run(statements, this.#context.clock.now()))
+  }
+
+  #deleteEach<T>(
+    keys: readonly string[],
+    run: (statements: KvStatements, key: string, now: number) => T,
+  ): T[] {
+    const { limits, clock } = this.#context
+    checkKeys(keys, limits)
+    const now = clock.now()
+    const statements = this.#statements()
+    const { database } = statements
+    return database.transaction(() =>
+      keys.map((key) => database.writeDelete(() => run(statements, key, now))),
+    )
+  }
+
+  #noteExpiry({ expiresAt }: { expiresAt: number | null }): void {
+    if (expiresAt !== null) this.#context.expiryNoted(expiresAt)
+  }
 }

@@ -39,19 +39,26 @@ function compareKeys(a: string, b: string): number {
   return Buffer.compare(Buffer.from(a), Buffer.from(b))
 }
 
-/** Key, expiry, and value if it was asked for. */
-export type ListRow = [key: string, expiresAt: number | null, value: string | null]
+/** Key, expiry, value if it was asked for, and version. */
+export type ListRow = [key: string, expiresAt: number | null, value: string | null, version: string]
 
 /** @param rows one more than the limit, if there are that many: then another page follows */
 export function toPage(rows: ListRow[], limit: number, now: number): KvPage {
   const { page, nextCursor } = cutPage(rows, limit, ([key]) => key)
   return {
-    entries: page.map(([key, expiresAt, value]) => ({
+    entries: page.map(([key, expiresAt, value, version]) => ({
       key,
+      version,
       ttlSeconds: secondsLeft(expiresAt, now),
       expiresAt,
       ...(value === null ? {} : { value }),
     })),
     nextCursor,
   }
+}
+
+export async function* keysOf(
+  entries: AsyncIterable<{ key: string }>,
+): AsyncGenerator<string, void, undefined> {
+  for await (const { key } of entries) yield key
 }

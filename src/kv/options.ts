@@ -1,17 +1,20 @@
 import { checkNames, type Known } from '../base/known-names.ts'
 import { CellError } from '../errors.ts'
-import type { KvListOptions, KvPutEntry, KvPutOptions, KvTtlOptions } from './entry.ts'
+import type {
+  KvDeleteOptions,
+  KvKeysOptions,
+  KvListOptions,
+  KvPutEntry,
+  KvPutOptions,
+  KvTtlOptions,
+} from './entry.ts'
 
 const TTL_NAMES: Known<KvTtlOptions> = { ttlSeconds: true, ttlMs: true }
-const PUT_NAMES: Known<KvPutOptions> = { ...TTL_NAMES, keepTtl: true }
-const ENTRY_NAMES: Known<KvPutEntry> = { key: true, value: true, ...TTL_NAMES }
-const LIST_NAMES: Known<KvListOptions> = {
-  prefix: true,
-  cursor: true,
-  limit: true,
-  reverse: true,
-  values: true,
-}
+const PUT_NAMES: Known<KvPutOptions> = { ...TTL_NAMES, keepTtl: true, ifVersion: true }
+const ENTRY_NAMES: Known<KvPutEntry> = { key: true, value: true, ...PUT_NAMES }
+const DELETE_NAMES: Known<KvDeleteOptions> = { ifVersion: true }
+const KEYS_NAMES: Known<KvKeysOptions> = { prefix: true, cursor: true, limit: true, reverse: true }
+const LIST_NAMES: Known<KvListOptions> = { ...KEYS_NAMES, values: true }
 
 /** Each throws `invalid_request` for an option that is not known, and for a flag that is neither true nor false. */
 
@@ -19,9 +22,18 @@ export function checkTtlOptions(options: KvTtlOptions): void {
   checkNames(options, TTL_NAMES)
 }
 
-export function checkPutOptions(options: KvPutOptions): void {
-  checkNames(options, PUT_NAMES)
-  checkFlag(options.keepTtl, 'keepTtl')
+/** @param at where the options stand, with a point: `entries[2].` */
+export function checkPutOptions(options: KvPutOptions, at: string): void {
+  checkNames(options, PUT_NAMES, { at })
+  checkFlag(options.keepTtl, `${at}keepTtl`)
+}
+
+export function checkDeleteOptions(options: KvDeleteOptions): void {
+  checkNames(options, DELETE_NAMES)
+}
+
+export function checkKeysOptions(options: KvKeysOptions): void {
+  checkNames(options, KEYS_NAMES)
 }
 
 export function checkListOptions(options: KvListOptions): void {

@@ -8,10 +8,19 @@ export const KV_SCHEMA = `
   CREATE TABLE _cell_kv (
     key TEXT NOT NULL PRIMARY KEY,
     value TEXT NOT NULL,
-    expires_at INTEGER -- epoch milliseconds; NULL: does not expire
+    expires_at INTEGER, -- epoch milliseconds; NULL: does not expire
+    version INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX _cell_kv_expiry ON _cell_kv (expires_at) WHERE expires_at IS NOT NULL;
 `
+
+/**
+ * Gives the table of a cell of schema version 1 its column. All entries get one version, in the definition, so that no row
+ * is written. It is a new one each time: a backup from before is restored with another.
+ */
+export function addVersions(version: bigint): string {
+  return `ALTER TABLE main._cell_kv ADD COLUMN version INTEGER NOT NULL DEFAULT ${version};`
+}
 
 /** The view is made only for SQL that mentions it: a TEMP schema takes 100 KB of a connection's memory. */
 export const KV_VIEW_NAME = /cell_kv/i
@@ -28,32 +37,53 @@ export const KV_VIEW = `
 export const GET_VALUE =
   'SELECT value FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-export const GET_ENTRY =
-  'SELECT value, expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+/** Versions leave SQLite as text: they have more digits than a number of JavaScript. */
+const VERSION = 'CAST(version AS TEXT)'
+
+export const GET_ENTRY = `SELECT value, expires_at, ${VERSION} FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)`
 
 export const GET_EXPIRY =
   'SELECT expires_at FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
 /** First half of a put: most puts find a live entry and need only this statement. */
 export const UPDATE_LIVE =
-  'UPDATE main._cell_kv SET value = ?, expires_at = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+  'UPDATE main._cell_kv SET value = ?, expires_at = ?, version = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
-export const UPDATE_LIVE_VALUE =
-  'UPDATE main._cell_kv SET value = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+/** The same for an entry of one version. */
+export const UPDATE_IF = `${UPDATE_LIVE} AND version = ?`
+
+const SET_VALUE =
+  'UPDATE main._cell_kv SET value = ?, version = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+
+/** Keeps the time to live, and returns it. */
+export const UPDATE_VALUE = `${SET_VALUE} RETURNING expires_at`
+
+export const UPDATE_VALUE_IF = `${SET_VALUE} AND version = ? RETURNING expires_at`
 
 /** Second half: without a live entry, an expired one is replaced together with its time to live. */
-export const UPSERT = 'INSERT OR REPLACE INTO main._cell_kv (key, value, expires_at) VALUES (?, ?, ?)'
+export const UPSERT =
+  'INSERT OR REPLACE INTO main._cell_kv (key, value, expires_at, version) VALUES (?, ?, ?, ?)'
+
+/** Replaces an expired entry, and leaves a live one as it is. */
+export const INSERT_IF_ABSENT = `
+  INSERT INTO main._cell_kv (key, value, expires_at, version) VALUES (?, ?, ?, ?)
+  ON CONFLICT (key) DO UPDATE SET value = excluded.value, expires_at = excluded.expires_at, version = excluded.version
+  WHERE _cell_kv.expires_at <= ?`
 
 export const UPDATE_EXPIRY =
-  'UPDATE main._cell_kv SET expires_at = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
+  'UPDATE main._cell_kv SET expires_at = ?, version = ? WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
 export const DELETE_LIVE =
   'DELETE FROM main._cell_kv WHERE key = ? AND (expires_at IS NULL OR expires_at > ?)'
 
+export const DELETE_IF = `${DELETE_LIVE} AND version = ?`
+
+export const DELETE_RETURNING = `${DELETE_LIVE} RETURNING value, expires_at, ${VERSION}`
+
 /** A range of the primary key: it costs as much as it finds. @param reverse descending key order */
 export function listQuery(values: boolean, reverse: boolean): string {
   return `
-    SELECT key, expires_at, ${values ? 'value' : 'NULL'} FROM main._cell_kv
+    SELECT key, expires_at, ${values ? 'value' : 'NULL'}, ${VERSION} FROM main._cell_kv
     WHERE key >= ? AND key < ? AND (expires_at IS NULL OR expires_at > ?)
     ORDER BY key ${reverse ? 'DESC' : 'ASC'} LIMIT ?`
 }

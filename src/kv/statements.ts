@@ -1,8 +1,10 @@
 import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Statement } from '../engine/sqlite.ts'
+import type { Condition } from './condition.ts'
 import type { KvEntry } from './entry.ts'
-import { GET_ENTRY, GET_EXPIRY } from './queries.ts'
+import { DELETE_IF, DELETE_LIVE, DELETE_RETURNING, GET_ENTRY, GET_EXPIRY, GET_VALUE } from './queries.ts'
 import { secondsLeft } from './ttl.ts'
+import { Versions } from './versions.ts'
 
 /**
  * The KV statements of one open database, which end with it. Each is prepared with its first use: most of thousands of
@@ -11,6 +13,7 @@ import { secondsLeft } from './ttl.ts'
 export class KvStatements {
   static readonly #byDatabase = new WeakMap<CellDatabase, KvStatements>()
   readonly database: CellDatabase
+  readonly versions = new Versions()
   readonly #prepared = new Map<string, Statement>()
 
   private constructor(database: CellDatabase) {
@@ -33,14 +36,33 @@ export class KvStatements {
   }
 
   /** @returns undefined if there is no live entry */
-  entry(key: string, now: number): KvEntry | undefined {
-    const row = this.find(GET_ENTRY).get(key, now) as [string, number | null] | undefined
-    return row && { key, value: row[0], ttlSeconds: secondsLeft(row[1], now), expiresAt: row[1] }
+  value(key: string, now: number): string | undefined {
+    return this.find(GET_VALUE).get(key, now) as string | undefined
   }
 
-  /** @returns null for an entry that does not expire, undefined if there is no live entry */
-  expiry(key: string, now: number): number | null | undefined {
-    return this.find(GET_EXPIRY).get(key, now) as number | null | undefined
+  /** @returns undefined if there is no live entry */
+  entry(key: string, now: number): KvEntry | undefined {
+    return toEntry(key, this.find(GET_ENTRY).get(key, now), now)
+  }
+
+  /** @returns the entry that it deletes; undefined if there is no live entry */
+  takeEntry(key: string, now: number): KvEntry | undefined {
+    return toEntry(key, this.find(DELETE_RETURNING).get(key, now), now)
+  }
+
+  /** @returns false if there is no live entry, or not of the condition's version */
+  delete(key: string, now: number, condition?: Condition): boolean {
+    const remove =
+      typeof condition === 'bigint'
+        ? this.find(DELETE_IF).run(key, now, condition)
+        : this.find(DELETE_LIVE).run(key, now)
+    return remove.changes > 0
+  }
+
+  /** @returns whole seconds left; −1 for an entry that does not expire; null if there is no live entry */
+  ttl(key: string, now: number): number | null {
+    const expiresAt = this.find(GET_EXPIRY).get(key, now) as number | null | undefined
+    return expiresAt === undefined ? null : secondsLeft(expiresAt, now)
   }
 
   #prepare(sql: string): Statement {
@@ -52,4 +74,10 @@ export class KvStatements {
     this.#prepared.set(sql, statement)
     return statement
   }
+}
+
+function toEntry(key: string, row: unknown, now: number): KvEntry | undefined {
+  if (row === undefined) return undefined
+  const [value, expiresAt, version] = row as [string, number | null, string]
+  return { key, value, version, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
 }

@@ -35,9 +35,9 @@ export function listWithin(kv: Kv, options: KvListOptions, bytesMax: number): Kv
   return { entries, nextCursor: cursor ?? null }
 }
 
-/** @throws `result_too_large`; and as `kv.mget`, before anything is read */
+/** @throws `result_too_large`; and as `kv.entry`, before anything is read */
 export function mgetWithin(kv: Kv, keys: readonly string[], bytesMax: number): (KvEntry | undefined)[] {
-  if (keys.length <= LIST_STEP) return kv.mget(keys)
+  if (keys.length <= LIST_STEP) return kv.entry(keys)
   // Refuses bad keys and too many of them; it reads little.
   kv.ttl(keys)
   let bytes = 0
@@ -63,8 +63,8 @@ export class BatchSize {
   }
 
   /** @throws `result_too_large` */
-  add(result: OperationResults['sql']): void {
-    this.#bytes += sizeOfResult(result)
+  add(result: unknown): void {
+    this.#bytes += resultBytes(result)
     if (this.#bytes <= this.#bytesMax) return
     throw tooLarge(
       `The results of the batch together are larger than ${this.#bytesMax} bytes (result.bytesMax); nothing was changed. Ask for less.`,
@@ -89,12 +89,13 @@ export function checkNamesFit(
   )
 }
 
-/** Bytes of the rows in the result of any operation, or of several; or of its JSON. */
-export function rowsBytes(value: unknown): number {
-  if (typeof value === 'string' || value instanceof Uint8Array) return value.length
-  if (Array.isArray(value)) return value.reduce((sum: number, each) => sum + rowsBytes(each), 0)
-  const isResult = typeof value === 'object' && value !== null && 'rows' in value && 'columns' in value
-  return isResult ? sizeOfResult(value as OperationResults['sql']) : 0
+/** Bytes of the rows or the value in the result of any operation, or of several; or of its JSON. */
+export function resultBytes(result: unknown): number {
+  if (typeof result === 'string' || result instanceof Uint8Array) return result.length
+  if (Array.isArray(result)) return result.reduce((sum: number, each) => sum + resultBytes(each), 0)
+  if (typeof result !== 'object' || result === null) return 0
+  if ('value' in result && typeof result.value === 'string') return textCost(result.value)
+  return 'rows' in result && 'columns' in result ? sizeOfResult(result as OperationResults['sql']) : 0
 }
 
 function sizeOfResult(result: OperationResults['sql']): number {

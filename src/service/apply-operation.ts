@@ -122,6 +122,7 @@ function apply(cell: Cell, operation: ParsedOperation, context: ApplyContext): A
       return kv.put(operation.key, operation.value, {
         ttlSeconds: operation.ttlSeconds,
         keepTtl: operation.keepTtl,
+        ...conditionOf(operation),
       })
     case 'kv.incr':
       return kv.incrEntry(operation.key, operation.delta, { ttlSeconds: operation.ttlSeconds })
@@ -130,18 +131,25 @@ function apply(cell: Cell, operation: ParsedOperation, context: ApplyContext): A
     case 'kv.expire':
       return kv.expire(operation.key, operation.ttlSeconds)
     case 'kv.delete':
-      return { deleted: kv.delete(operation.key) }
+      return { deleted: kv.delete(operation.key, conditionOf(operation)) }
+    case 'kv.getdel':
+      return kv.getdel(operation.key)
     case 'kv.list':
       return listWithin(kv, operation.options, context.answerBytesMax)
     case 'kv.mget':
       return mgetWithin(kv, operation.keys, context.answerBytesMax)
     case 'kv.mset':
-      return { count: kv.mset(operation.entries) }
+      return kv.put(operation.entries)
     case 'kv.deleteMany':
-      return { deleted: kv.deleteMany(operation.keys) }
+      return { deleted: kv.delete(operation.keys).filter(Boolean).length }
     case 'batch':
       return applyBatch(cell, operation.operations, context)
   }
+}
+
+/** As options: there, a condition that is undefined is refused. */
+function conditionOf<V>({ ifVersion }: { ifVersion?: V | undefined }): { ifVersion?: V } {
+  return ifVersion === undefined ? {} : { ifVersion }
 }
 
 function runSql(
@@ -169,7 +177,7 @@ function applyBatch(
   return operations.map((operation, index) => {
     try {
       const result = apply(cell, operation, context)
-      if (operation.op === 'sql') size.add(result as OperationResults['sql'])
+      size.add(result)
       return result as OperationResults['batch'][number]
     } catch (error) {
       if (!(error instanceof CellError)) throw error

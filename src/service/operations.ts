@@ -35,10 +35,12 @@ export type BatchableOperation =
       value: string
       ttlSeconds?: number | undefined
       keepTtl?: boolean | undefined
+      ifVersion?: string | null | undefined
     }
   | { op: 'kv.incr'; key: string; delta?: number | bigint | undefined; ttlSeconds?: number | undefined }
   | { op: 'kv.expire'; key: string; ttlSeconds: number | null }
-  | { op: 'kv.delete'; key: string }
+  | { op: 'kv.delete'; key: string; ifVersion?: string | undefined }
+  | { op: 'kv.getdel'; key: string }
   | { op: 'kv.mset'; entries: KvPutEntry[] }
   | { op: 'kv.deleteMany'; keys: string[] }
 
@@ -98,7 +100,10 @@ export interface OperationResults {
   'kv.incr': KvIncrResult
   'kv.expire': KvExpireResult
   'kv.delete': { deleted: boolean }
-  'kv.mset': { count: number }
+  /** Undefined if there was no live entry. */
+  'kv.getdel': KvEntry | undefined
+  /** In the order of the entries. */
+  'kv.mset': KvPutResult[]
   'kv.deleteMany': { deleted: number }
   'kv.get': KvEntry | undefined
   /** For each key: whole seconds left; −1 if it does not expire; null if there is no live entry. */

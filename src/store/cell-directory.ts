@@ -5,6 +5,7 @@ import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Paged } from '../base/paging.ts'
 import type { Turns } from '../base/turns.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
@@ -74,5 +75,5 @@ export interface CellDirectory {
    */
   purgeCell(id: string, options?: CallOptions): Promise<PurgedCell>
   /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
-  cells(options?: CellListOptions): CellPage
+  cells(options?: CellListOptions): Paged<CellPage, CellRecord>
 }

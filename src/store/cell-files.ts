@@ -12,10 +12,11 @@ import {
 import type { StorePaths } from '../base/store-paths.ts'
 import { ReservedSchema } from '../engine/reserved-schema.ts'
 import { CellError } from '../errors.ts'
-import { KV_SCHEMA } from '../kv/queries.ts'
+import { addVersions, KV_SCHEMA } from '../kv/queries.ts'
+import { randomStart } from '../kv/versions.ts'
 
-/** The schema of a new cell. */
-const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA)
+/** The schema of a cell. */
+export const CELL_SCHEMA = new ReservedSchema(KV_SCHEMA, [() => addVersions(randomStart())])
 
 /** The local files of cells. */
 export class CellFiles {

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts'
 import type { CellHooks } from '../engine/cell-database.ts'
 import { assertCell } from '../engine/reserved-schema.ts'
 import { KV_VIEW, KV_VIEW_NAME } from '../kv/queries.ts'
+import { CELL_SCHEMA } from './cell-files.ts'
 
 export interface CellHookParts {
   clock: Clock
@@ -20,6 +21,8 @@ export function cellHooks(id: string, { clock, trackers, failed, closed }: CellH
       assertCell(database)
       trackers?.acquire(id)
       trackers?.get(id).hooks.opened?.(database)
+      // It is a change like any other, so that the tracker has to be there.
+      CELL_SCHEMA.upgrade(database)
     },
     changed: (database) => trackers?.get(id).hooks.changed?.(database),
     beforeCheckpoint: (database, wal) => trackers?.get(id).hooks.beforeCheckpoint?.(database, wal),

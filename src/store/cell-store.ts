@@ -7,6 +7,7 @@ import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
@@ -241,8 +242,8 @@ export class CellStore implements CellDirectory {
     return this.core.findCell(id)
   }
 
-  /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
-  cells(options: CellListOptions = {}): CellPage {
+  /** A page of the cells that exist, in order of creation; with `for await`, all of them. @throws `invalid_request` */
+  cells(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
     return this.core.cells(options)
   }
 

@@ -15,6 +15,7 @@ import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkNames } from '../base/known-names.ts'
+import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
@@ -198,7 +199,7 @@ export class StoreCore implements CellDirectory {
     return this.registry.find(id)
   }
 
-  cells(options: CellListOptions = {}): CellPage {
+  cells(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
     return this.registry.list(options)
   }
 

@@ -37,7 +37,7 @@ describe('both or neither', () => {
       cell.sql('INSERT INTO t VALUES (1)')
       cell.sql('CREATE TABLE u (b)')
       cell.kv.put('k', 'after')
-      cell.kv.mset([{ key: 'm', value: 'x' }])
+      cell.kv.put([{ key: 'm', value: 'x' }])
       throw thrown
     }
     expect(() => cell.transaction(work)).toThrow(thrown)
@@ -219,7 +219,7 @@ describe('a statement that ends the whole transaction (invariant 6)', () => {
     const work = () => {
       cell.sql('INSERT INTO t VALUES (1)')
       for (const key of ['a', 'b']) {
-        expect(codeOf(() => cell.kv.mset([{ key, value: 'x'.repeat(500_000) }]))).not.toBe('internal')
+        expect(codeOf(() => cell.kv.put([{ key, value: 'x'.repeat(500_000) }]))).not.toBe('internal')
       }
       // If SQLite rolled everything back, this must not be a transaction of its own.
       try {

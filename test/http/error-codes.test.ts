@@ -54,6 +54,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   [404, ['not_found', 'cell_not_found', 'api_key_not_found', 'key_not_found', 'backup_not_found']],
   [404, ['restore_not_found']],
   [405, ['method_not_allowed']],
+  [412, ['precondition_failed']],
   [415, ['unsupported_media_type']],
   [413, ['body_too_large', 'value_too_large', 'sql_too_long']],
   [

@@ -30,7 +30,7 @@ function isOpen({ directory }: TestStore, id: string): boolean {
 function fill(cell: Cell, count: number, ttlSeconds: number): void {
   for (let i = 0; i < count; i += 1_000) {
     const size = Math.min(1_000, count - i)
-    cell.kv.mset(Array.from({ length: size }, (_, j) => ({ key: `k${i + j}`, value: 'v', ttlSeconds })))
+    cell.kv.put(Array.from({ length: size }, (_, j) => ({ key: `k${i + j}`, value: 'v', ttlSeconds })))
   }
 }
 

@@ -13,9 +13,9 @@ const KEY_USES: Record<string, (kv: Kv, key: string) => unknown> = {
   incr: (kv, key) => kv.incr(key),
   ttl: (kv, key) => kv.ttl([key]),
   expire: (kv, key) => kv.expire(key, 1),
-  mget: (kv, key) => kv.mget([key]),
-  mset: (kv, key) => kv.mset([{ key, value: 'v' }]),
-  deleteMany: (kv, key) => kv.deleteMany([key]),
+  mget: (kv, key) => kv.entry([key]),
+  mset: (kv, key) => kv.put([{ key, value: 'v' }]),
+  deleteMany: (kv, key) => kv.delete([key]),
   putJson: (kv, key) => kv.putJson(key, 1),
   getJson: (kv, key) => kv.getJson(key),
 }
@@ -58,19 +58,19 @@ test('the field names which of several keys was wrong', async () => {
   const { kv } = (await openTestCell()).cell
   const field = (use: () => unknown) => thrownBy(use).details.field
   expect(field(() => kv.get(''))).toBe('key')
-  expect(field(() => kv.mget(['a', '']))).toBe('keys[1]')
+  expect(field(() => kv.entry(['a', '']))).toBe('keys[1]')
   expect(field(() => kv.ttl(['']))).toBe('keys[0]')
-  expect(field(() => kv.deleteMany(['a', 'b', '']))).toBe('keys[2]')
+  expect(field(() => kv.delete(['a', 'b', '']))).toBe('keys[2]')
   expect(
     field(() =>
-      kv.mset([
+      kv.put([
         { key: 'a', value: 'v' },
         { key: '', value: 'v' },
       ]),
     ),
   ).toBe('entries[1].key')
-  expect(field(() => kv.mset([{ key: 'a', value: 7 as never }]))).toBe('entries[0].value')
-  expect(field(() => kv.mset([{ key: 'a', value: 'v', ttlSeconds: 0 }]))).toBe('entries[0].ttlSeconds')
+  expect(field(() => kv.put([{ key: 'a', value: 7 as never }]))).toBe('entries[0].value')
+  expect(field(() => kv.put([{ key: 'a', value: 'v', ttlSeconds: 0 }]))).toBe('entries[0].ttlSeconds')
   expect(field(() => kv.put('a', 'v', { ttlSeconds: 0.5 }))).toBe('ttlSeconds')
   expect(field(() => kv.put('a', 'v', { ttlMs: 0 }))).toBe('ttlMs')
   expect(field(() => kv.put('a', 'v', { ttlSeconds: 1, keepTtl: true }))).toBe('keepTtl')
@@ -87,7 +87,7 @@ describe('a value', () => {
       const uses: ((value: string) => unknown)[] = [
         (value) => kv.put('k', value),
         (value) => kv.put('k', value, { keepTtl: true }),
-        (value) => kv.mset([{ key: 'k', value }]),
+        (value) => kv.put([{ key: 'k', value }]),
       ]
       for (const use of uses) {
         use(fits)
@@ -112,7 +112,7 @@ describe('a value', () => {
     async (value) => {
       const { kv } = (await openTestCell()).cell
       expect(codeOf(() => kv.put('k', value as never))).toBe('invalid_request')
-      expect(codeOf(() => kv.mset([{ key: 'k', value: value as never }]))).toBe('invalid_request')
+      expect(codeOf(() => kv.put([{ key: 'k', value: value as never }]))).toBe('invalid_request')
     },
   )
 
@@ -127,10 +127,10 @@ test('as many keys as the limit are taken at once, and not one more', async () =
   const { kv } = (await openTestCell({ limits: { kvKeysMax: 3 } })).cell
   const keys = ['a', 'b', 'c', 'd']
   const uses: ((keys: string[]) => unknown)[] = [
-    (some) => kv.mget(some),
+    (some) => kv.entry(some),
     (some) => kv.ttl(some),
-    (some) => kv.deleteMany(some),
-    (some) => kv.mset(some.map((key) => ({ key, value: 'v' }))),
+    (some) => kv.delete(some),
+    (some) => kv.put(some.map((key) => ({ key, value: 'v' }))),
   ]
   for (const use of uses) {
     expect(() => use(keys.slice(0, 3))).not.toThrow()

@@ -166,10 +166,10 @@ describe('pages', () => {
 
   test('100 entries are on one by default, or as many as the largest allowed', async () => {
     const { kv } = (await openTestCell()).cell
-    kv.mset(Array.from({ length: 150 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
+    kv.put(Array.from({ length: 150 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
     expect(kv.list().entries).toHaveLength(100)
     const small = (await openTestCell({ limits: { pageMax: 10 } })).cell.kv
-    small.mset(Array.from({ length: 20 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
+    small.put(Array.from({ length: 20 }, (_, i) => ({ key: `k${i}`, value: 'v' })))
     expect(small.list().entries).toHaveLength(10)
   })
 
@@ -216,15 +216,16 @@ describe('pages', () => {
 describe('entries', () => {
   test('have their value, unless none is asked for', async () => {
     const { clock, cell } = await openTestCell()
+    const version = expect.any(String)
     cell.kv.put('a', '')
     cell.kv.put('b', 'v', { ttlSeconds: 9 })
     expect(cell.kv.list().entries).toEqual([
-      { key: 'a', value: '', ttlSeconds: -1, expiresAt: null },
-      { key: 'b', value: 'v', ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
+      { key: 'a', value: '', version, ttlSeconds: -1, expiresAt: null },
+      { key: 'b', value: 'v', version, ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
     ])
     expect(cell.kv.list({ values: false }).entries).toEqual([
-      { key: 'a', ttlSeconds: -1, expiresAt: null },
-      { key: 'b', ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
+      { key: 'a', version, ttlSeconds: -1, expiresAt: null },
+      { key: 'b', version, ttlSeconds: 9, expiresAt: clock.now() + 9_000 },
     ])
   })
 })

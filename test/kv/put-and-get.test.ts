@@ -17,8 +17,8 @@ describe('put and get', () => {
 
   test('put says whether the entry is new', async () => {
     const { kv } = (await openTestCell()).cell
-    expect(kv.put('k', 'v')).toEqual({ created: true, ttlSeconds: -1, expiresAt: null })
-    expect(kv.put('k', 'w')).toEqual({ created: false, ttlSeconds: -1, expiresAt: null })
+    expect(kv.put('k', 'v')).toMatchObject({ created: true, ttlSeconds: -1, expiresAt: null })
+    expect(kv.put('k', 'w')).toMatchObject({ created: false, ttlSeconds: -1, expiresAt: null })
     kv.delete('k')
     expect(kv.put('k', 'x').created).toBe(true)
   })
@@ -67,10 +67,17 @@ describe('put and get', () => {
 
   test('entry has the time to live as well', async () => {
     const { kv } = (await openTestCell()).cell
+    const version = expect.stringMatching(/^\d+$/)
     kv.put('k', 'v', { ttlSeconds: 60 })
     kv.put('p', 'w')
-    expect(kv.entry('k')).toEqual({ key: 'k', value: 'v', ttlSeconds: 60, expiresAt: TEST_EPOCH_MS + 60_000 })
-    expect(kv.entry('p')).toEqual({ key: 'p', value: 'w', ttlSeconds: -1, expiresAt: null })
+    expect(kv.entry('k')).toEqual({
+      key: 'k',
+      value: 'v',
+      version,
+      ttlSeconds: 60,
+      expiresAt: TEST_EPOCH_MS + 60_000,
+    })
+    expect(kv.entry('p')).toEqual({ key: 'p', value: 'w', version, ttlSeconds: -1, expiresAt: null })
     expect(kv.entry('none')).toBeUndefined()
   })
 })
@@ -96,7 +103,7 @@ describe('JSON', () => {
 
   test('takes the options of put', async () => {
     const { clock, cell } = await openTestCell()
-    expect(cell.kv.putJson('k', [1], { ttlSeconds: 5 })).toEqual({
+    expect(cell.kv.putJson('k', [1], { ttlSeconds: 5 })).toMatchObject({
       created: true,
       ttlSeconds: 5,
       expiresAt: clock.now() + 5_000,

@@ -1,14 +1,20 @@
 import { expect, test } from 'vitest'
-import { BatchSize, checkNamesFit, listWithin, mgetWithin, rowsBytes } from '../../src/service/answer-size.ts'
+import {
+  BatchSize,
+  checkNamesFit,
+  listWithin,
+  mgetWithin,
+  resultBytes,
+} from '../../src/service/answer-size.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 import { codeOf } from '../support/thrown.ts'
 
 const result = (columns: string[], rows: unknown[]) =>
-  ({ columns, rows, changes: 0, lastInsertRowid: null, durationMs: 0 }) as Parameters<BatchSize['add']>[0]
+  ({ columns, rows, changes: 0, lastInsertRowid: null, durationMs: 0 }) as Parameters<typeof checkNamesFit>[0]
 
 test('empty values are not free in a batch', () => {
   const empty = result(['a', 'b'], Array(10).fill(['', new Uint8Array()]))
-  expect(rowsBytes(empty)).toBe(10 * (8 + 64))
+  expect(resultBytes(empty)).toBe(10 * (8 + 64))
   expect(codeOf(() => new BatchSize(10 * (8 + 64) - 1).add(empty))).toBe('result_too_large')
 })
 

@@ -51,22 +51,38 @@ export function cellServiceContract(name: string, make: MakeService): void {
       })
 
       test('entries are put, read, counted, listed, kept for a time and deleted', async () => {
+        const version = expect.any(String)
         expect(await put('a', '1', 600)).toMatchObject({ created: true, ttlSeconds: 600 })
-        expect(await put('a', '2')).toEqual({ created: false, ttlSeconds: -1, expiresAt: null })
+        expect(await put('a', '2')).toEqual({
+          key: 'a',
+          created: false,
+          version,
+          ttlSeconds: -1,
+          expiresAt: null,
+        })
         expect(await run({ op: 'kv.get', key: 'a' })).toEqual({
           key: 'a',
           value: '2',
+          version,
           ttlSeconds: -1,
           expiresAt: null,
         })
         expect(await run({ op: 'kv.get', key: 'none' })).toBeUndefined()
-        expect(await run({ op: 'kv.incr', key: 'n', delta: 5 })).toEqual({ value: 5, ttlSeconds: -1 })
+        expect(await run({ op: 'kv.incr', key: 'n', delta: 5 })).toMatchObject({
+          key: 'n',
+          value: 5,
+          version,
+          ttlSeconds: -1,
+        })
         expect(await run({ op: 'kv.expire', key: 'a', ttlSeconds: 60 })).toEqual({
           updated: true,
+          version,
           ttlSeconds: 60,
         })
         expect(await run({ op: 'kv.ttl', keys: ['a', 'n', 'none'] })).toEqual([60, -1, null])
-        expect(await run({ op: 'kv.mset', entries: [{ key: 'b', value: '3' }] })).toEqual({ count: 1 })
+        expect(await run({ op: 'kv.mset', entries: [{ key: 'b', value: '3' }] })).toMatchObject([
+          { key: 'b', created: true },
+        ])
         expect(await run({ op: 'kv.mget', keys: ['b', 'none'] })).toMatchObject([{ value: '3' }, undefined])
         const first = await run({ op: 'kv.list', options: { limit: 2 } })
         expect(first.entries.map(({ key }) => key)).toEqual(['a', 'b'])
@@ -206,6 +222,93 @@ export function cellServiceContract(name: string, make: MakeService): void {
         expect(
           await batch({ op: 'sql', sql: 'SELECT 1 AS a' }, { op: 'sql', sql: 'VALUES (2)' }),
         ).toMatchObject([{ rows: [{ a: 1 }] }, { rows: [{ column1: 2 }] }])
+      })
+    })
+
+    describe('conditions', () => {
+      const putIf = (ifVersion: string | null, value: string) =>
+        run({ op: 'kv.put', key: 'k', value, ifVersion })
+      const versionNow = async () => (await run({ op: 'kv.get', key: 'k' }))?.version ?? null
+
+      /** @returns the values of those that were put; the others had to fail at their condition */
+      async function winners(ifVersion: string | null, values: string[]): Promise<string[]> {
+        const settled = await Promise.allSettled(values.map((value) => putIf(ifVersion, value)))
+        for (const each of settled) {
+          if (each.status === 'rejected') expect(each.reason).toMatchObject({ code: 'precondition_failed' })
+        }
+        return values.filter((_, i) => settled[i]?.status === 'fulfilled')
+      }
+
+      test('exactly one of many who put an entry at once, each only if there is none, wins', async () => {
+        const values = Array.from({ length: 40 }, (_, i) => `value ${i}`)
+        const won = await winners(null, values)
+        expect(won).toHaveLength(1)
+        expect(await stored('k')).toBe(won[0])
+      })
+
+      test('exactly one of many who change the version that all have read wins, in every round', async () => {
+        await put('k', 'first')
+        for (let round = 0; round < 5; round++) {
+          const values = Array.from({ length: 20 }, (_, i) => `${round}.${i}`)
+          const won = await winners(await versionNow(), values)
+          expect(won).toHaveLength(1)
+          expect(await stored('k')).toBe(won[0])
+        }
+      })
+
+      test('no update is lost among many who read, add and put back until it succeeds', async () => {
+        const addOne = async () => {
+          for (;;) {
+            const entry = await run({ op: 'kv.get', key: 'k' })
+            try {
+              return await putIf(entry?.version ?? null, String(Number(entry?.value ?? 0) + 1))
+            } catch (error) {
+              expect(error).toMatchObject({ code: 'precondition_failed' })
+            }
+          }
+        }
+        await Promise.all(Array.from({ length: 12 }, addOne))
+        expect(await stored('k')).toBe('12')
+      })
+
+      test('exactly one of many gets an entry that all delete', async () => {
+        await put('k', 'v')
+        const got = await Promise.all(Array.from({ length: 20 }, () => run({ op: 'kv.getdel', key: 'k' })))
+        expect(got.filter((entry) => entry !== undefined)).toMatchObject([{ key: 'k', value: 'v' }])
+        expect(await stored('k')).toBeUndefined()
+      })
+
+      test('of a deletion and of entries put together hold, or nothing happens', async () => {
+        const { version } = await put('k', 'v')
+        await put('k', 'w')
+        const failed = { code: 'precondition_failed' }
+        expect(await rejectedBy(run({ op: 'kv.delete', key: 'k', ifVersion: version }))).toMatchObject(failed)
+        const entries = [
+          { key: 'other', value: 'v' },
+          { key: 'k', value: 'x', ifVersion: version },
+        ]
+        expect(await rejectedBy(run({ op: 'kv.mset', entries }))).toMatchObject({
+          ...failed,
+          details: { field: 'entries[1].ifVersion' },
+        })
+        expect([await stored('k'), await stored('other')]).toEqual(['w', undefined])
+      })
+
+      test('undo the whole batch in which one fails, SQL included', async () => {
+        await sql('CREATE TABLE log (a)')
+        const { version } = await put('k', 'v')
+        const log: BatchableOperation = { op: 'sql', sql: 'INSERT INTO log VALUES (1)' }
+        const change = (value: string): BatchableOperation => ({
+          op: 'kv.put',
+          key: 'k',
+          value,
+          ifVersion: version,
+        })
+        await run({ op: 'batch', operations: [log, change('w')] })
+        const error = await rejectedBy(run({ op: 'batch', operations: [log, change('x')] }))
+        expect(error).toMatchObject({ code: 'precondition_failed', details: { index: 1 } })
+        expect(await rowsOf('SELECT count(*) FROM log')).toEqual([[1]])
+        expect(await stored('k')).toBe('w')
       })
     })
 

@@ -30,11 +30,13 @@ const UNKNOWN: [call: string, run: (under: Under) => unknown, field: string, nea
   ['kv.incr', ({ cell }) => cell.kv.incr('k', 1, given({ ttl: 5 })), 'ttl', 'ttlSeconds'],
   ['kv.list', ({ cell }) => cell.kv.list(given({ prefx: 'a' })), 'prefx', 'prefix'],
   [
-    'kv.mset',
-    ({ cell }) => cell.kv.mset([given({ key: 'k', value: 'v', ttl: 5 })]),
+    'kv.put of a list',
+    ({ cell }) => cell.kv.put([given({ key: 'k', value: 'v', ttl: 5 })]),
     'entries[0].ttl',
     'ttlSeconds',
   ],
+  ['kv.delete', ({ cell }) => cell.kv.delete('k', given({ version: '1' })), 'version', 'ifVersion'],
+  ['kv.keys', ({ cell }) => cell.kv.keys(given({ prefx: 'a' })), 'prefx', 'prefix'],
   ['sql', ({ cell }) => cell.sql('SELECT 1', [], given({ rowmode: 'array' })), 'rowmode', 'rowMode'],
   [
     'sql limits',
@@ -133,10 +135,15 @@ test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(
       () => kv.list({ prefix: id }),
       () => kv.list({ cursor: id }),
       () => kv.list({ limit: id }),
-      () => kv.mget(id),
-      () => kv.mset(id),
-      () => kv.mset([id]),
-      () => kv.deleteMany(id),
+      () => kv.get([id]),
+      () => kv.put(id),
+      () => kv.put([id]),
+      () => kv.put('k', 'v', { ifVersion: id }),
+      () => kv.delete([id]),
+      () => kv.delete('k', id),
+      () => kv.delete('k', { ifVersion: id }),
+      () => kv.getdel(id),
+      () => kv.keys(id),
       () => kv.putJson('j', id),
       () => cell.sql(id),
       () => cell.sql('SELECT ?', id),
@@ -181,13 +188,16 @@ test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(
   },
 )
 
-test.each(['ttl', 'mget', 'deleteMany'] as const)('kv.%s takes a list of keys, not a key', async (method) => {
-  const { cell } = await openTestCell()
-  expect(thrownBy(() => cell.kv[method](given('a')))).toMatchObject({
-    code: 'invalid_request',
-    message: 'keys must be a list of keys.',
-  })
-})
+test.each(['get', 'entry', 'ttl', 'delete', 'getdel'] as const)(
+  'kv.%s takes a key or a list of keys, and no other object',
+  async (method) => {
+    const { cell } = await openTestCell()
+    expect(thrownBy(() => cell.kv[method](given({ length: 1 })))).toMatchObject({
+      code: 'invalid_request',
+      message: 'keys must be a list of keys.',
+    })
+  },
+)
 
 test('a misspelt policy does not count as trusted', async () => {
   const { cell } = await openTestCell({ sqlPolicy: 'tenant' })

@@ -140,7 +140,7 @@ describe('openCell', () => {
     const [noCell, newer, sound] = [test.store.createCell(), test.store.createCell(), test.store.createCell()]
     await test.store.close()
     change(noCell.id, 'DROP TABLE _cell_meta')
-    change(newer.id, "UPDATE _cell_meta SET value = 2 WHERE key = 'schema_version'")
+    change(newer.id, "UPDATE _cell_meta SET value = 3 WHERE key = 'schema_version'")
     await test.reopen()
     for (const { id } of [noCell, newer]) {
       for (let i = 0; i < 2; i++) {

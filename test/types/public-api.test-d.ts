@@ -6,13 +6,14 @@ import type { S3ObjectStore } from '../../src/backup/object-store/s3/s3-object-s
 import type { BackupResult, RestoreResult } from '../../src/backup/versions/backup-types.ts'
 import type { Clock } from '../../src/base/clock.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
+import type { Paged } from '../../src/base/paging.ts'
 import type { CellPage, CellRecord } from '../../src/catalog/cell-registry.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../../src/engine/statements/sql-values.ts'
 import type { SqlOptions } from '../../src/engine/statements/statement-runner.ts'
 import { CellError, type CellErrorCode, type CellErrorKind, isCellError } from '../../src/errors.ts'
 import { createHandler } from '../../src/http/fetch-handler.ts'
 import { createListener } from '../../src/http/node-listener.ts'
-import type { KvEntry, KvPage, KvPutResult } from '../../src/kv/entry.ts'
+import type { KvEntry, KvListEntry, KvPage, KvPutResult } from '../../src/kv/entry.ts'
 import type { Kv } from '../../src/kv/kv.ts'
 import { Cell } from '../../src/store/cell.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
@@ -114,7 +115,7 @@ describe('a store', () => {
     expectTypeOf(store.createCell()).toExtend<Cell>()
     expectTypeOf(store.openCell('id')).toEqualTypeOf<Cell>()
     expectTypeOf(store.deleteCell('id')).toBeVoid()
-    expectTypeOf(store.cells({ limit: 10 })).toEqualTypeOf<CellPage>()
+    expectTypeOf(store.cells({ limit: 10 })).toEqualTypeOf<Paged<CellPage, CellRecord>>()
     expectTypeOf(store.cells().cells).toEqualTypeOf<CellRecord[]>()
     expectTypeOf(store.cells().nextCursor).toEqualTypeOf<string | null>()
     // @ts-expect-error: a cell is asked for by its id
@@ -205,10 +206,22 @@ describe('kv', () => {
     expectTypeOf(cell.kv.incr('n')).toEqualTypeOf<number | bigint>()
     expectTypeOf(cell.kv.incr('n', 2n ** 60n)).toEqualTypeOf<number | bigint>()
     expectTypeOf(cell.kv.ttl(['k'])).toEqualTypeOf<(number | null)[]>()
-    expectTypeOf(cell.kv.mget(['k'])).toEqualTypeOf<(KvEntry | undefined)[]>()
-    expectTypeOf(cell.kv.mset([{ key: 'k', value: 'v', ttlSeconds: 1 }])).toBeNumber()
-    expectTypeOf(cell.kv.deleteMany(['k'])).toBeNumber()
-    expectTypeOf(cell.kv.list({ prefix: 'a', limit: 10, reverse: true })).toEqualTypeOf<KvPage>()
+    expectTypeOf(cell.kv.entry(['k'])).toEqualTypeOf<(KvEntry | undefined)[]>()
+    expectTypeOf(cell.kv.get(['k'])).toEqualTypeOf<(string | undefined)[]>()
+    expectTypeOf(cell.kv.put([{ key: 'k', value: 'v', ttlSeconds: 1 }])).toEqualTypeOf<KvPutResult[]>()
+    expectTypeOf(cell.kv.delete(['k'])).toEqualTypeOf<boolean[]>()
+    expectTypeOf(cell.kv.getdel('k')).toEqualTypeOf<KvEntry | undefined>()
+    expectTypeOf(cell.kv.getdel(['k'])).toEqualTypeOf<(KvEntry | undefined)[]>()
+    expectTypeOf(cell.kv.ttl('k')).toEqualTypeOf<number | null>()
+    cell.kv.put('k', 'v', { ifVersion: cell.kv.entry('k')?.version ?? null })
+    // @ts-expect-error: without a null, a missing entry would be put whatever is there
+    cell.kv.put('k', 'v', { ifVersion: cell.kv.entry('k')?.version })
+    // @ts-expect-error: there is nothing to delete
+    cell.kv.delete('k', { ifVersion: null })
+    expectTypeOf(cell.kv.keys({ prefix: 'a' })).toExtend<AsyncIterable<string>>()
+    expectTypeOf(cell.kv.list({ prefix: 'a', limit: 10, reverse: true })).toEqualTypeOf<
+      Paged<KvPage, KvListEntry>
+    >()
     expectTypeOf(cell.kv.getJson<{ a: number }>('k')).toEqualTypeOf<{ a: number } | undefined>()
     expectTypeOf(cell.kv.getJson('k')).toBeUnknown()
     cell.kv.putJson('k', { a: 1 }, { ttlMs: 500 })

@@ -4,27 +4,31 @@ import { CellError } from '../../errors.ts'
 import type { BatchableOperation } from '../operations.ts'
 import { parseFields, text } from './fields.ts'
 import {
+  conditionalPutSchema,
   decodeExpire,
   decodeIncr,
   decodePut,
+  deleteSchema,
   expireSchema,
   incrSchema,
   keySchema,
-  putSchema,
 } from './kv-body.ts'
 import { decodeStatement, type StatementContext, sqlSchema } from './sql-body.ts'
 
 /** The fields of each kind of operation; those of `kindSchema` have been checked. */
 const kind = { kv: text }
-const keyedPutSchema = putSchema.extend({ key: text, ...kind })
+const keyedPutSchema = conditionalPutSchema.extend(kind)
 const keyedIncrSchema = incrSchema.extend(kind)
 const keyedExpireSchema = expireSchema.extend(kind)
-const keyedDeleteSchema = keySchema.extend(kind)
+const keyedDeleteSchema = deleteSchema.extend(kind)
+const keyedGetdelSchema = keySchema.extend(kind)
 /** Drops the other fields: which are known depends on the kind. */
 const kindSchema = z.object({
   sql: z.unknown().optional(),
   kv: z
-    .enum(['put', 'incr', 'expire', 'delete'], { error: 'must be "put", "incr", "expire" or "delete"' })
+    .enum(['put', 'incr', 'expire', 'delete', 'getdel'], {
+      error: 'must be "put", "incr", "expire", "delete" or "getdel"',
+    })
     .optional(),
 })
 
@@ -60,14 +64,18 @@ function decode(value: unknown, at: string, { exact, limits, result }: DecodeOpt
     }
     case 'put': {
       const body = parseFields(keyedPutSchema, value, at)
-      return decodePut(body.key, body)
+      return decodePut(body.key, body, body.if_version)
     }
     case 'incr':
       return decodeIncr(parseFields(keyedIncrSchema, value, at), exact, `${at}.delta`)
     case 'expire':
       return decodeExpire(parseFields(keyedExpireSchema, value, at))
-    case 'delete':
-      return { op: 'kv.delete', key: parseFields(keyedDeleteSchema, value, at).key }
+    case 'delete': {
+      const { key, if_version } = parseFields(keyedDeleteSchema, value, at)
+      return { op: 'kv.delete', key, ifVersion: if_version }
+    }
+    case 'getdel':
+      return { op: 'kv.getdel', key: parseFields(keyedGetdelSchema, value, at).key }
   }
 }
 

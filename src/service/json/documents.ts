@@ -41,27 +41,38 @@ function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unkno
   }
 }
 
-export function encodeEntry({ key, value, ttlSeconds, expiresAt }: KvEntry) {
-  return { key, value, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+export function encodeEntry({ key, value, version, ttlSeconds, expiresAt }: KvEntry) {
+  return { key, value, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodePut(key: string, { created, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
-  return { key, created, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+export function encodePut({ key, created, version, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
+  return { key, created, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
+}
+
+export function encodePuts(entries: OperationResults['kv.mset']) {
+  return { count: entries.length, entries: entries.map(encodePut) }
+}
+
+/** An entry that was asked for by its key, and need not be there. */
+export function encodeFound(entry: KvEntry | undefined) {
+  return { entry: entry === undefined ? null : encodeEntry(entry) }
 }
 
 /** The value is a number while it is exact, and beyond that a decimal string. */
-export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']) {
-  return { key, value: typeof value === 'bigint' ? value.toString() : value, ttl_seconds: ttlSeconds }
+export function encodeIncr({ key, value, version, ttlSeconds, expiresAt }: OperationResults['kv.incr']) {
+  const number = typeof value === 'bigint' ? value.toString() : value
+  return { key, value: number, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodeExpire(key: string, { updated, ttlSeconds }: OperationResults['kv.expire']) {
-  return { key, updated, ttl_seconds: ttlSeconds }
+export function encodeExpire(key: string, { updated, version, ttlSeconds }: OperationResults['kv.expire']) {
+  return { key, updated, version, ttl_seconds: ttlSeconds }
 }
 
 function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
   return {
-    entries: entries.map(({ key, ttlSeconds, expiresAt, value }) => ({
+    entries: entries.map(({ key, version, ttlSeconds, expiresAt, value }) => ({
       key,
+      version,
       ttl_seconds: ttlSeconds,
       expires_at: timeOf(expiresAt),
       value,
@@ -110,13 +121,15 @@ function encodeResult(operation: InBatch, result: OperationResults[BatchableOper
     case 'sql':
       return encodeSqlResult(result as OperationResults['sql'])
     case 'kv.put':
-      return encodePut(operation.key, result as OperationResults['kv.put'])
+      return encodePut(result as OperationResults['kv.put'])
     case 'kv.incr':
-      return encodeIncr(operation.key, result as OperationResults['kv.incr'])
+      return encodeIncr(result as OperationResults['kv.incr'])
     case 'kv.expire':
       return encodeExpire(operation.key, result as OperationResults['kv.expire'])
     case 'kv.delete':
       return { key: operation.key, ...(result as OperationResults['kv.delete']) }
+    case 'kv.getdel':
+      return encodeFound(result as OperationResults['kv.getdel'])
     default:
       return result
   }

@@ -11,6 +11,8 @@ export const text = z.string({ error: 'must be a string' })
 
 export const flag = z.boolean({ error: 'must be true or false' })
 
+export const versionOrNull = z.string({ error: 'must be a version, "*" or null' }).nullable()
+
 /** A JSON integer: no fraction, no string, and small enough to be exact. */
 export const integer = z.custom<number>((value) => Number.isSafeInteger(value), 'must be a whole number')
 

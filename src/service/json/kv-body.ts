@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { Limits } from '../../base/limits.ts'
 import type { BatchableOperation } from '../operations.ts'
-import { flag, integer, list, parseList, text } from './fields.ts'
+import { flag, integer, list, parseList, text, versionOrNull } from './fields.ts'
 import { decodeInteger } from './sql-body.ts'
 
 export const putSchema = z.strictObject({
@@ -9,6 +9,9 @@ export const putSchema = z.strictObject({
   ttl_seconds: integer.optional(),
   keep_ttl: flag.optional(),
 })
+/** Where no header can hold the condition. */
+export const conditionalPutSchema = putSchema.extend({ key: text, if_version: versionOrNull.optional() })
+export const deleteSchema = z.strictObject({ key: text, if_version: text.optional() })
 export const incrSchema = z.strictObject({
   key: text,
   delta: z.unknown().optional(),
@@ -18,15 +21,17 @@ export const expireSchema = z.strictObject({ key: text, ttl_seconds: integer.nul
 export const keySchema = z.strictObject({ key: text })
 export const keysSchema = z.strictObject({ keys: list('keys') })
 export const msetSchema = z.strictObject({ entries: list('entries') })
-const msetEntrySchema = z.strictObject(
-  { key: text, value: text, ttl_seconds: integer.optional() },
-  { error: 'must be a JSON object' },
-)
+const msetEntrySchema = z.strictObject(conditionalPutSchema.shape, { error: 'must be a JSON object' })
 
 type Operation<Name extends BatchableOperation['op']> = Extract<BatchableOperation, { op: Name }>
 
-export function decodePut(key: string, body: z.infer<typeof putSchema>): Operation<'kv.put'> {
-  return { op: 'kv.put', key, value: body.value, ttlSeconds: body.ttl_seconds, keepTtl: body.keep_ttl }
+export function decodePut(
+  key: string,
+  body: z.infer<typeof putSchema>,
+  ifVersion: string | null | undefined,
+): Operation<'kv.put'> {
+  const { value, ttl_seconds, keep_ttl } = body
+  return { op: 'kv.put', key, value, ttlSeconds: ttl_seconds, keepTtl: keep_ttl, ifVersion }
 }
 
 /** @throws `invalid_request` */
@@ -53,6 +58,12 @@ export function decodeMset({ entries }: z.infer<typeof msetSchema>, limits: Limi
   const parsed = parseList(msetEntrySchema, entries, 'entries', limits)
   return {
     op: 'kv.mset',
-    entries: parsed.map(({ key, value, ttl_seconds }) => ({ key, value, ttlSeconds: ttl_seconds })),
+    entries: parsed.map(({ key, value, ttl_seconds, keep_ttl, if_version }) => ({
+      key,
+      value,
+      ttlSeconds: ttl_seconds,
+      keepTtl: keep_ttl,
+      ...(if_version === undefined ? {} : { ifVersion: if_version }),
+    })),
   }
 }

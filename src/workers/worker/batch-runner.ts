@@ -1,7 +1,7 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/group-commit.ts'
-import { rowsBytes } from '../../service/answer-size.ts'
+import { resultBytes } from '../../service/answer-size.ts'
 import {
   type ApplyContext,
   applyOperation,
@@ -208,7 +208,7 @@ export class BatchRunner {
       },
       committed: () => answers.committed(transaction, syncsLater),
       isFull: (outcomes) => {
-        bytes += resultBytes(outcomes.at(-1))
+        bytes += bytesOf(outcomes.at(-1))
         return bytes > GROUP_RESULT_BYTES
       },
       isOver: () => this.#isOver(),
@@ -303,7 +303,7 @@ function outcomeOf(run: () => unknown): Outcome {
   }
 }
 
-/** Size of a statement's rows: with RETURNING, changes return as much as reads. */
-function resultBytes(outcome: Outcome | undefined): number {
-  return outcome?.ok === true ? rowsBytes(outcome.value) : 0
+/** Size of a result: with RETURNING, or as a deleted entry, changes return as much as reads. */
+function bytesOf(outcome: Outcome | undefined): number {
+  return outcome?.ok === true ? resultBytes(outcome.value) : 0
 }

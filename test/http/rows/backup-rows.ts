@@ -3,6 +3,7 @@ import path from 'node:path'
 import { expect } from 'vitest'
 import type { CellErrorCode } from '../../../src/errors.ts'
 import type { Ask, Bench } from '../../support/http/bench.ts'
+import { persistent } from './kv-asks.ts'
 import { badPages, COUNT, type Row, SHA256, TIME, UNKNOWN_ID, UUID, VERSION } from './row.ts'
 
 const cell = '/v1/databases/{cell}'
@@ -185,7 +186,7 @@ export const BACKUP_ROWS: Row[] = [
     },
     ask: { method: 'GET', path: `${cell}/kv/k` },
     status: 200,
-    body: { key: 'k', value: 'v', ttl_seconds: -1, expires_at: null },
+    body: { key: 'k', value: 'v', ...persistent },
   },
   {
     title: 'a change in a cell whose data is lost',
@@ -197,7 +198,7 @@ export const BACKUP_ROWS: Row[] = [
     },
     ask: { method: 'POST', path: `${cell}/kv/ops/incr`, body: { key: 'k' } },
     status: 200,
-    body: { key: 'k', value: 42, ttl_seconds: -1 },
+    body: { key: 'k', value: 42, ...persistent },
   },
   {
     title: 'the size of a cell whose data is lost',

@@ -1,5 +1,6 @@
 import { expect } from 'vitest'
 import type { Ask } from '../../support/http/bench.ts'
+import { ENTRY_VERSION, IN_A_MINUTE } from './kv-asks.ts'
 import { COUNT, type Row } from './row.ts'
 
 const path = '/v1/databases/{cell}/batch'
@@ -29,10 +30,10 @@ export const BATCH_ROWS: Row[] = [
     body: {
       results: [
         { columns: [], rows: [], row_count: 0, changes: 1, last_insert_rowid: 1, duration_ms: COUNT },
-        { key: 'k', created: true, ttl_seconds: 60, expires_at: '2026-11-21T02:03:13.123Z' },
-        { key: 'k', value: 5, ttl_seconds: 60 },
-        { key: 'k', updated: true, ttl_seconds: -1 },
-        { key: 'missing', updated: false, ttl_seconds: null },
+        { key: 'k', created: true, version: ENTRY_VERSION, ttl_seconds: 60, expires_at: IN_A_MINUTE },
+        { key: 'k', value: 5, version: ENTRY_VERSION, ttl_seconds: 60, expires_at: IN_A_MINUTE },
+        { key: 'k', updated: true, version: ENTRY_VERSION, ttl_seconds: -1 },
+        { key: 'missing', updated: false, version: null, ttl_seconds: null },
         { key: 'missing', deleted: false },
         {
           columns: ['a'],

@@ -1,3 +1,4 @@
+import { expect } from 'vitest'
 import type { Ask } from '../../support/http/bench.ts'
 import type { Row } from './row.ts'
 
@@ -8,7 +9,8 @@ export const op = (name: string, body: unknown): Ask => ({ method: 'POST', path:
 
 const TTL_MAX = 3_153_600_000
 export const IN_A_MINUTE = '2026-11-21T02:03:13.123Z'
-export const persistent = { ttl_seconds: -1, expires_at: null }
+export const ENTRY_VERSION = expect.stringMatching(/^[1-9]\d*$/)
+export const persistent = { version: ENTRY_VERSION, ttl_seconds: -1, expires_at: null }
 
 /** An error of each kind in a time to live: out of its range, not whole, of another type, and too large for a double. */
 const BAD_TTLS: [raw: string, limit: boolean][] = [

@@ -1,4 +1,4 @@
-import { badKeyLists, badTtls, IN_A_MINUTE, kv, op, persistent, put } from './kv-asks.ts'
+import { badKeyLists, badTtls, ENTRY_VERSION, IN_A_MINUTE, kv, op, persistent, put } from './kv-asks.ts'
 import { badPages, CURSOR, type Row } from './row.ts'
 
 export const KV_BULK_ROWS: Row[] = [
@@ -17,7 +17,7 @@ export const KV_BULK_ROWS: Row[] = [
     status: 200,
     body: {
       entries: [
-        { key: 'a', ttl_seconds: 60, expires_at: IN_A_MINUTE },
+        { key: 'a', ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
         { key: '｡', ...persistent },
         { key: '😀', ...persistent },
       ],
@@ -65,9 +65,9 @@ export const KV_BULK_ROWS: Row[] = [
     body: {
       entries: [
         null,
-        { key: 'a', value: '1', ttl_seconds: 60, expires_at: IN_A_MINUTE },
+        { key: 'a', value: '1', ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
         null,
-        { key: 'a', value: '1', ttl_seconds: 60, expires_at: IN_A_MINUTE },
+        { key: 'a', value: '1', ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
       ],
     },
   },
@@ -96,7 +96,7 @@ export const KV_BULK_ROWS: Row[] = [
     title: 'several puts',
     ask: op('mset', { entries: [{ key: '.', value: '1' }] }),
     status: 200,
-    body: { count: 1 },
+    body: { count: 1, entries: [{ key: '.', created: true, ...persistent }] },
   },
   {
     title: 'keys that a path can not hold, read back',
@@ -113,9 +113,48 @@ export const KV_BULK_ROWS: Row[] = [
     body: {
       entries: [
         { key: '.', value: '1', ...persistent },
-        { key: '..', value: '2', ttl_seconds: 60, expires_at: IN_A_MINUTE },
+        { key: '..', value: '2', ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
       ],
     },
+  },
+  {
+    title: 'an mset of which one entry must be new, and is not',
+    before: [put('b', { value: 'v' })],
+    ask: op('mset', {
+      entries: [
+        { key: 'a', value: '1', if_version: null },
+        { key: 'b', value: '1', if_version: null },
+      ],
+    }),
+    status: 412,
+    problem: { code: 'precondition_failed', field: 'entries[1].if_version' },
+  },
+  {
+    title: 'an mset with a version that is a number',
+    ask: op('mset', { entries: [{ key: 'a', value: '1', if_version: 5 }] }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'entries[0].if_version' },
+  },
+  {
+    title: 'getdel of an entry',
+    before: [put('a', { value: '1', ttl_seconds: 60 })],
+    ask: op('getdel', { key: 'a' }),
+    status: 200,
+    body: {
+      entry: { key: 'a', value: '1', ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
+    },
+  },
+  {
+    title: 'getdel of a missing entry',
+    ask: op('getdel', { key: 'a' }),
+    status: 200,
+    body: { entry: null },
+  },
+  {
+    title: 'getdel of an empty key',
+    ask: op('getdel', { key: '' }),
+    status: 400,
+    problem: { code: 'invalid_key', field: 'key' },
   },
   {
     title: 'mset without entries',

@@ -1,4 +1,4 @@
-import { badKeyLists, badTtls, kv, op, put } from './kv-asks.ts'
+import { badKeyLists, badTtls, ENTRY_VERSION, IN_A_MINUTE, kv, op, persistent, put } from './kv-asks.ts'
 import type { Row } from './row.ts'
 
 export const KV_COUNTER_ROWS: Row[] = [
@@ -6,25 +6,25 @@ export const KV_COUNTER_ROWS: Row[] = [
     title: 'incr of a missing key',
     ask: op('incr', { key: 'n' }),
     status: 200,
-    body: { key: 'n', value: 1, ttl_seconds: -1 },
+    body: { key: 'n', value: 1, ...persistent },
   },
   {
     title: 'incr with a TTL for a new key',
     ask: op('incr', { key: 'n', ttl_seconds: 60 }),
     status: 200,
-    body: { key: 'n', value: 1, ttl_seconds: 60 },
+    body: { key: 'n', value: 1, version: ENTRY_VERSION, ttl_seconds: 60, expires_at: IN_A_MINUTE },
   },
   {
     title: 'a delta beyond 2^53, exactly',
     ask: { method: 'POST', path: `${kv}/ops/incr`, raw: '{"key":"n","delta":9007199254740993}' },
     status: 200,
-    body: { key: 'n', value: '9007199254740993', ttl_seconds: -1 },
+    body: { key: 'n', value: '9007199254740993', ...persistent },
   },
   {
     title: 'a delta in the typed form',
     ask: op('incr', { key: 'n', delta: { type: 'integer', value: '9223372036854775807' } }),
     status: 200,
-    body: { key: 'n', value: '9223372036854775807', ttl_seconds: -1 },
+    body: { key: 'n', value: '9223372036854775807', ...persistent },
   },
   {
     title: 'an overflow',
@@ -92,27 +92,27 @@ export const KV_COUNTER_ROWS: Row[] = [
     before: [put('k', { value: 'v' })],
     ask: op('expire', { key: 'k', ttl_seconds: 60 }),
     status: 200,
-    body: { key: 'k', updated: true, ttl_seconds: 60 },
+    body: { key: 'k', updated: true, version: ENTRY_VERSION, ttl_seconds: 60 },
   },
   {
     title: 'expire without a TTL, which removes it',
     before: [put('k', { value: 'v', ttl_seconds: 60 })],
     ask: op('expire', { key: 'k' }),
     status: 200,
-    body: { key: 'k', updated: true, ttl_seconds: -1 },
+    body: { key: 'k', updated: true, version: ENTRY_VERSION, ttl_seconds: -1 },
   },
   {
     title: 'expire with a TTL of null, which removes it',
     before: [put('k', { value: 'v', ttl_seconds: 60 })],
     ask: op('expire', { key: 'k', ttl_seconds: null }),
     status: 200,
-    body: { key: 'k', updated: true, ttl_seconds: -1 },
+    body: { key: 'k', updated: true, version: ENTRY_VERSION, ttl_seconds: -1 },
   },
   {
     title: 'expire of a missing key',
     ask: op('expire', { key: 'k', ttl_seconds: 60 }),
     status: 200,
-    body: { key: 'k', updated: false, ttl_seconds: null },
+    body: { key: 'k', updated: false, version: null, ttl_seconds: null },
   },
   {
     title: 'expire without a key',

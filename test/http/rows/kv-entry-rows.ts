@@ -1,4 +1,5 @@
-import { badTtls, get, IN_A_MINUTE, kv, op, persistent, put } from './kv-asks.ts'
+import { expect } from 'vitest'
+import { badTtls, ENTRY_VERSION, get, IN_A_MINUTE, kv, op, persistent, put } from './kv-asks.ts'
 import type { Row } from './row.ts'
 
 /** Keys in a path, as they are sent, and what they name. */
@@ -31,6 +32,18 @@ const BAD_PATH_KEYS: [what: string, sent: string, members: object][] = [
   ['that is an encoded lone surrogate', '%ED%A0%80', {}],
 ]
 
+const ETAG = expect.stringMatching(/^"[1-9]\d*"$/)
+
+/** Conditions that cannot be judged: nothing may happen as if there were none. */
+const BAD_CONDITIONS: [headers: Record<string, string>, field: string][] = [
+  [{ 'if-match': '123' }, 'If-Match'],
+  [{ 'if-match': 'W/"123"' }, 'If-Match'],
+  [{ 'if-match': '"1", "2"' }, 'If-Match'],
+  [{ 'if-match': '"*"' }, 'If-Match'],
+  [{ 'if-none-match': '"123"' }, 'If-None-Match'],
+  [{ 'if-none-match': '*', 'if-match': '"1"' }, 'If-None-Match'],
+]
+
 export const KV_ENTRY_ROWS: Row[] = [
   {
     title: 'a new entry',
@@ -42,14 +55,62 @@ export const KV_ENTRY_ROWS: Row[] = [
     title: 'a new entry with a TTL',
     ask: put('k', { value: 'v', ttl_seconds: 60 }),
     status: 200,
-    body: { key: 'k', created: true, ttl_seconds: 60, expires_at: IN_A_MINUTE },
+    body: { key: 'k', created: true, ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
   },
   {
     title: 'a put that keeps the TTL',
     before: [put('k', { value: 'v', ttl_seconds: 60 })],
     ask: put('k', { value: 'w', keep_ttl: true }),
     status: 200,
-    body: { key: 'k', created: false, ttl_seconds: 60, expires_at: IN_A_MINUTE },
+    body: { key: 'k', created: false, ttl_seconds: 60, expires_at: IN_A_MINUTE, version: ENTRY_VERSION },
+  },
+  {
+    title: 'a put of an entry that must be new, and is',
+    ask: { ...put('k', { value: 'v' }), headers: { 'if-none-match': '*' } },
+    status: 200,
+    body: { key: 'k', created: true, ...persistent },
+    headers: { etag: ETAG },
+  },
+  {
+    title: 'a put of an entry that must be new, and is not',
+    before: [put('k', { value: 'v' })],
+    ask: { ...put('k', { value: 'w' }), headers: { 'if-none-match': '*' } },
+    status: 412,
+    problem: { code: 'precondition_failed' },
+  },
+  {
+    title: 'a put of an entry that must be there, and is not',
+    ask: { ...put('k', { value: 'w' }), headers: { 'if-match': '*' } },
+    status: 412,
+    problem: { code: 'precondition_failed' },
+  },
+  {
+    title: 'a put of an entry that must have another version',
+    before: [put('k', { value: 'v' })],
+    ask: { ...put('k', { value: 'w' }), headers: { 'if-match': '"1"' } },
+    status: 412,
+    problem: { code: 'precondition_failed' },
+  },
+  {
+    title: 'the deletion of an entry that must have another version',
+    before: [put('k', { value: 'v' })],
+    ask: { method: 'DELETE', path: `${kv}/k`, headers: { 'if-match': '"none of ours"' } },
+    status: 412,
+    problem: { code: 'precondition_failed' },
+  },
+  ...BAD_CONDITIONS.map(
+    ([headers, field]): Row => ({
+      title: `a put with ${JSON.stringify(headers)}`,
+      ask: { ...put('k', { value: 'v' }), headers },
+      status: 400,
+      problem: { code: 'invalid_request', field },
+    }),
+  ),
+  {
+    title: 'a deletion of an entry that must not be there',
+    ask: { method: 'DELETE', path: `${kv}/k`, headers: { 'if-none-match': '*' } },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'If-None-Match' },
   },
   {
     title: 'a value of 1 MiB and a byte',
@@ -146,7 +207,13 @@ export const KV_ENTRY_ROWS: Row[] = [
     before: [put('k', { value: '{"not":"parsed"}', ttl_seconds: 60 })],
     ask: get('k'),
     status: 200,
-    body: { key: 'k', value: '{"not":"parsed"}', ttl_seconds: 60, expires_at: IN_A_MINUTE },
+    body: {
+      key: 'k',
+      value: '{"not":"parsed"}',
+      ttl_seconds: 60,
+      expires_at: IN_A_MINUTE,
+      version: ENTRY_VERSION,
+    },
   },
   { title: 'a missing entry', ask: get('missing'), status: 404, problem: { code: 'key_not_found' } },
   {

@@ -2,6 +2,7 @@ import { expect } from 'vitest'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import type { StoreOptions } from '../../../src/store/settings.ts'
 import type { Ask } from '../../support/http/bench.ts'
+import { persistent } from './kv-asks.ts'
 import { CURSOR, type Row } from './row.ts'
 
 const cell = '/v1/databases/{cell}'
@@ -110,7 +111,7 @@ export const SETTING_ROWS: Row[] = [
     before: [put('a', { value: '' }), put('b', { value: '' })],
     ask: { method: 'GET', path: `${cell}/kv` },
     status: 200,
-    body: { entries: [{ key: 'a', ttl_seconds: -1, expires_at: null }], next_cursor: CURSOR },
+    body: { entries: [{ key: 'a', ...persistent }], next_cursor: CURSOR },
   },
   {
     title: 'a default page that is larger than pages may be',
@@ -118,7 +119,7 @@ export const SETTING_ROWS: Row[] = [
     before: [put('a', { value: '' }), put('b', { value: '' })],
     ask: { method: 'GET', path: `${cell}/kv` },
     status: 200,
-    body: { entries: [{ key: 'a', ttl_seconds: -1, expires_at: null }], next_cursor: CURSOR },
+    body: { entries: [{ key: 'a', ...persistent }], next_cursor: CURSOR },
   },
   {
     title: 'SQL of a tenant that is trusted',
