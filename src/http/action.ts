@@ -23,6 +23,8 @@ export interface HttpContext {
   readonly storedBytes: StoredBytesQuota | undefined
   /** Undefined: any number is kept. */
   readonly keptBackups: KeptBackups | undefined
+  /** The OpenAPI document, for clients who find the interface below a path. */
+  readonly openApi: (mount: string) => Promise<JsonText>
 }
 
 /** A request whose sender is known and whose body was read. */
@@ -67,6 +69,8 @@ export interface Action {
   readonly takesBody: boolean
   /** Whether it passes on a body of many values unread. Other actions take no such body. */
   readonly passesUnread?: boolean
+  /** What the body must be; undefined if it takes none. */
+  readonly body?: z.ZodType
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
 }
 
@@ -76,7 +80,7 @@ export type Run<C extends Call, B> = (call: C, body: B, exact: boolean) => Answe
 export const anyBody = z.object({})
 
 /** A route that anyone may ask. */
-export function openAction(run: (call: Call) => Answer): Action {
+export function openAction(run: (call: Call) => Answer | Promise<Answer>): Action {
   return { needsKey: false, takesBody: false, perform: run }
 }
 
@@ -107,15 +111,17 @@ function actionsOf<C extends Call>(admit: (call: Call) => C) {
     actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
       needsKey: true,
       takesBody: true,
+      body: schema,
       perform: (call, { value, exact }) => {
         const admitted = admit(call)
         return run(admitted, parseFields(schema, value), exact)
       },
     }),
-    /** With a body that the action reads for itself, or passes on. */
-    actionOfBody: (run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
+    /** With a body that the action reads for itself, or passes on. @param schema what it is read with in the end */
+    actionOfBody: (schema: z.ZodType, run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
       needsKey: true,
       takesBody: true,
+      body: schema,
       passesUnread: true,
       perform: (call, body) => run(admit(call), body),
     }),

@@ -14,6 +14,7 @@ import {
   cellActionWith,
   ok,
 } from './action.ts'
+import type { BackupDocument, BackupPageDocument, RestoreDocument } from './answers/backup-answers.ts'
 import { Query } from './query.ts'
 import { transfer } from './transfer.ts'
 
@@ -75,11 +76,7 @@ function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
   return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }
 
-export type BackupDocument = ReturnType<typeof encodeBackup>
-export type RestoreDocument = ReturnType<typeof encodeRestore>
-export type BackupPageDocument = ReturnType<typeof encodeBackupPage>
-
-function encodeBackup(result: BackupResult) {
+function encodeBackup(result: BackupResult): BackupDocument {
   const { version, kind, sizeBytes, sha256, createdAt, durationMs, baseVersion } = result
   return {
     version,
@@ -92,11 +89,11 @@ function encodeBackup(result: BackupResult) {
   }
 }
 
-function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult) {
+function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult): RestoreDocument {
   return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
 }
 
-function encodeBackupPage({ backups, nextCursor }: BackupList) {
+function encodeBackupPage({ backups, nextCursor }: BackupList): BackupPageDocument {
   return {
     backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
       version,

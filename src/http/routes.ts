@@ -15,6 +15,7 @@ import {
   putEntry,
   ttl,
 } from './kv-actions.ts'
+import { getOpenApi } from './openapi-action.ts'
 import { runBatch, runSql } from './sql-actions.ts'
 
 /** A method, a path, and what is done there. `{…}` stands for one segment of the path, as it was sent. */
@@ -24,6 +25,7 @@ export type Route = readonly [method: string, path: string, action: Action]
 export const ROUTES: readonly Route[] = [
   ['GET', '/healthz', healthz],
   ['GET', '/readyz', readyz],
+  ['GET', '/openapi.json', getOpenApi],
 
   ['POST', '/v1/api-keys', createApiKey],
   ['GET', '/v1/api-keys', listApiKeys],

@@ -1,9 +1,17 @@
 import type { SqlRow, SqlValue } from '../../engine/statements/sql-values.ts'
 import type { KvEntry } from '../../kv/entry.ts'
 import type { BatchableOperation, JsonText, OperationResults } from '../operations.ts'
+import type {
+  EntryDocument,
+  EntryPageDocument,
+  ExpireDocument,
+  IncrDocument,
+  PutDocument,
+} from './kv-answers.ts'
+import type { SqlDocument } from './sql-answers.ts'
 import { durationOf, timeOf } from './time.ts'
 
-/** The JSON documents that answer operations: docs/http-api.md describes them. */
+/** The JSON documents that answer operations: docs/http-api.md describes them, kv-answers.ts and sql-answers.ts are their schemas. */
 
 /** An operation of a batch, whether or not its SQL was parsed. */
 type InBatch = Exclude<BatchableOperation, { op: 'sql' }> | { op: 'sql' }
@@ -41,24 +49,30 @@ function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unkno
   }
 }
 
-export function encodeEntry({ key, value, ttlSeconds, expiresAt }: KvEntry) {
+export function encodeEntry({ key, value, ttlSeconds, expiresAt }: KvEntry): EntryDocument {
   return { key, value, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodePut(key: string, { created, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
+export function encodePut(
+  key: string,
+  { created, ttlSeconds, expiresAt }: OperationResults['kv.put'],
+): PutDocument {
   return { key, created, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
 /** The value is a number while it is exact, and beyond that a decimal string. */
-export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']) {
+export function encodeIncr(key: string, { value, ttlSeconds }: OperationResults['kv.incr']): IncrDocument {
   return { key, value: typeof value === 'bigint' ? value.toString() : value, ttl_seconds: ttlSeconds }
 }
 
-export function encodeExpire(key: string, { updated, ttlSeconds }: OperationResults['kv.expire']) {
+export function encodeExpire(
+  key: string,
+  { updated, ttlSeconds }: OperationResults['kv.expire'],
+): ExpireDocument {
   return { key, updated, ttl_seconds: ttlSeconds }
 }
 
-function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
+function encodePage({ entries, nextCursor }: OperationResults['kv.list']): EntryPageDocument {
   return {
     entries: entries.map(({ key, ttlSeconds, expiresAt, value }) => ({
       key,
@@ -70,15 +84,14 @@ function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
   }
 }
 
-export type SqlDocument = ReturnType<typeof encodeSqlResult>
-
 /** The answer to a statement. Changes the result's rows in place: values become what JSON can hold exactly. */
-export function encodeSqlResult(result: OperationResults['sql']) {
+export function encodeSqlResult(result: OperationResults['sql']): SqlDocument {
   const { columns, rows, changes, lastInsertRowid, durationMs } = result
   for (const row of rows) encodeRow(row)
   return {
     columns,
-    rows,
+    // Encoded in place.
+    rows: rows as SqlDocument['rows'],
     row_count: rows.length,
     changes,
     last_insert_rowid: typeof lastInsertRowid === 'bigint' ? lastInsertRowid.toString() : lastInsertRowid,

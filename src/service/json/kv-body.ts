@@ -1,21 +1,32 @@
 import { z } from 'zod'
 import type { Limits } from '../../base/limits.ts'
 import type { BatchableOperation } from '../operations.ts'
-import { flag, integer, list, parseList, text } from './fields.ts'
-import { decodeInteger } from './sql-body.ts'
+import { flag, list, parseList, text, ttlSeconds } from './fields.ts'
+import { checkedByHand, noted } from './schema-notes.ts'
+import { decodeInteger, typedInteger } from './sql-body.ts'
 
-export const putSchema = z.object({ value: text, ttl_seconds: integer.optional(), keep_ttl: flag.optional() })
+/** Decoded by hand: it can have 64 bits. */
+const delta = noted(
+  checkedByHand(z.unknown(), () => z.union([z.int(), typedInteger])),
+  { description: 'An integer of 64 bits; 1 by default.' },
+)
+
+export const putSchema = z.object({
+  value: text,
+  ttl_seconds: ttlSeconds.optional(),
+  keep_ttl: noted(flag, { description: 'Keeps the time to live that the entry has.' }).optional(),
+})
 export const incrSchema = z.object({
   key: text,
-  delta: z.unknown().optional(),
-  ttl_seconds: integer.optional(),
+  delta: delta.optional(),
+  ttl_seconds: ttlSeconds.optional(),
 })
-export const expireSchema = z.object({ key: text, ttl_seconds: integer.nullish() })
+export const expireSchema = z.object({ key: text, ttl_seconds: ttlSeconds.nullish() })
 export const keySchema = z.object({ key: text })
-export const keysSchema = z.object({ keys: list('keys') })
-export const msetSchema = z.object({ entries: list('entries') })
+export const keysSchema = z.object({ keys: list('keys', () => text) })
+export const msetSchema = z.object({ entries: list('entries', () => msetEntrySchema) })
 const msetEntrySchema = z.object(
-  { key: text, value: text, ttl_seconds: integer.optional() },
+  { key: text, value: text, ttl_seconds: ttlSeconds.optional() },
   { error: 'must be a JSON object' },
 )
 

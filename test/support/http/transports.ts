@@ -4,6 +4,7 @@ import { createHandler } from '../../../src/http/fetch-handler.ts'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import { createListener } from '../../../src/http/node-listener.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { checkDocumented } from './documented.ts'
 
 /** A request as a test sends it: nothing is added on the way. */
 export interface RawRequest {
@@ -38,7 +39,13 @@ export const viaFetch: TransportFactory = async (store, options) => {
       // Request gives a string body a type of its own.
       if (!('content-type' in headers)) request.headers.delete('content-type')
       const response = await handler(request)
-      return { status: response.status, headers: response.headers, text: await response.text() }
+      const reply = { status: response.status, headers: response.headers, text: await response.text() }
+      checkDocumented(
+        { method, path, headers, ...(body === undefined ? {} : { body }) },
+        reply,
+        options?.basePath,
+      )
+      return reply
     },
     async close() {},
   }
@@ -66,9 +73,10 @@ export const TRANSPORTS: [name: string, open: TransportFactory][] = [
 ]
 
 export function sendOverSocket(
-  { method, path, headers, body }: RawRequest,
+  sent: RawRequest,
   { port, agent }: { port: number; agent?: http.Agent },
 ): Promise<RawReply> {
+  const { method, path, headers, body } = sent
   return new Promise((resolve, reject) => {
     const options = {
       host: '127.0.0.1',
@@ -85,11 +93,14 @@ export function sendOverSocket(
       response.on('end', () => {
         const headersIn = new Headers()
         for (const [name, value] of Object.entries(response.headers)) headersIn.set(name, String(value))
-        resolve({
-          status: response.statusCode ?? 0,
-          headers: headersIn,
-          text: Buffer.concat(chunks).toString(),
-        })
+        const text = Buffer.concat(chunks).toString()
+        const reply = { status: response.statusCode ?? 0, headers: headersIn, text }
+        try {
+          checkDocumented(sent, reply)
+          resolve(reply)
+        } catch (error) {
+          reject(error)
+        }
       })
     })
     request.on('error', reject)

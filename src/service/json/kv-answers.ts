@@ -1,0 +1,39 @@
+import { z } from 'zod'
+import { count, nextCursor, time, ttlLeft, wideInteger } from './answer-fields.ts'
+import { noted } from './schema-notes.ts'
+
+/** The answers to KV operations. The encoders in documents.ts have their types. */
+
+const key = z.string()
+const lifetime = { ttl_seconds: ttlLeft, expires_at: time.nullable() }
+
+export const entryAnswer = noted(z.object({ key, value: z.string(), ...lifetime }), { id: 'Entry' })
+export const putAnswer = noted(z.object({ key, created: z.boolean(), ...lifetime }), { id: 'PutResult' })
+export const incrAnswer = noted(z.object({ key, value: wideInteger, ttl_seconds: ttlLeft }), {
+  id: 'IncrResult',
+})
+export const expireAnswer = noted(z.object({ key, updated: z.boolean(), ttl_seconds: ttlLeft.nullable() }), {
+  id: 'ExpireResult',
+})
+export const deleteAnswer = noted(z.object({ key, deleted: z.boolean() }), { id: 'DeleteResult' })
+export const ttlAnswer = noted(z.array(ttlLeft.nullable()), {
+  description: 'In the order of the keys; null for a missing one.',
+})
+export const entriesAnswer = z.object({
+  entries: noted(z.array(entryAnswer.nullable()), {
+    description: 'In the order of the keys; null for a missing one.',
+  }),
+})
+export const entryPageAnswer = z.object({
+  entries: z.array(z.object({ key, ...lifetime, value: z.string().optional() })),
+  next_cursor: nextCursor,
+})
+export const countAnswer = z.object({ count })
+export const deletedCountAnswer = z.object({ deleted: count })
+
+export type EntryDocument = z.infer<typeof entryAnswer>
+export type PutDocument = z.infer<typeof putAnswer>
+export type IncrDocument = z.infer<typeof incrAnswer>
+export type ExpireDocument = z.infer<typeof expireAnswer>
+export type DeleteDocument = z.infer<typeof deleteAnswer>
+export type EntryPageDocument = z.infer<typeof entryPageAnswer>
