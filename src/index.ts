@@ -8,9 +8,10 @@ export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-regis
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
+export type { CloseOptions } from './store/call-options.ts'
 export type { Cell } from './store/cell.ts'
 export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
-export { CellStore, type CloseOptions } from './store/cell-store.ts'
+export { CellStore } from './store/cell-store.ts'
 export type { BackupSettings, StoreOptions, StoreSettings } from './store/settings.ts'
 
 // SQL

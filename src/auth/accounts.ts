@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import { checkNames, type Known } from '../base/known-names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
 
@@ -15,6 +16,9 @@ export interface AccountRecord {
 export const ACCOUNTS_SCHEMA = `
   CREATE TABLE accounts (id TEXT NOT NULL PRIMARY KEY, name TEXT, created_at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 `
+
+type CreateOptions = NonNullable<Parameters<Accounts['create']>[0]>
+const CREATE_NAMES: Known<CreateOptions> = { name: true }
 
 /** Cells and API keys belong to accounts. An account never sees what belongs to another one. */
 export class Accounts {
@@ -39,7 +43,9 @@ export class Accounts {
    * @param options.name for people, at most 255 characters; need not be unique
    * @throws `invalid_request` for a bad name, `disk_full`, `store_closed`
    */
-  create({ name }: { name?: string | undefined } = {}): AccountRecord {
+  create(options: { name?: string | undefined } = {}): AccountRecord {
+    checkNames(options, CREATE_NAMES)
+    const { name } = options
     checkDisplayName(name)
     const account = { id: randomUUID(), name: name ?? null, createdAt: this.#clock.now() }
     this.#catalog.change(() => this.#insert.run(account.id, account.name, account.createdAt))

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import { checkNames, type Known } from '../base/known-names.ts'
 import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
@@ -61,6 +62,14 @@ export const API_KEYS_SCHEMA = `
   CREATE INDEX api_keys_by_account ON api_keys (account_id, number);
 `
 
+function givenKey(key: string): string | undefined {
+  return typeof key === 'string' ? parseApiKey(key) : undefined
+}
+
+type CreateOptions = NonNullable<Parameters<ApiKeys['create']>[1]>
+const CREATE_NAMES: Known<CreateOptions> = { name: true, key: true }
+const PAGE_NAMES: Known<ApiKeyListOptions> = { cursor: true, limit: true }
+
 const LAST_USED_EVERY_MS = 60_000
 /** About 2 MB of hashes and ids: each request looks a key up. */
 const KEYS_KEPT_MAX = 10_000
@@ -78,6 +87,7 @@ type KeyRow = [
 export class ApiKeys {
   readonly #catalog: Catalog
   readonly #clock: Clock
+  readonly #account: Statement
   readonly #insert: Statement
   readonly #quotas: AccountQuotas
   readonly #pageMax: number
@@ -102,6 +112,7 @@ export class ApiKeys {
     this.#clock = clock
     this.#quotas = quotas
     this.#known = new CatalogCache(catalog, KEYS_KEPT_MAX)
+    this.#account = catalog.prepare('SELECT 1 FROM accounts WHERE id = ?')
     this.#insert = catalog.prepare(
       'INSERT INTO api_keys (id, account_id, name, hint, hash, created_at) VALUES (?, ?, ?, ?, ?, ?)',
     )
@@ -140,8 +151,10 @@ export class ApiKeys {
     accountId: string,
     options: { name?: string | undefined; key?: string | undefined } = {},
   ): CreatedApiKey {
+    checkNames(options, CREATE_NAMES)
+    this.#assertAccount(accountId)
     checkDisplayName(options.name)
-    const key = options.key === undefined ? makeApiKey(randomBytes) : parseApiKey(options.key)
+    const key = options.key === undefined ? makeApiKey(randomBytes) : givenKey(options.key)
     if (key === undefined) {
       throw new CellError(
         'invalid_request',
@@ -177,7 +190,9 @@ export class ApiKeys {
   }
 
   /** One page of {@link list}. @throws `invalid_request` for a bad cursor or limit */
-  page(accountId: string, { cursor, limit }: ApiKeyListOptions = {}): ApiKeyPage {
+  page(accountId: string, options: ApiKeyListOptions = {}): ApiKeyPage {
+    checkNames(options, PAGE_NAMES)
+    const { cursor, limit } = options
     const count = pageLimit(limit, this.#pageMax, this.#pageMax)
     const before = cursor === undefined ? Number.MAX_SAFE_INTEGER : decodeCursor(cursor, parseRowNumber)
     const rows = this.#catalog.read(() => this.#page.all(accountId, before, count + 1)) as KeyRow[]
@@ -211,7 +226,8 @@ export class ApiKeys {
    * @throws `unauthorized` for a key that is malformed, unknown or revoked, with the same message for all
    */
   verify(key: string): Readonly<VerifiedApiKey> {
-    const verified = this.#known.get(hashApiKey(key), (hash) => this.#look(key, hash))
+    const verified =
+      typeof key !== 'string' ? undefined : this.#known.get(hashApiKey(key), (hash) => this.#look(key, hash))
     if (verified === undefined) {
       throw new CellError('unauthorized', 'The API key is not valid.')
     }
@@ -242,6 +258,13 @@ export class ApiKeys {
     } catch (error) {
       if (!isCellError(error, 'store_closed')) this.#setTimer()
     }
+  }
+
+  /** @throws `invalid_request` for an account that does not exist: its keys could be used for nothing else */
+  #assertAccount(accountId: string): void {
+    if (typeof accountId === 'string' && this.#catalog.read(() => this.#account.get(accountId)) !== undefined)
+      return
+    throw new CellError('invalid_request', 'There is no account with this accountId.', { field: 'accountId' })
   }
 
   #look(key: string, hash: string): VerifiedApiKey | undefined {

@@ -1,3 +1,5 @@
+import { checkNames } from '../base/known-names.ts'
+import { isCellId } from '../base/store-paths.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -11,7 +13,7 @@ import { reportSetBack } from './restore/report-set-back.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
-import type { VerifyOptions, VerifyResult } from './verify/verify-types.ts'
+import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
@@ -23,6 +25,7 @@ import type {
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkVersion } from './versions/object-keys.ts'
+import { LIST_NAMES, MAKE_BACKUP_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {
@@ -81,6 +84,7 @@ export class BackupManager {
    * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
+    checkNames(options, RESTORE_NAMES)
     this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
     const { version, accountId } = options
@@ -104,6 +108,7 @@ export class BackupManager {
 
   /** @internal @param need `background` for a drill */
   async prove(cellId: string, options: VerifyOptions, need: Need): Promise<VerifyResult> {
+    checkNames(options, VERIFY_NAMES)
     const { assertRunning, destination } = this.#parts
     assertRunning()
     if (cellId !== destination.storeId) this.#listing.assertCell(cellId)
@@ -115,8 +120,9 @@ export class BackupManager {
    *
    * @throws `cell_not_found` if neither the catalog nor the object store has the cell; `invalid_request`
    */
-  list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
-    return this.#listing.list(cellId, options)
+  async list(cellId: string, options: BackupListOptions = {}): Promise<BackupList> {
+    checkNames(options, LIST_NAMES)
+    return await this.#listing.list(cellId, options)
   }
 
   /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */
@@ -130,8 +136,9 @@ export class BackupManager {
    *
    * @throws `no_backup` if the cell has none; as {@link restore}
    */
-  ensureLocal(cellId: string): Promise<void> {
-    return this.recoverIfLost(cellId, 'waiting')
+  async ensureLocal(cellId: string): Promise<void> {
+    if (!isCellId(cellId)) throw cellNotFound()
+    await this.recoverIfLost(cellId, 'waiting')
   }
 
   /** As {@link ensureLocal}. @param need decides when its turn comes @internal */
@@ -152,6 +159,7 @@ export class BackupManager {
     options: MakeBackupOptions,
     need: Need = 'requested',
   ): Promise<BackupResult> {
+    checkNames(options, MAKE_BACKUP_NAMES)
     const { archiver, catalogBackup, destination, isLocal, assertRunning } = this.#parts
     const { origin = 'owner', ...jobOptions } = options
     assertRunning()

@@ -5,7 +5,7 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/
 
 /** A cell's id is a lower-case UUID. No other text may reach a path or a key. */
 export function isCellId(id: string): boolean {
-  return UUID.test(id)
+  return typeof id === 'string' && UUID.test(id)
 }
 
 export function newCellId(): string {

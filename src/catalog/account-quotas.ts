@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import type { Known } from '../base/known-names.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
 import type { CellError } from '../errors.ts'
@@ -21,6 +22,17 @@ export interface Quotas {
   backupsAtOnce?: number | undefined
   /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
   backupMibPerSecond?: number | undefined
+}
+
+export const QUOTA_NAMES: Known<Quotas> = {
+  cellsMax: true,
+  apiKeysMax: true,
+  bytesMax: true,
+  backupsMax: true,
+  creationsPerSecond: true,
+  nodeCreationsPerSecond: true,
+  backupsAtOnce: true,
+  backupMibPerSecond: true,
 }
 
 /** The quotas of `cellstore serve`, unless its flags say otherwise. The library has none. */

@@ -1,3 +1,4 @@
+import { checkNames, type Known } from '../base/known-names.ts'
 import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import type { Durability } from '../engine/cell-settings.ts'
@@ -33,6 +34,8 @@ export interface CellListOptions {
   /** Cells on the page; 100 by default, at most the store's limit `pageMax`. */
   limit?: number | undefined
 }
+
+const LIST_NAMES: Known<CellListOptions> = { accountId: true, cursor: true, limit: true }
 
 export interface CellPage {
   /** Oldest first. */
@@ -174,7 +177,11 @@ export class CellRegistry {
   }
 
   /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
-  list({ accountId, cursor, limit }: CellListOptions = {}): CellPage {
+  list(options: CellListOptions = {}): CellPage {
+    checkNames(options, LIST_NAMES)
+    const { accountId, cursor, limit } = options
+    if (accountId !== undefined && typeof accountId !== 'string')
+      throw new CellError('invalid_request', 'accountId is a string.', { field: 'accountId' })
     const count = pageLimit(limit, this.#limits.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
     const rows = this.#catalog.read(() =>

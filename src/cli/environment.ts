@@ -1,4 +1,4 @@
-import type { Log } from '../base/log.ts'
+import { unknownName } from '../base/known-names.ts'
 import { variableOf } from './serve/limits/limit-row.ts'
 import { LIMIT_ROWS } from './serve/limits/limits.ts'
 
@@ -8,6 +8,7 @@ export const VARIABLES: readonly string[] = [
   'CELLSTORE_PORT',
   'CELLSTORE_DATA_DIR',
   'CELLSTORE_OBJECT_STORE',
+  'CELLSTORE_OBJECT_STORE_WAIT',
   'CELLSTORE_ROOT_KEY',
   'CELLSTORE_BACKUP_SNAPSHOT_EVERY',
   'CELLSTORE_BACKUP_INCREMENTAL_EVERY',
@@ -16,20 +17,35 @@ export const VARIABLES: readonly string[] = [
   'CELLSTORE_KEEP_TENANT',
   'CELLSTORE_WORKERS',
   'CELLSTORE_DURABILITY',
+  'CELLSTORE_DRAIN',
   'CELLSTORE_LOG_LEVEL',
   ...LIMIT_ROWS.map(variableOf),
 ]
 
+const PREFIX = 'CELLSTORE_'
+
 type Environment = Record<string, string | undefined>
 
-/** An empty variable counts as not set: compose files and CI systems leave variables out in this way. */
-export function dropEmptyVariables(environment: Environment): void {
-  for (const name of VARIABLES) if (environment[name] === '') delete environment[name]
+/** What Kubernetes adds for each service: for one that is called `cellstore`, with our prefix. */
+const OF_SERVICE = /_SERVICE_(HOST|PORT(_\w+)?)$|_PORT_\d+_(TCP|UDP|SCTP)(_\w+)?$/
+const ADDRESS_OF_SERVICE = /^(tcp|udp|sctp):\/\//
+
+/**
+ * An empty variable counts as not set: compose files and CI systems leave variables out in this way. So does what
+ * Kubernetes says about services, `CELLSTORE_PORT=tcp://10.0.0.1:80` for example.
+ */
+export function dropUnsetVariables(environment: Environment): void {
+  for (const [name, value] of Object.entries(environment)) {
+    if (!name.startsWith(PREFIX)) continue
+    const isOfService = OF_SERVICE.test(name) || ADDRESS_OF_SERVICE.test(value ?? '')
+    if (value === '' || isOfService) delete environment[name]
+  }
 }
 
-/** A misspelt variable would otherwise be ignored without a word. */
-export function warnOfUnknownVariables(environment: Environment, log: Log): void {
+/** @throws `invalid_setting` for a variable that no command reads: a misspelt one would be ignored without a word */
+export function refuseUnknownVariables(environment: Environment): void {
   const known = new Set(VARIABLES)
-  const unknown = Object.keys(environment).filter((name) => name.startsWith('CELLSTORE_') && !known.has(name))
-  for (const name of unknown.sort()) log.warn({ name }, 'cellstore does not know this environment variable')
+  const unknown = Object.keys(environment).filter((name) => name.startsWith(PREFIX) && !known.has(name))
+  const [first] = unknown.sort()
+  if (first !== undefined) throw unknownName(first, VARIABLES, { code: 'invalid_setting' })
 }

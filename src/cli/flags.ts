@@ -43,7 +43,9 @@ export function addStoreFlags(
       durationOption(
         '--object-store-wait <duration>',
         'with an empty data directory, how long to wait for an object store that does not answer',
-      ).default(60_000, '60s'),
+      )
+        .env('CELLSTORE_OBJECT_STORE_WAIT')
+        .default(60_000, '60s'),
     )
     .addOption(
       new Option('--log-level <level>', 'how much to log to standard error')

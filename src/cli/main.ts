@@ -1,4 +1,4 @@
-import { dropEmptyVariables } from './environment.ts'
+import { dropUnsetVariables } from './environment.ts'
 import { buildProgram } from './program.ts'
 import { EXIT_OK, reportError } from './report-error.ts'
 
@@ -10,7 +10,7 @@ import { EXIT_OK, reportError } from './report-error.ts'
  */
 export async function main(argv: string[]): Promise<number> {
   ignoreClosedPipes()
-  dropEmptyVariables(process.env)
+  dropUnsetVariables(process.env)
   try {
     await buildProgram().parseAsync(argv, { from: 'user' })
     return EXIT_OK

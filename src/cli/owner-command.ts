@@ -1,6 +1,5 @@
 import { systemClock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
-import { warnOfUnknownVariables } from './environment.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
@@ -14,7 +13,6 @@ export async function runOwnerCommand<T>(
   run: (client: OwnerClient) => Promise<T>,
 ): Promise<T> {
   const log = createLog(flags.logLevel, process.stderr)
-  warnOfUnknownVariables(process.env, log)
   const { connectOwner } = await import('./owner/connect.ts')
   const client = await connectOwner(flags, systemClock, log)
   try {

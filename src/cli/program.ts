@@ -5,6 +5,7 @@ import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
+import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
 
 const MORE = `
@@ -43,6 +44,8 @@ export function buildProgram(): Command {
     .configureOutput({ outputError: () => {} })
     .configureHelp({ visibleCommands: commandsBelow, subcommandTerm: termOf })
     .addHelpText('after', MORE + EXAMPLES)
+    // Not before: help is for those whose settings are wrong.
+    .hook('preAction', () => refuseUnknownVariables(process.env))
   addServeCommand(program)
   addKeysCommands(program)
   addCellsCommands(program)

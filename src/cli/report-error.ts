@@ -1,5 +1,5 @@
 import { CommanderError } from 'commander'
-import { CellError, messageWithCause } from '../errors.ts'
+import { CellError, isCellError, messageWithCause } from '../errors.ts'
 import { withoutKeys } from './log.ts'
 
 /** What the process ends with; `cellstore --help` lists them. */
@@ -31,7 +31,8 @@ export function reportError(error: unknown, json: boolean): ErrorReport {
     if (error.code === HELP_AS_ERROR && !json) return { exitCode: EXIT_USAGE, text: '' }
     return { exitCode: EXIT_USAGE, text: format(explainUsage(error), json) }
   }
-  return { exitCode: EXIT_FAILED, text: format(explain(error, json), json) }
+  const isSetting = isCellError(error, 'invalid_setting')
+  return { exitCode: isSetting ? EXIT_USAGE : EXIT_FAILED, text: format(explain(error, json), json) }
 }
 
 function explainUsage({ code, message }: CommanderError): Explained {

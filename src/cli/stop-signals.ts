@@ -1,6 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 
-const SIGNALS = ['SIGTERM', 'SIGINT'] as const
+/** SIGHUP: the terminal that the node was started from was closed. */
+const SIGNALS = ['SIGTERM', 'SIGINT', 'SIGHUP'] as const
 /** npm passes on a signal that the whole process group gets, so it comes twice. That counts as one request. */
 const SAME_REQUEST_MS = 1_000
 

@@ -14,10 +14,10 @@ export type SqlValue = components['schemas']['SqlValue']
 /** A parameter of a statement; see `integer` and `blob`. */
 export type SqlParam = components['schemas']['SqlParam']
 
-type Members<T> = T extends object ? T : unknown
-type Path<O> = O extends { parameters: { path: infer P } } ? P : unknown
+type Members<T> = [T] extends [never] ? unknown : T extends object ? T : unknown
+type Path<O> = O extends { parameters: { path: infer P } } ? Members<P> : unknown
 type Query<O> = O extends { parameters: { query?: infer Q } } ? Members<Q> : unknown
-type Body<O> = O extends { requestBody?: { content: { 'application/json': infer B } } } ? B : unknown
+type Body<O> = O extends { requestBody?: { content: { 'application/json': infer B } } } ? Members<B> : unknown
 
 /** The arguments of an operation, by the names that the OpenAPI document gives them. */
 export type ArgumentsOf<O> = Path<O> & Query<O> & Body<O>

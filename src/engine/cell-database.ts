@@ -11,7 +11,7 @@ import { type Connection, closeLeavingLog, openConnection, type Statement } from
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
 import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
-import { Transactions } from './transactions.ts'
+import { checkWork, Transactions } from './transactions.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
 export interface CellHooks extends FailureHooks {
@@ -176,6 +176,7 @@ export class CellDatabase {
 
   /** Runs `work` in one transaction, or in a savepoint of the open one: see {@link Transactions.run}. */
   transaction<T>(work: () => T): T {
+    checkWork(work)
     return this.#translated(() => this.#transactions.run(work))
   }
 
@@ -186,6 +187,7 @@ export class CellDatabase {
 
   /** Joins the next group commit; resolves with what `work` returns once it is committed. See {@link GroupCommit}. */
   async commit<T>(work: () => T): Promise<T> {
+    checkWork(work)
     this.#state.assertUsable()
     return await this.#group.add(work)
   }

@@ -1,3 +1,5 @@
+import { refusePromise } from './transactions.ts'
+
 /** What a group needs of its connection: see `Transactions`. */
 export interface GroupTarget {
   readonly inTransaction: boolean
@@ -70,7 +72,7 @@ export class GroupCommit {
   add<T>(run: () => T): Promise<T> {
     return new Promise<T>((resolve, reject) => {
       this.#queue.push({
-        run,
+        run: () => refusePromise(run()),
         settle: (outcome) => (outcome.ok ? resolve(outcome.value as T) : reject(outcome.error)),
       })
       this.#schedule()

@@ -1,6 +1,5 @@
 import { CellError } from '../errors.ts'
-import type { CellDatabase } from './cell-database.ts'
-import { databaseImage } from './sqlite.ts'
+import { databaseImage, type Statement } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
 /** Version of the reserved tables (docs/format.md). `PRAGMA user_version` belongs to the tenant. */
@@ -25,23 +24,26 @@ export class ReservedSchema {
     this.#image ??= databaseImage(META_SCHEMA + this.#tables)
     return this.#image
   }
-
-  /**
-   * Checks that this version can use an opened file.
-   *
-   * @throws `cell_quarantined` for a file of a newer version, and for one that is not a cell
-   */
-  check(database: CellDatabase): void {
-    const version = versionOf(database)
-    if (version === SCHEMA_VERSION) return
-    throw new CellError(
-      'cell_quarantined',
-      `The schema version of the cell is ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,
-    )
-  }
 }
 
-function versionOf(database: CellDatabase): unknown {
+/** An open cell, or a connection to a database that may be one. */
+type Preparing = { prepare(sql: string): Statement }
+
+/**
+ * Checks that this version can use a database.
+ *
+ * @throws `cell_quarantined` for one of a newer version, and for one that is not a cell
+ */
+export function assertCell(database: Preparing): void {
+  const version = versionOf(database)
+  if (version === SCHEMA_VERSION) return
+  throw new CellError(
+    'cell_quarantined',
+    `The schema version of the cell is ${String(version)}; this version of cellstore knows ${SCHEMA_VERSION}.`,
+  )
+}
+
+function versionOf(database: Preparing): unknown {
   try {
     return database.prepare("SELECT value FROM main._cell_meta WHERE key = 'schema_version'").pluck().get()
   } catch (error) {

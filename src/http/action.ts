@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
-import { CellError } from '../errors.ts'
+import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
 import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import { parseFields } from '../service/json/fields.ts'
 import type { JsonText } from '../service/operations.ts'
@@ -10,6 +10,7 @@ import type { BackupCharges } from './backup-charges.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
+import { Query } from './query.ts'
 import type { JsonBody } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
 
@@ -69,6 +70,8 @@ export interface Action {
   readonly takesBody: boolean
   /** Whether it passes on a body of many values unread. Other actions take no such body. */
   readonly passesUnread?: boolean
+  /** The parameters that it takes in the query. */
+  readonly query?: readonly string[]
   /** What the body must be; undefined if it takes none. */
   readonly body?: z.ZodType
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
@@ -77,7 +80,7 @@ export interface Action {
 /** What `run` gets: the call, the body's fields, and whether the body's integers are exact. */
 export type Run<C extends Call, B> = (call: C, body: B, exact: boolean) => Answer | Promise<Answer>
 
-export const anyBody = z.object({})
+export const emptyBody = z.strictObject({})
 
 /** A route that anyone may ask. */
 export function openAction(run: (call: Call) => Answer | Promise<Answer>): Action {
@@ -85,37 +88,73 @@ export function openAction(run: (call: Call) => Answer | Promise<Answer>): Actio
 }
 
 /** A route of the account that the key belongs to. */
-export const { action: accountAction, actionWith: accountActionWith } = actionsOf(ofAccount)
+export const {
+  action: accountAction,
+  actionWith: accountActionWith,
+  actionWithQuery: accountActionWithQuery,
+} = actionsOf(ofAccount)
 
 /** A route of the store's owner. */
-export const { action: ownerAction, actionWith: ownerActionWith } = actionsOf(ofOwner)
+export const {
+  action: ownerAction,
+  actionWith: ownerActionWith,
+  actionWithQuery: ownerActionWithQuery,
+} = actionsOf(ofOwner)
 
 /** A route of a cell that exists and that the sender may use. */
 export const {
   action: cellAction,
   actionWith: cellActionWith,
+  actionWithQuery: cellActionWithQuery,
   actionOfBody: cellActionOfBody,
 } = actionsOf(ownCell)
 
 /** A route of a cell's backups, which outlive it. */
-export const { action: archiveAction, actionWith: archiveActionWith } = actionsOf(ownArchive)
+export const {
+  action: archiveAction,
+  actionWith: archiveActionWith,
+  actionWithQuery: archiveActionWithQuery,
+} = actionsOf(ownArchive, asTold)
 
-/** Makes routes without and with a body. @param admit refuses the call, or returns it with its cell */
-function actionsOf<C extends Call>(admit: (call: Call) => C) {
+/**
+ * Makes routes without and with a body, and with parameters in the query; the others take none.
+ *
+ * @param admit refuses the call, or returns it with its cell
+ * @param told what the sender is told of an error in an admitted call
+ */
+function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, error: unknown) => unknown) {
+  const perform = (call: Call, run: (call: C) => Answer | Promise<Answer>) => {
+    const admitted = admit(call)
+    return told === undefined ? run(admitted) : telling(admitted, run, told)
+  }
   return {
     action: (run: (call: C) => Answer | Promise<Answer>): Action => ({
       needsKey: true,
       takesBody: false,
-      perform: (call) => run(admit(call)),
+      perform: (call) =>
+        perform(call, (admitted) => {
+          refuseQuery(call)
+          return run(admitted)
+        }),
     }),
     actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
       needsKey: true,
       takesBody: true,
       body: schema,
-      perform: (call, { value, exact }) => {
-        const admitted = admit(call)
-        return run(admitted, parseFields(schema, value), exact)
-      },
+      perform: (call, { value, exact }) =>
+        perform(call, (admitted) => {
+          refuseQuery(call)
+          return run(admitted, parseFields(schema, value), exact)
+        }),
+    }),
+    actionWithQuery: <Name extends string>(
+      names: readonly Name[],
+      run: (call: C, query: Query<Name>) => Answer | Promise<Answer>,
+    ): Action => ({
+      needsKey: true,
+      takesBody: false,
+      query: names,
+      perform: (call) => perform(call, (admitted) => run(admitted, new Query(call.request.query, names))),
     }),
     /** With a body that the action reads for itself, or passes on. @param schema what it is read with in the end */
     actionOfBody: (schema: z.ZodType, run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
@@ -123,9 +162,30 @@ function actionsOf<C extends Call>(admit: (call: Call) => C) {
       takesBody: true,
       body: schema,
       passesUnread: true,
-      perform: (call, body) => run(admit(call), body),
+      perform: (call, body) =>
+        perform(call, (admitted) => {
+          refuseQuery(call)
+          return run(admitted, body)
+        }),
     }),
   }
+}
+
+async function telling<C extends Call>(
+  call: C,
+  run: (call: C) => Answer | Promise<Answer>,
+  told: (call: C, error: unknown) => unknown,
+): Promise<Answer> {
+  try {
+    return await run(call)
+  } catch (error) {
+    throw told(call, error)
+  }
+}
+
+/** A parameter that is ignored would be a request that does something else than its sender wants. */
+function refuseQuery({ request: { query } }: Call): void {
+  if (query !== '') new Query(query, [])
 }
 
 /** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws `unauthorized` */
@@ -163,6 +223,14 @@ function ownArchive(call: Call): ArchiveCall {
   const cell = call.context.store.findCell(cellId)
   if (cell === undefined ? !isCellId(cellId) : !mayUse(call, cell)) throw cellNotFound()
   return { ...call, cellId, cell }
+}
+
+const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
+
+/** No account may learn from the kind of refusal whether a cell that is not its own exists. */
+function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
+  const tells = accountId !== undefined && cell === undefined
+  return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }
 
 function mayUse({ accountId }: Call, cell: CellRecord): boolean {

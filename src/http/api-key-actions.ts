@@ -3,12 +3,14 @@ import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
 import { CellError } from '../errors.ts'
 import { name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
-import { accountAction, accountActionWith, ok, takeTurn } from './action.ts'
+import { accountAction, accountActionWith, accountActionWithQuery, ok, takeTurn } from './action.ts'
 import type { ApiKeyDocument, CreatedApiKeyDocument, RevokedKeyDocument } from './answers/api-key-answers.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
-import { Query } from './query.ts'
 
-export const createApiKey = accountActionWith(z.object({ name: nameField.nullish() }), async (call, body) => {
+/** Row 1 of the contract: it ignores unknown fields. */
+const createSchema = z.looseObject({ name: nameField.nullish() })
+
+export const createApiKey = accountActionWith(createSchema, async (call, body) => {
   if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {
     throw new CellError(
       'idempotency_not_supported',
@@ -28,9 +30,8 @@ export const createApiKey = accountActionWith(z.object({ name: nameField.nullish
 const COLLECTION = '/v1/api-keys'
 
 /** An array, so that a page names the next one in a header. */
-export const listApiKeys = accountAction(async (call) => {
+export const listApiKeys = accountActionWithQuery(['cursor', 'limit'], async (call, query) => {
   const { context, request, accountId } = call
-  const query = new Query(request.query)
   const { pageMax } = context.store.settings.limits
   const limit = query.limit(pageMax, pageMax)
   await takeTurn(call, accountId)

@@ -1,6 +1,6 @@
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
-import { type HandlerOptions, warningLogger } from './handler-options.ts'
+import { checkHandlerOptions, type HandlerOptions, warningLogger } from './handler-options.ts'
 import { checkRate } from './rate-limiter.ts'
 
 /**
@@ -8,9 +8,11 @@ import { checkRate } from './rate-limiter.ts'
  * load than the rest of the library, and many programs that use the library serve nothing.
  *
  * @returns gives the same application each time
- * @throws `TypeError` for a rate that is not valid: wrong options show at once
+ * @throws `invalid_setting` for an option that is not known, `TypeError` for a rate that is not valid: wrong options show
+ * at once
  */
 export function applicationLoader(store: CellDirectory, options: HandlerOptions): () => Promise<Application> {
+  checkHandlerOptions(options)
   if (options.rate !== undefined) checkRate(options.rate)
   const settings = { ...options }
   const load = async () => {

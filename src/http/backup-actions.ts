@@ -1,21 +1,17 @@
 import { z } from 'zod'
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type { BackupKind, BackupResult, RestoreResult } from '../backup/versions/backup-types.ts'
-import { cellNotFound } from '../catalog/cell-registry.ts'
-import { type CellErrorCode, isCellError } from '../errors.ts'
 import { text } from '../service/json/fields.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import {
   type Action,
-  type ArchiveCall,
-  anyBody,
-  archiveAction,
   archiveActionWith,
+  archiveActionWithQuery,
   cellActionWith,
+  emptyBody,
   ok,
 } from './action.ts'
 import type { BackupDocument, BackupPageDocument, RestoreDocument } from './answers/backup-answers.ts'
-import { Query } from './query.ts'
 import { transfer } from './transfer.ts'
 
 export const backUp = backUpAs('snapshot')
@@ -23,7 +19,7 @@ export const backUp = backUpAs('snapshot')
 export const backUpIncrement = backUpAs('incremental')
 
 function backUpAs(kind: BackupKind): Action {
-  return cellActionWith(anyBody, async (call) => {
+  return cellActionWith(emptyBody, async (call) => {
     const { context, cellId, accountId } = call
     const { service, backupCharges, keptBackups } = context
     const origin = accountId === undefined ? 'owner' : 'tenant'
@@ -36,7 +32,7 @@ function backUpAs(kind: BackupKind): Action {
 }
 
 export const restore = archiveActionWith(
-  z.object({ version: text.optional() }),
+  z.strictObject({ version: text.optional() }),
   async (call, { version }) => {
     const { context, accountId, cellId, cell } = call
     const isBack = cell === undefined || cell.deletedAt !== null
@@ -44,37 +40,22 @@ export const restore = archiveActionWith(
       context.store.checkRoomForCell(accountId)
       context.storedBytes?.checkRoomForCell(accountId)
     }
-    try {
-      const restored = transfer(call, (options) =>
-        context.service.restore(cellId, { ...options, accountId, version }),
-      )
-      return ok(encodeRestore(await restored))
-    } catch (error) {
-      throw asTold(call, error)
-    }
+    const restored = transfer(call, (options) =>
+      context.service.restore(cellId, { ...options, accountId, version }),
+    )
+    return ok(encodeRestore(await restored))
   },
 )
 
-export const listBackups = archiveAction(async (call) => {
-  const { context, request, accountId, cellId } = call
-  const { service, store, limits } = context
-  try {
-    const query = new Query(request.query)
+export const listBackups = archiveActionWithQuery(
+  ['cursor', 'limit'],
+  async ({ context, accountId, cellId }, query) => {
+    const { service, store, limits } = context
     const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
     const page = { cursor: query.text('cursor'), limit, accountId }
     return ok(encodeBackupPage(await service.listBackups(cellId, page)))
-  } catch (error) {
-    throw asTold(call, error)
-  }
-})
-
-const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
-
-/** No account may learn from the kind of refusal whether a cell that is not its own exists. */
-function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
-  const tells = accountId !== undefined && cell === undefined
-  return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
-}
+  },
+)
 
 function encodeBackup(result: BackupResult): BackupDocument {
   const { version, kind, sizeBytes, sha256, createdAt, durationMs, baseVersion } = result

@@ -5,18 +5,24 @@ import { isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { accountAction, accountActionWith, type CellCall, cellAction, ok, takeTurn } from './action.ts'
+import {
+  accountActionWith,
+  accountActionWithQuery,
+  type CellCall,
+  cellAction,
+  ok,
+  takeTurn,
+} from './action.ts'
 import type {
   CellSummaryDocument,
   DeletedCellDocument,
   DescribedCellDocument,
 } from './answers/cell-answers.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
-import { Query } from './query.ts'
 
 const COLLECTION = '/v1/databases'
 
-/** Keeps unknown fields: the fingerprint covers the whole body. */
+/** Row 4 of the contract: it ignores unknown fields. The fingerprint covers them too. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
 export const createCell = accountActionWith(
@@ -50,10 +56,9 @@ export const createCell = accountActionWith(
   },
 )
 
-export const listCells = accountAction(async (call) => {
-  const { context, request, accountId } = call
+export const listCells = accountActionWithQuery(['cursor', 'limit'], async (call, query) => {
+  const { context, accountId } = call
   const { store, limits } = context
-  const query = new Query(request.query)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   await takeTurn(call, accountId)
   const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })

@@ -16,7 +16,7 @@ import { checkBasePath, splitTarget } from './request-target.ts'
  *
  * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
  * @returns answers every request, also those that fail; the request's body must not have been read
- * @throws `TypeError` for a malformed `basePath` or `rate`
+ * @throws `invalid_setting` for an option that is not known; `TypeError` for a malformed `basePath` or `rate`
  */
 export function createHandler(
   store: CellDirectory,
@@ -30,6 +30,10 @@ export function createHandler(
     application ??= await load()
     const response = await application.handle(incoming)
     const { status, headers, body } = response
+    if (request.method === 'HEAD') {
+      headers['Content-Length'] = String(Buffer.byteLength(body))
+      return new Response(null, { status, headers })
+    }
     const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
     if (charge?.bytes === 0) return new Response(body as string, { status, headers })

@@ -1,10 +1,12 @@
 import { inspect } from 'node:util'
+import { checkNames, type Known } from '../base/known-names.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import type { Log } from '../base/log.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
+import { CellError } from '../errors.ts'
 import type { CellService } from '../service/cell-service.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
-import type { RateLimit } from './rate-limiter.ts'
+import { RATE_NAMES, type RateLimit } from './rate-limiter.ts'
 
 /** Gets `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>
@@ -58,6 +60,33 @@ export interface HandlerOptions {
 }
 
 export const REQUEST_DEADLINE_MS_DEFAULT = 20_000
+
+const OPTION_NAMES: Known<HandlerOptions> = {
+  basePath: true,
+  limits: true,
+  logger: true,
+  service: true,
+  sqlPolicy: true,
+  requestDeadlineMs: true,
+  rate: true,
+  shutdown: true,
+}
+const LIMIT_GROUPS = { result: DEFAULT_HTTP_LIMITS.result, memory: DEFAULT_MEMORY_LIMITS } as const
+
+/** @throws `invalid_setting` for an option that is not known, and for a policy that is none */
+export function checkHandlerOptions(options: HandlerOptions): void {
+  const code = 'invalid_setting'
+  checkNames(options, OPTION_NAMES, { code })
+  const { limits, rate, sqlPolicy } = options
+  if (limits !== undefined) checkNames(limits, DEFAULT_HTTP_LIMITS, { code, at: 'limits.' })
+  for (const [name, known] of Object.entries(LIMIT_GROUPS)) {
+    const given = limits?.[name as keyof typeof LIMIT_GROUPS]
+    if (given !== undefined) checkNames(given, known, { code, at: `limits.${name}.` })
+  }
+  if (rate !== undefined) checkNames(rate, RATE_NAMES, { code, at: 'rate.' })
+  if (sqlPolicy === undefined || sqlPolicy === 'tenant' || sqlPolicy === 'trusted') return
+  throw new CellError(code, 'sqlPolicy must be tenant or trusted.', { field: 'sqlPolicy' })
+}
 
 /** Tells a program that passes no logger of our bugs. */
 export const warningLogger: HttpLogger = {

@@ -12,8 +12,7 @@ import {
   msetSchema,
   putSchema,
 } from '../service/json/kv-body.ts'
-import { cellAction, cellActionWith, decodeKey, ok } from './action.ts'
-import { Query } from './query.ts'
+import { cellAction, cellActionWith, cellActionWithQuery, decodeKey, ok } from './action.ts'
 
 export const putEntry = cellActionWith(putSchema, async ({ context, cellId, permit, segments }, body) => {
   const key = decodeKey(segments[1] ?? '')
@@ -36,18 +35,20 @@ export const deleteEntry = cellAction(async ({ context, cellId, permit, segments
   return ok({ key, deleted })
 })
 
-export const listEntries = cellAction(async ({ context, request, cellId, permit }) => {
-  const query = new Query(request.query)
-  const options = {
-    prefix: query.text('prefix'),
-    cursor: query.text('cursor'),
-    limit: query.limit(context.limits.pageDefault, context.store.settings.limits.pageMax),
-    reverse: query.flag('reverse'),
-    values: query.flag('values'),
-  }
-  const list = { op: 'kv.list', options, answer: 'json' } as const
-  return { status: 200, json: await context.service.execute(cellId, list, { permit }) }
-})
+export const listEntries = cellActionWithQuery(
+  ['prefix', 'cursor', 'limit', 'reverse', 'values'],
+  async ({ context, cellId, permit }, query) => {
+    const options = {
+      prefix: query.text('prefix'),
+      cursor: query.text('cursor'),
+      limit: query.limit(context.limits.pageDefault, context.store.settings.limits.pageMax),
+      reverse: query.flag('reverse'),
+      values: query.flag('values'),
+    }
+    const list = { op: 'kv.list', options, answer: 'json' } as const
+    return { status: 200, json: await context.service.execute(cellId, list, { permit }) }
+  },
+)
 
 export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit }, body, exact) =>
   ok(encodeIncr(body.key, await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),

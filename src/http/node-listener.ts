@@ -25,7 +25,7 @@ interface FrameworkRequest extends IncomingMessage {
  * library.
  *
  * @param store its cells, accounts and keys are served: a `CellStore`, or with `options.service` any directory of cells
- * @throws `TypeError` for a malformed `basePath` or `rate`
+ * @throws `invalid_setting` for an option that is not known; `TypeError` for a malformed `basePath` or `rate`
  */
 export function createListener(
   store: CellDirectory,

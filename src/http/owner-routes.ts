@@ -3,14 +3,13 @@ import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { flag, name, text } from '../service/json/fields.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { ok, openAction, ownerAction, ownerActionWith } from './action.ts'
+import { ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
-import { Query } from './query.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStore, verify } from './verify-actions.ts'
@@ -28,7 +27,7 @@ const ACCOUNTS_NAMED_MAX = 20
 
 const greet = openAction(() => ok(greeting()))
 
-const createKeySchema = z.object({
+const createKeySchema = z.strictObject({
   account: text.optional(),
   new_account: flag.optional(),
   name: name.optional(),
@@ -49,8 +48,8 @@ const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body
 })
 
 /** The active keys of every account, or of one; newest first. */
-const listKeys = ownerAction(({ context: { store }, request }) => {
-  const named = new Query(request.query).text('account')
+const listKeys = ownerActionWithQuery(['account'], ({ context: { store } }, query) => {
+  const named = query.text('account')
   const accounts = named === undefined ? accountIds(store) : [accountOf(store, named)]
   const keys = accounts.flatMap((id) => store.apiKeys.list(id).map((key) => ({ ...key, account: id })))
   keys.sort((a, b) => b.createdAt - a.createdAt)
@@ -70,7 +69,7 @@ const revokeKey = ownerAction(({ context: { store }, segments }) => {
 
 /** Makes a cell of the account that is named, or of the only one. */
 const createCell = ownerActionWith(
-  z.object({ account: text.optional(), name: name.optional() }),
+  z.strictObject({ account: text.optional(), name: name.optional() }),
   ({ context: { store } }, body) => {
     const { id } = store.createCell({ accountId: accountOf(store, body.account), name: body.name })
     return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
@@ -78,8 +77,8 @@ const createCell = ownerActionWith(
 )
 
 /** The cells of every account, or of one; oldest first. */
-const listCells = ownerAction(({ context: { store, limits }, request }) => {
-  const query = new Query(request.query)
+const listCells = ownerActionWithQuery(['account', 'cursor', 'limit'], ({ context }, query) => {
+  const { store, limits } = context
   const named = query.text('account')
   const accountId = named === undefined ? undefined : accountOf(store, named)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)

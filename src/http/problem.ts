@@ -125,6 +125,8 @@ const OPTION_FIELD = /^((?:\w+\[\d+\]\.)*)(\w+)$/
 
 /** The library calls an option `ttlSeconds`, and a body `ttl_seconds`: an error names what its reader wrote. */
 function inHttpTerms(error: CellError): CellError {
+  // Any other code with such a name is about what the sender wrote.
+  if (error.code !== 'invalid_ttl') return error
   const [, at, option = ''] = OPTION_FIELD.exec(error.details.field ?? '') ?? []
   const field = FIELD_OF_OPTION.get(option)
   if (field === undefined) return error

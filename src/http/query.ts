@@ -1,3 +1,4 @@
+import { unknownName } from '../base/known-names.ts'
 import { pageLimit } from '../base/paging.ts'
 import { CellError } from '../errors.ts'
 
@@ -5,28 +6,34 @@ import { CellError } from '../errors.ts'
 const PARAMETERS_MAX = 64
 
 /** The parameters of a query string, each decoded once. The first of a name counts. */
-export class Query {
+export class Query<Name extends string = never> {
   readonly #values = new Map<string, string>()
 
-  /** @throws `invalid_request` for percent-encoding that is not UTF-8, and for too many parameters */
-  constructor(query: string) {
+  /**
+   * @param known the names that the route takes
+   * @throws `invalid_request` for other names, for percent-encoding that is not UTF-8, and for too many parameters
+   */
+  constructor(query: string, known: readonly Name[]) {
     if (query === '') return
     const pairs = query.split('&', PARAMETERS_MAX + 1)
     if (pairs.length > PARAMETERS_MAX) throw tooManyParameters()
     for (const pair of pairs) {
+      if (pair === '') continue
       const equals = pair.indexOf('=')
       const name = decode(equals === -1 ? pair : pair.slice(0, equals), 'query')
       if (!this.#values.has(name))
         this.#values.set(name, equals === -1 ? '' : decode(pair.slice(equals + 1), name))
     }
+    const names: readonly string[] = known
+    for (const name of this.#values.keys()) if (!names.includes(name)) throw unknownName(name, names)
   }
 
-  text(name: string): string | undefined {
+  text(name: Name): string | undefined {
     return this.#values.get(name)
   }
 
   /** `?reverse`, `?reverse=true` and `?reverse=1` switch on. @throws `invalid_request` */
-  flag(name: string): boolean {
+  flag(name: Name): boolean {
     const value = this.#values.get(name)
     if (value === undefined || value === 'false' || value === '0') return false
     if (value === '' || value === 'true' || value === '1') return true

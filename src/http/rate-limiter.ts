@@ -1,4 +1,5 @@
 import type { Clock } from '../base/clock.ts'
+import type { Known } from '../base/known-names.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
 import { TokenBuckets } from '../base/token-buckets.ts'
 import type { CellError } from '../errors.ts'
@@ -10,6 +11,8 @@ export interface RateLimit {
   /** Requests that it may make at once after a pause; by default as many as in one second. */
   burst?: number | undefined
 }
+
+export const RATE_NAMES: Known<RateLimit> = { perSecond: true, burst: true }
 
 /** A bound on each account's requests. */
 export class RateLimiter {

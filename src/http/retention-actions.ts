@@ -10,13 +10,16 @@ import { type ArchiveCall, archiveAction, archiveActionWith, ok } from './action
 
 /** Which versions of a cell stay: for the store's owner alone. */
 
-export const prune = archiveActionWith(z.object({ dry_run: flag.optional() }), async (call, { dry_run }) => {
-  const { signal } = call.request
-  return ok(encodePruned(await retentionOf(call).prune(call.cellId, { dryRun: dry_run === true, signal })))
-})
+export const prune = archiveActionWith(
+  z.strictObject({ dry_run: flag.optional() }),
+  async (call, { dry_run }) => {
+    const { signal } = call.request
+    return ok(encodePruned(await retentionOf(call).prune(call.cellId, { dryRun: dry_run === true, signal })))
+  },
+)
 
 /** The id once more in the body: what a purge removes, nobody brings back. */
-export const purge = archiveActionWith(z.object({ confirm: text }), async (call, { confirm }) => {
+export const purge = archiveActionWith(z.strictObject({ confirm: text }), async (call, { confirm }) => {
   if (confirm !== call.cellId) {
     throw new CellError('invalid_request', 'confirm must be the id of the cell.', { field: 'confirm' })
   }
@@ -24,12 +27,12 @@ export const purge = archiveActionWith(z.object({ confirm: text }), async (call,
   return ok(encodePurged(await store.purgeCell(call.cellId, { signal: call.request.signal })))
 })
 
-export const pin = archiveActionWith(z.object({ version: text }), async (call, { version }) => {
+export const pin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {
   await retentionOf(call).pin(call.cellId, version)
   return ok({ version, pinned: true })
 })
 
-export const unpin = archiveActionWith(z.object({ version: text }), async (call, { version }) => {
+export const unpin = archiveActionWith(z.strictObject({ version: text }), async (call, { version }) => {
   await retentionOf(call).unpin(call.cellId, version)
   return ok({ version, pinned: false })
 })
@@ -37,15 +40,18 @@ export const unpin = archiveActionWith(z.object({ version: text }), async (call,
 export const getPlan = archiveAction(async (call) => ok(await planOf(call)))
 
 /** A plan of the cell's own; null: the store's holds again. */
-export const setPlan = archiveActionWith(z.object({ plan: text.nullable() }), async (call, { plan }) => {
-  try {
-    await retentionOf(call).setPlan(call.cellId, plan ?? undefined)
-  } catch (error) {
-    if (!(error instanceof CellError) || error.code !== 'invalid_setting') throw error
-    throw new CellError('invalid_request', error.message, { field: 'plan' })
-  }
-  return ok(await planOf(call))
-})
+export const setPlan = archiveActionWith(
+  z.strictObject({ plan: text.nullable() }),
+  async (call, { plan }) => {
+    try {
+      await retentionOf(call).setPlan(call.cellId, plan ?? undefined)
+    } catch (error) {
+      if (!(error instanceof CellError) || error.code !== 'invalid_setting') throw error
+      throw new CellError('invalid_request', error.message, { field: 'plan' })
+    }
+    return ok(await planOf(call))
+  },
+)
 
 export type PruneDocument = ReturnType<typeof encodePruned>
 export type PurgeDocument = ReturnType<typeof encodePurged>

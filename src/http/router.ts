@@ -29,7 +29,9 @@ export class Router {
     for (const path of new Set(routes.map((route) => route[1]))) {
       const parts = path.split('/').map((part) => (part.startsWith('{') ? undefined : part))
       const actions = new Map(
-        routes.filter((route) => route[1] === path).map(([method, , action]) => [method, action]),
+        routes
+          .filter((route) => route[1] === path)
+          .flatMap(([method, , action]) => methodsOf(method).map((each) => [each, action])),
       )
       const sameLength = this.#byLength.get(parts.length) ?? []
       this.#byLength.set(parts.length, [...sameLength, { path, parts, actions }])
@@ -47,6 +49,11 @@ export class Router {
     }
     return undefined
   }
+}
+
+/** HEAD is answered as GET, and the server that carries the answer leaves out the body. */
+function methodsOf(method: string): string[] {
+  return method === 'GET' ? ['GET', 'HEAD'] : [method]
 }
 
 /** The segments for the `{…}` of a path; undefined if the rest differs. A loop, because every request comes through here. */

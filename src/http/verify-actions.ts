@@ -7,7 +7,7 @@ import { transfer } from './transfer.ts'
 
 /** Proves that a version can be restored: for the store's owner alone. The store's own id stands for the catalog. */
 export const verify = archiveActionWith(
-  z.object({ version: text.optional(), deep: flag.optional() }),
+  z.strictObject({ version: text.optional(), deep: flag.optional() }),
   async (call, { version, deep }) => {
     const { service } = call.context
     return ok(

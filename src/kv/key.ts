@@ -28,6 +28,22 @@ export function checkKey(key: string, { keyBytesMax }: Limits, field = 'key'): v
   }
 }
 
+/** @throws `invalid_request` for anything but a list, and for too many keys; `invalid_key` */
+export function checkKeys(keys: readonly string[], limits: Limits): void {
+  checkList(keys, 'keys', limits)
+  for (const [i, key] of keys.entries()) checkKey(key, limits, `keys[${i}]`)
+}
+
+/** @throws `invalid_request` for anything but a list, and for a list that is too long */
+export function checkList(list: readonly unknown[], field: string, { kvKeysMax }: Limits): void {
+  if (!Array.isArray(list)) {
+    throw new CellError('invalid_request', `${field} must be a list of ${field}.`, { field })
+  }
+  if (list.length <= kvKeysMax) return
+  const message = `An operation takes at most ${kvKeysMax} ${field} (limits.kvKeysMax).`
+  throw new CellError('invalid_request', message, { field, limit: kvKeysMax })
+}
+
 /** @throws `value_too_large`, or `invalid_request` for anything but a string of valid Unicode */
 export function checkValue(value: string, { valueBytesMax }: Limits, field = 'value'): void {
   if (typeof value !== 'string') throw new CellError('invalid_request', `${field} is a string.`, { field })

@@ -16,8 +16,10 @@ import type {
   KvPutResult,
   KvTtlOptions,
 } from './entry.ts'
-import { checkKey, checkValue } from './key.ts'
+import { toJson } from './json.ts'
+import { checkKey, checkKeys, checkList, checkValue } from './key.ts'
 import { keyRange, type ListRow, toPage } from './listing.ts'
+import { checkEntry, checkListOptions, checkPutOptions, checkTtlOptions } from './options.ts'
 import * as queries from './queries.ts'
 import { KvStatements } from './statements.ts'
 import { expiryOf, secondsLeft } from './ttl.ts'
@@ -68,12 +70,13 @@ export class Kv {
   /**
    * Puts an entry. Without a time to live it does not expire, even if the entry before did (as with Redis SET).
    *
-   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`
+   * @throws `invalid_ttl`, `value_too_large`, `invalid_request`, also for an option that is not known
    */
   put(key: string, value: string, options: KvPutOptions = {}): KvPutResult {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     checkValue(value, limits)
+    checkPutOptions(options)
     const now = clock.now()
     if (options.keepTtl) return this.#putKeepingTtl(key, value, options, now)
     const expiresAt = expiryOf(options, now, limits)
@@ -110,6 +113,7 @@ export class Kv {
     const { limits, clock } = this.#context
     checkKey(key, limits)
     const step = checkDelta(delta)
+    checkTtlOptions(options)
     const now = clock.now()
     const expiryIfNew = expiryOf(options, now, limits)
     const statements = this.#statements()
@@ -124,7 +128,7 @@ export class Kv {
 
   /** @returns for each key, in order: seconds left, rounded up; −1 if it does not expire; null if there is no live entry */
   ttl(keys: readonly string[]): (number | null)[] {
-    this.#checkKeys(keys)
+    checkKeys(keys, this.#context.limits)
     return this.#read((statements, now) =>
       keys.map((key) => {
         const expiresAt = statements.expiry(key, now)
@@ -158,6 +162,7 @@ export class Kv {
    */
   list(options: KvListOptions = {}): KvPage {
     const { limits } = this.#context
+    checkListOptions(options)
     const limit = pageLimit(options.limit, limits.pageMax)
     const { from, to } = keyRange(options, limits)
     return this.#read((statements, now) => {
@@ -168,7 +173,7 @@ export class Kv {
 
   /** @returns for each key, in order, the live entry or undefined */
   mget(keys: readonly string[]): (KvEntry | undefined)[] {
-    this.#checkKeys(keys)
+    checkKeys(keys, this.#context.limits)
     return this.#read((statements, now) => keys.map((key) => statements.entry(key, now)))
   }
 
@@ -180,9 +185,11 @@ export class Kv {
    */
   mset(entries: readonly KvPutEntry[]): number {
     const { limits, clock } = this.#context
-    this.#checkCount(entries.length, 'entries')
+    checkList(entries, 'entries', limits)
     const now = clock.now()
-    const rows = entries.map(({ key, value, ...ttl }, i) => {
+    const rows = entries.map((entry, i) => {
+      checkEntry(entry, `entries[${i}].`)
+      const { key, value, ...ttl } = entry
       checkKey(key, limits, `entries[${i}].key`)
       checkValue(value, limits, `entries[${i}].value`)
       return { key, value, expiresAt: expiryOf(ttl, now, limits, `entries[${i}].`) }
@@ -196,7 +203,7 @@ export class Kv {
 
   /** Deletes all keys or none. @returns how many of them had a live entry */
   deleteMany(keys: readonly string[]): number {
-    this.#checkKeys(keys)
+    checkKeys(keys, this.#context.limits)
     const now = this.#context.clock.now()
     const statements = this.#statements()
     const remove = statements.find(queries.DELETE_LIVE)
@@ -267,35 +274,6 @@ export class Kv {
       return { created: kept === undefined, ttlSeconds: secondsLeft(expiresAt, now), expiresAt }
     })
   }
-
-  #checkKeys(keys: readonly string[]): void {
-    this.#checkCount(keys.length, 'keys')
-    for (const [i, key] of keys.entries()) checkKey(key, this.#context.limits, `keys[${i}]`)
-  }
-
-  #checkCount(count: number, field: string): void {
-    const { kvKeysMax } = this.#context.limits
-    if (count <= kvKeysMax) return
-    throw new CellError(
-      'invalid_request',
-      `An operation takes at most ${kvKeysMax} ${field} (limits.kvKeysMax).`,
-      {
-        field,
-        limit: kvKeysMax,
-      },
-    )
-  }
-}
-
-function toJson(value: unknown): string {
-  let text: string | undefined
-  try {
-    text = JSON.stringify(value)
-  } catch (cause) {
-    throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value', cause })
-  }
-  if (text !== undefined) return text
-  throw new CellError('invalid_request', 'The value has no JSON form.', { field: 'value' })
 }
 
 /** A put's share of the write-ahead log, in ordinary row changes. */

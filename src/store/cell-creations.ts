@@ -1,3 +1,4 @@
+import type { Accounts } from '../auth/accounts.ts'
 import type { Idempotency } from '../auth/idempotency.ts'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
@@ -8,11 +9,13 @@ import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
+import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
 
 export interface CellCreationsParts {
+  accounts: Accounts
   catalog: Catalog
   registry: CellRegistry
   idempotency: Idempotency
@@ -68,6 +71,7 @@ export class CellCreations {
 
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
   #begin(options: CreateCellOptions): NewCellRecord | Replayed {
+    checkCreateOptions(options, this.#parts.accounts)
     const { name, accountId, durability, admit } = options
     checkDisplayName(name)
     checkDurability(durability)

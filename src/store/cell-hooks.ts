@@ -1,8 +1,8 @@
 import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
 import type { Clock } from '../base/clock.ts'
 import type { CellHooks } from '../engine/cell-database.ts'
+import { assertCell } from '../engine/reserved-schema.ts'
 import { KV_VIEW, KV_VIEW_NAME } from '../kv/queries.ts'
-import { CELL_SCHEMA } from './cell-files.ts'
 
 export interface CellHookParts {
   clock: Clock
@@ -17,7 +17,7 @@ export function cellHooks(id: string, { clock, trackers, failed, closed }: CellH
   let hasFunction = false
   return {
     opened: (database) => {
-      CELL_SCHEMA.check(database)
+      assertCell(database)
       trackers?.acquire(id)
       trackers?.get(id).hooks.opened?.(database)
     },

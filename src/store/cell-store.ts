@@ -12,6 +12,7 @@ import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
+import { type CloseOptions, checkCloseOptions } from './call-options.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellsInProcess } from './cells-in-process.ts'
@@ -20,11 +21,6 @@ import { jobQueueLimits, type StoreOptions, type StoreSettings } from './setting
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { CATALOG_TABLES, StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
-
-export interface CloseOptions {
-  /** Milliseconds that running backups may still take; 10,000 by default. */
-  deadlineMs?: number | undefined
-}
 
 const CLOSE_DEADLINE_MS = 10_000
 
@@ -263,8 +259,11 @@ export class CellStore implements CellDirectory {
   /**
    * Ends the background work, checkpoints and closes every cell, and releases the directory. A second call returns the
    * promise of the first.
+   *
+   * @throws `invalid_request` for an option that is not known
    */
   close(options: CloseOptions = {}): Promise<void> {
+    checkCloseOptions(options)
     this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS)
     return this.#closing
   }

@@ -3,6 +3,7 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Growth } from '../engine/delete-reserve.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { SqlStatement } from '../engine/sql-policy/sql-statement.ts'
+import { checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { Kv } from '../kv/kv.ts'
@@ -104,6 +105,7 @@ export class Cell {
   /** With a row mode that is known only when the program runs. */
   sql(sql: string, params?: SqlParams, options?: SqlOptions): SqlResult<SqlRow | SqlValue[]>
   sql(sql: string, params: SqlParams = [], options: SqlOptions = {}): SqlResult<SqlRow | SqlValue[]> {
+    checkSqlOptions(options)
     return this.#use().sql(sql, params, options)
   }
 

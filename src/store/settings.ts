@@ -4,9 +4,10 @@ import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
+import { checkNames, type Known } from '../base/known-names.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
-import type { Quotas } from '../catalog/account-quotas.ts'
+import { QUOTA_NAMES, type Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import { CellError, isCellError } from '../errors.ts'
 
@@ -98,8 +99,68 @@ const DRILL_EVERY_MS = 7 * 24 * HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
+const BACKUP_NAMES: Known<BackupSettings> = {
+  snapshotEveryMs: true,
+  incrementalEveryMs: true,
+  keep: true,
+  keepTenant: true,
+  prune: true,
+  drillEveryMs: true,
+  concurrency: true,
+  restoreConcurrency: true,
+}
+const STORE_NAMES: Known<StoreOptions> = {
+  objectStore: true,
+  durability: true,
+  sqlPolicy: true,
+  limits: true,
+  quotas: true,
+  backups: true,
+  openCellsMax: true,
+  pageCacheBytes: true,
+  checkpointBytes: true,
+  objectStoreWaitMs: true,
+  clock: true,
+  random: true,
+  log: true,
+}
+const GROUPS = { limits: DEFAULT_LIMITS, quotas: QUOTA_NAMES, backups: BACKUP_NAMES } as const
+const GROUPED = Object.entries(GROUPS).flatMap(([group, names]) =>
+  Object.keys(names).map((name) => `${group}.${name}`),
+)
+
+/** @throws `invalid_setting` for an unknown option */
+function checkOptions(options: StoreOptions): void {
+  const code = 'invalid_setting'
+  checkNames(options, STORE_NAMES, { code, elsewhere: GROUPED })
+  for (const [group, names] of Object.entries(GROUPS)) {
+    const given = options[group as keyof typeof GROUPS]
+    if (given !== undefined) checkNames(given, names, { code, at: `${group}.` })
+  }
+  checkObjectStore(options)
+}
+
+function checkObjectStore({ objectStore }: StoreOptions): void {
+  const isStore = typeof objectStore === 'object' && typeof objectStore?.put === 'function'
+  if (objectStore === undefined || typeof objectStore === 'string' || isStore) return
+  throw new CellError('invalid_setting', 'objectStore must be a URL or an ObjectStore.', {
+    field: 'objectStore',
+  })
+}
+
+/** A schedule says that there should be backups. @throws `invalid_setting` if they have no place to go */
+export function checkSchedule({ objectStore, backups = {} }: StoreOptions): void {
+  if (objectStore !== undefined) return
+  for (const name of ['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const) {
+    if (backups[name] == null) continue
+    const message = `backups.${name} needs an object store: set objectStore, or leave the schedule out.`
+    throw new CellError('invalid_setting', message, { field: `backups.${name}` })
+  }
+}
+
 /** @throws `invalid_setting` with the setting's name */
 export function resolveSettings(options: StoreOptions): StoreSettings {
+  checkOptions(options)
   const settings: StoreSettings = {
     durability: options.durability ?? 'full',
     sqlPolicy: options.sqlPolicy ?? 'trusted',

@@ -15,7 +15,7 @@ import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { NewFiles } from './new-files.ts'
-import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
+import { checkSchedule, resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 
 export type StartMode = 'create' | 'open' | 'open-or-create'
 
@@ -55,6 +55,7 @@ export async function startStore<T extends StartedStore>(
   assertSupportedRuntime()
   checkDirectory(directory)
   const settings = resolveSettings(options)
+  checkSchedule(options)
   const paths = new StorePaths(directory)
   const isLocal = exists(paths.catalog)
   if (mode === 'create' && isLocal) throw storeExists(`${paths.root} already holds a store. Open it instead.`)
@@ -162,7 +163,7 @@ function toObjectStore(
   { clock }: StoreSettings,
 ): ObjectStore | undefined {
   if (typeof objectStore !== 'string') return objectStore
-  return openObjectStore(objectStore, { clock, dataDir: paths.root })
+  return openObjectStore(objectStore, { clock, dataDir: paths.root, checksFolder: true })
 }
 
 /** An empty path would mean the working directory. */

@@ -10,9 +10,11 @@ import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
+import { CALL_NAMES } from '../backup/versions/option-names.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
+import { checkNames } from '../base/known-names.ts'
 import { runAll } from '../base/run-all.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
@@ -108,9 +110,9 @@ export class StoreCore implements CellDirectory {
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
       this.hints = new ExpiryHints(this.state)
-      const { registry, turns, files, cellsFolder } = this
+      const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
-      const parts = { registry, idempotency, quotas, turns, files, cellsFolder, clock }
+      const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, clock }
       this.#creations = new CellCreations({ catalog: this.#catalog, ...parts })
       if (objectStore === undefined) return
       const { storeId } = this.#catalog
@@ -217,6 +219,7 @@ export class StoreCore implements CellDirectory {
   }
 
   async purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    checkNames(options, CALL_NAMES)
     if (this.retention === undefined) throw objectStoreNotConfigured()
     const record = this.registry.find(id)
     if (record === undefined) throw cellNotFound()

@@ -1,6 +1,6 @@
 import { Command } from 'commander'
 import { describe, expect, test, vi } from 'vitest'
-import { dropEmptyVariables, VARIABLES } from '../../src/cli/environment.ts'
+import { dropUnsetVariables, VARIABLES } from '../../src/cli/environment.ts'
 import { reportError } from '../../src/cli/report-error.ts'
 import { memberOf, spell, variableOf } from '../../src/cli/serve/limits/limit-row.ts'
 import { LIMIT_ROWS, LIMITS, limitsFrom } from '../../src/cli/serve/limits/limits.ts'
@@ -11,7 +11,7 @@ import { resolveSettings } from '../../src/store/settings.ts'
 function read(args: string[], environment: Record<string, string> = {}) {
   for (const [name, value] of Object.entries(environment)) vi.stubEnv(name, value)
   try {
-    dropEmptyVariables(process.env)
+    dropUnsetVariables(process.env)
     const command = addServeFlags(new Command('serve').exitOverride().configureOutput({ writeErr: () => {} }))
     command.parse(args, { from: 'user' })
     return limitsFrom(command.opts())

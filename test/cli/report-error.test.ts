@@ -14,6 +14,12 @@ async function usage(args: string[], json = false) {
 }
 
 describe('what a failed command says', () => {
+  test('of a setting ends with 2, wherever it was found', () => {
+    const error = new CellError('invalid_setting', 'limits.keyBytesMax must be a whole number above 0.')
+    expect(reportError(error, false).exitCode).toBe(2)
+    expect(reportError(error, true).exitCode).toBe(2)
+  })
+
   test('is a sentence, and the exit code is 1', () => {
     const error = new CellError('cell_not_found', 'There is no such cell.')
     expect(reportError(error, false)).toEqual({ exitCode: 1, text: 'cellstore: There is no such cell.\n' })

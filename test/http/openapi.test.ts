@@ -38,6 +38,12 @@ describe('the OpenAPI document', () => {
     expect(ids).toEqual([...new Set(ids)])
   })
 
+  test.each(ROUTES)('names the parameters that %s %s takes', (method, route, action) => {
+    const described = Object.keys(OPERATIONS[`${method} ${route}`]?.query ?? {})
+    const why = 'Give the operation in src/http/openapi/operations.ts the same parameters in `query`.'
+    expect(described.sort(), why).toEqual([...(action.query ?? [])].sort())
+  })
+
   test('has one place for each argument of an operation, so that clients need not name the place', () => {
     for (const [row, { query = {} }] of Object.entries(OPERATIONS)) {
       const [method, route = ''] = row.split(' ')

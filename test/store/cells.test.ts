@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
+import { openConnection } from '../../src/engine/sqlite.ts'
 import { TEST_EPOCH_MS } from '../support/fake-clock.ts'
 import { openTestCell, openTestStore } from '../support/open-test-store.ts'
 import { filesBelow } from '../support/temp-directory.ts'
@@ -86,9 +87,10 @@ describe('createCell', () => {
   test('that cannot be written to the catalog leaves no file', async () => {
     const { store, directory } = await openTestStore()
     store.createCell()
+    const accountId = store.accounts.create().id
     const before = filesBelow(directory)
     const idempotency = { method: 'POST', path: '/', key: 'k', fingerprint: null as never }
-    expect(codeOf(() => store.createCell({ accountId: 'a', idempotency }))).toBe('constraint_violation')
+    expect(codeOf(() => store.createCell({ accountId, idempotency }))).toBe('constraint_violation')
     expect(filesBelow(directory)).toEqual(before)
     expect(store.cells().cells).toHaveLength(1)
   })
@@ -129,9 +131,16 @@ describe('openCell', () => {
 
   test('a file that is no cell, or of a newer version, is kept closed', async () => {
     const test = await openTestStore()
+    // As another program does it: through a cell, the engine's tables can't be changed.
+    const change = (id: string, sql: string) => {
+      const connection = openConnection(new StorePaths(test.directory).cell(id).database)
+      connection.exec(sql)
+      connection.close()
+    }
     const [noCell, newer, sound] = [test.store.createCell(), test.store.createCell(), test.store.createCell()]
-    noCell.sql('DROP TABLE _cell_meta')
-    newer.sql("UPDATE _cell_meta SET value = 2 WHERE key = 'schema_version'")
+    await test.store.close()
+    change(noCell.id, 'DROP TABLE _cell_meta')
+    change(newer.id, "UPDATE _cell_meta SET value = 2 WHERE key = 'schema_version'")
     await test.reopen()
     for (const { id } of [noCell, newer]) {
       for (let i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
+import { assertCell } from '../../engine/reserved-schema.ts'
 import type { BaseCut, BaseStart, CellCuts, IncrementalCut, StoredBackup } from './cell-cuts.ts'
 import type { ChangeTracker } from './change-tracker.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
@@ -77,6 +78,7 @@ export class CellCutter {
   async #cut<T>(cellId: string, cut: (cuts: CellCuts) => Promise<T>): Promise<T> {
     const { database, unpin } = this.#pin(cellId)
     try {
+      assertCell(database)
       return await cut(new OpenCellCuts(database, this.#tracker(cellId), this.#clock))
     } finally {
       unpin()

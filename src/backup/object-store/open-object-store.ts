@@ -3,6 +3,7 @@ import path from 'node:path'
 import type { Clock } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { FileObjectStore } from './file/file-object-store.ts'
+import { assertFolderPossible } from './file/folder-place.ts'
 import type { ObjectStore } from './object-store.ts'
 import { S3ObjectStore } from './s3/s3-object-store.ts'
 import type { S3ObjectStoreOptions } from './s3/s3-settings.ts'
@@ -11,6 +12,8 @@ export interface OpenObjectStoreOptions {
   clock: Clock
   /** The store's data directory. An object store inside it is refused, since it would be lost together with the data. */
   dataDir?: string | undefined
+  /** Checks that a folder exists or can be made. By default opening touches nothing. */
+  checksFolder?: boolean | undefined
 }
 
 const FORMS =
@@ -19,14 +22,18 @@ const FORMS =
 /**
  * Opens the object store that a URL names: `file:///absolute`, `file://./relative`, or
  * `s3://bucket/prefix?endpoint=…&region=…&path_style=true`. The S3 credentials come from the places that AWS's tools use.
- * Opening reads and writes nothing.
+ * Opening keeps nothing and asks nobody.
  *
  * @throws `invalid_setting`. The message does not repeat an S3 URL, which may hold a secret.
  */
-export function openObjectStore(url: string, { clock, dataDir }: OpenObjectStoreOptions): ObjectStore {
+export function openObjectStore(
+  url: string,
+  { clock, dataDir, checksFolder = false }: OpenObjectStoreOptions,
+): ObjectStore {
   if (url.startsWith('file:')) {
     const root = folderOf(url)
     if (dataDir !== undefined) refuseSharedFolder(root, dataDir)
+    if (checksFolder) assertFolderPossible(root)
     return new FileObjectStore({ root, clock })
   }
   if (url.startsWith('s3:')) return new S3ObjectStore({ ...s3Options(url), clock })
@@ -82,6 +89,9 @@ function realPath(file: string): string {
 }
 
 function s3Options(text: string): S3ObjectStoreOptions {
+  if (/^s3:\/{0,3}(?:[/?#]|$)/.test(text)) {
+    throw invalid('The S3 URL has no bucket. Write s3://bucket/prefix?endpoint=…&region=…&path_style=….')
+  }
   if (!text.startsWith('s3://') || !URL.canParse(text)) throw invalidS3Url()
   const url = new URL(text)
   if (url.username !== '' || url.password !== '') {

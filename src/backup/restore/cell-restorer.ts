@@ -4,7 +4,7 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
-import type { ManifestHead } from '../archive/manifest.ts'
+import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { CellOwnership } from '../versions/cell-ownership.ts'
@@ -12,6 +12,7 @@ import { backupNotFound } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { RestoredNames } from './cell-installer.ts'
 import { buildDatabase } from './restore-build.ts'
+import { proveCell } from './restore-database.ts'
 import { discardRestored } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 import {
@@ -69,6 +70,7 @@ export class CellRestorer {
     })
     for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
     try {
+      proveCell(paths.restoreTarget, DATABASE_MEMBER)
       signal?.throwIfAborted()
       const mark =
         version === currentVersion(contents)

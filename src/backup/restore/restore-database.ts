@@ -1,7 +1,8 @@
 import { assertReadable, findDamage } from '../../engine/quick-check.ts'
+import { assertCell } from '../../engine/reserved-schema.ts'
 import { type Connection, openConnection } from '../../engine/sqlite.ts'
 import { isSqliteError } from '../../engine/sqlite-errors.ts'
-import { CellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import { corrupt, localFailure } from '../archive/backup-errors.ts'
 
 /**
@@ -39,6 +40,22 @@ export function proveDatabase(file: string, member: string): void {
     connection.pragma('cache_size = -512')
     const problem = findDamage(connection)
     if (problem !== undefined) throw corrupt(member, `SQLite finds it damaged (${problem})`)
+  })
+}
+
+/**
+ * Checks that a restored database is a cell: an installed one that is not would be kept closed.
+ *
+ * @param member the database's name, for the message
+ * @throws `backup_corrupt`
+ */
+export function proveCell(file: string, member: string): void {
+  withDatabase(file, member, (connection) => {
+    try {
+      assertCell(connection)
+    } catch (error) {
+      throw isCellError(error) ? corrupt(member, `it cannot be a cell: ${error.message}`, error) : error
+    }
   })
 }
 

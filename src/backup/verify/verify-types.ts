@@ -1,3 +1,4 @@
+import type { Known } from '../../base/known-names.ts'
 import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
 import type { ProvenContents } from './verify-version.ts'
 
@@ -6,6 +7,13 @@ export interface VerifyOptions extends Omit<BackupOptions, 'permit'> {
   version?: string | undefined
   /** Runs SQLite's `integrity_check` in place of `quick_check`: it also compares each index with its table. */
   deep?: boolean | undefined
+}
+
+export const VERIFY_NAMES: Known<VerifyOptions> = {
+  signal: true,
+  onProgress: true,
+  version: true,
+  deep: true,
 }
 
 /** What was proven. */

@@ -7,6 +7,7 @@ import type { ObjectStore } from '../object-store/object-store.ts'
 import type { DatabaseContents } from '../restore/examine-database.ts'
 import { buildDatabase, type RestoreProgress } from '../restore/restore-build.ts'
 import type { Acceptable } from '../restore/restore-builder.ts'
+import { proveCell } from '../restore/restore-database.ts'
 import type { RestoreThreads } from '../restore/restore-threads.ts'
 
 export interface VerifyPlace {
@@ -38,10 +39,13 @@ export async function verifyVersion(
   try {
     const sizeBytes = await buildDatabase(objectStore, manifest, expected, scratch, threads, progress)
     progress.signal?.throwIfAborted()
-    const contents = await examine(scratch.restoreTarget, sizeBytes, deep, threads).catch((error) => {
-      progress.onDamage?.(manifest.version)
-      throw error
-    })
+    const isCatalog = manifest.cell_id === expected.storeId
+    const contents = await examine(scratch.restoreTarget, sizeBytes, { deep, isCatalog }, threads).catch(
+      (error) => {
+        progress.onDamage?.(manifest.version)
+        throw error
+      },
+    )
     return { sizeBytes, ...contents }
   } finally {
     await fs.rm(scratch.directory, { recursive: true, force: true })
@@ -51,9 +55,10 @@ export async function verifyVersion(
 async function examine(
   file: string,
   size: number,
-  deep: boolean,
+  { deep, isCatalog }: { deep: boolean; isCatalog: boolean },
   threads: RestoreThreads,
 ): Promise<DatabaseContents> {
+  if (!isCatalog) proveCell(file, DATABASE_MEMBER)
   const result = await threads.run({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size)
   return JSON.parse(result as string)
 }

@@ -114,7 +114,7 @@ export function compareVersions(a: string, b: string): number {
 
 /** @throws `invalid_version` if it is malformed, `backup_not_found` if it belongs to another cell */
 export function checkVersion(version: string, cellId: string): void {
-  const parsed = parseVersion(version)
+  const parsed = typeof version === 'string' ? parseVersion(version) : undefined
   if (parsed === undefined) {
     throw new CellError(
       'invalid_version',

@@ -1,10 +1,12 @@
 import type { Clock } from '../../base/clock.ts'
+import { checkNames } from '../../base/known-names.ts'
 import type { Log } from '../../base/log.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { listNoted } from './noted-versions.ts'
 import { backupNotFound } from './object-keys.ts'
 import type { ObjectStoreClaim } from './object-store-claim.ts'
+import { CALL_NAMES, PRUNE_NAMES } from './option-names.ts'
 import type { BackupSummary, PruneOptions, PruneResult } from './prune-result.ts'
 import { Pruner } from './pruner.ts'
 import { type PurgedObjects, purgeObjects } from './purge.ts'
@@ -54,7 +56,7 @@ export class Retention {
     const { table, log } = this.#parts
     try {
       table.noteStored(cellId, at)
-      if (this.#isDue(cellId)) await this.prune(cellId, options)
+      if (this.#isDue(cellId)) await this.prune(cellId, { signal: options.signal })
     } catch (err) {
       log.warn({ cellId, err }, 'could not remove old backups; a later backup tries again')
     }
@@ -65,12 +67,14 @@ export class Retention {
    *
    * @throws `object_store_unavailable`, `object_store_error`, `backup_corrupt` for notes that cannot be read
    */
-  prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
-    return this.#pruner.prune(cellId, options)
+  async prune(cellId: string, options: PruneOptions = {}): Promise<PruneResult> {
+    checkNames(options, PRUNE_NAMES)
+    return await this.#pruner.prune(cellId, options)
   }
 
   /** Keeps a version whatever its age. @throws `invalid_version`, `backup_not_found` */
   async pin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
+    checkNames(options, CALL_NAMES)
     const { objectStore, clock } = this.#parts
     pinOf(cellId, version)
     await this.#notes.pin(cellId, version, clock.now(), options)
@@ -82,17 +86,20 @@ export class Retention {
 
   /** The plan decides over the version again. @throws `invalid_version`, `backup_not_found` */
   async unpin(cellId: string, version: string, options: CallOptions = {}): Promise<void> {
+    checkNames(options, CALL_NAMES)
     await this.#notes.unpin(cellId, version, options)
   }
 
   /** The cell's own plan, in place of the store's; undefined if it has none. */
   async ownPlan(cellId: string, options: CallOptions = {}): Promise<string | undefined> {
+    checkNames(options, CALL_NAMES)
     const { notes } = await listNoted(this.#parts.index, cellId, options)
     return await this.#notes.readPlan(notes, options)
   }
 
   /** @param plan undefined: the store's plan holds again @throws `invalid_setting` */
   async setPlan(cellId: string, plan: string | undefined, options: CallOptions = {}): Promise<void> {
+    checkNames(options, CALL_NAMES)
     if (plan !== undefined) parsePlan(plan)
     const { notes } = await listNoted(this.#parts.index, cellId, options)
     await this.#notes.writePlan(cellId, notes, plan, this.#parts.clock.now(), options)

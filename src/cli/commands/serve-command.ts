@@ -10,8 +10,9 @@ Environment variables without a flag:
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION and so on
       For an s3:// object store: the variables that the AWS tools read.
 
-A flag wins over its variable. An empty variable counts as not set. Durations
-have a unit: 30s, 15m, 24h, 7d.
+A flag wins over its variable. An empty variable counts as not set. One that
+starts with CELLSTORE_ and is not known is refused. Durations have a unit: 30s,
+15m, 24h, 7d.
 
 The first start (no store in the data directory, none in the object store) makes
 an account and a key, and prints the key once. If the data directory is empty
@@ -19,7 +20,7 @@ and the object store has the backups of a store, that store's accounts, keys and
 cells come back. If the object store does not answer, the command waits, then
 fails, and makes nothing.
 
-SIGTERM and SIGINT stop it: requests under way finish, every cell is
+SIGTERM, SIGINT and SIGHUP stop it: requests under way finish, every cell is
 checkpointed, and the exit code is 0.
 `
 
@@ -29,7 +30,7 @@ const EXAMPLES = examples(
       --object-store file:///var/backups/cells`,
   "export CELLSTORE_OBJECT_STORE='s3://backups/cells?region=eu-central-1'",
   'export CELLSTORE_BACKUP_SNAPSHOT_EVERY=24h',
-  'export CELLSTORE_BACKUP_INCREMENTAL_EVERY=15m CELLSTORE_BACKUP_KEEP=30',
+  'export CELLSTORE_BACKUP_INCREMENTAL_EVERY=15m CELLSTORE_KEEP=all:30d',
   'cellstore serve',
 )
 

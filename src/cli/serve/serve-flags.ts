@@ -88,10 +88,9 @@ export function addServeFlags(command: Command): Command {
         .default(DRILL_EVERY_DEFAULT, '7d'),
     )
     .addOption(
-      durationOption(
-        '--drain <duration>',
-        'after SIGTERM, how long requests under way may still take',
-      ).default(10_000, '10s'),
+      durationOption('--drain <duration>', 'after SIGTERM, how long requests under way may still take')
+        .env('CELLSTORE_DRAIN')
+        .default(10_000, '10s'),
     )
   return addLimitFlags(command)
 }

@@ -1,5 +1,4 @@
 import { systemClock } from '../../base/clock.ts'
-import { warnOfUnknownVariables } from '../environment.ts'
 import { createLog } from '../log.ts'
 import { EXIT_FAILED, EXIT_OK } from '../report-error.ts'
 import { StopSignals } from '../stop-signals.ts'
@@ -12,7 +11,6 @@ const ROOT_KEY = 'CELLSTORE_ROOT_KEY'
 /** Serves until a signal asks it to stop. */
 export async function serve(flags: ServeFlags): Promise<never> {
   const log = createLog(flags.logLevel, process.stderr)
-  warnOfUnknownVariables(process.env, log)
   const stop = new StopSignals(systemClock, () => {
     log.error({}, 'a second signal ended the node at once; unfinished changes are undone')
     process.exit(EXIT_FAILED)

@@ -25,8 +25,8 @@ const RULES: ReadonlyMap<string, NameRule> = new Map([
   ['cell_kv', checkKvView],
   ['rollback', checkRollback],
   ['into', checkInto],
-  ['update', checkUpdate],
-  ['delete', checkDelete],
+  ['update', checkTarget],
+  ['delete', checkTarget],
   ['load_extension', (place) => checkCall(place, 'Extensions are not loaded from SQL.')],
   ['fts3_tokenizer', (place) => checkCall(place, 'Name the tokenizer in CREATE VIRTUAL TABLE instead.')],
   ['sqlite_log', (place) => checkCall(place, 'It writes to the log of the server.')],
@@ -82,6 +82,46 @@ export function checkNames(tokens: SqlTokens, head: StatementHead): void {
     if (name.startsWith(PRAGMA_PREFIX)) checkPragmaFunction(name)
     RULES.get(name)?.({ tokens, head, index })
   }
+}
+
+/** Sound, since the names hold nothing that could be written in another way. Most texts need no closer look. */
+const MAY_NAME_RESERVED = /_cell/i
+
+/**
+ * Checks that a statement of a trusted caller changes none of the engine's tables; it may read them. Their names must not
+ * stand in a statement that changes the schema either, except for what a view reads: a foreign key to `_cell_kv` would make
+ * deletions fail.
+ *
+ * @throws `statement_not_allowed`
+ */
+export function checkReservedUnchanged(tokens: SqlTokens, head: StatementHead): void {
+  if (!MAY_NAME_RESERVED.test(tokens.sql)) return
+  const readFrom = SCHEMA_VERBS.has(head.verb) ? viewBodyIndex(tokens, head) : 0
+  for (let index = 0; tokens.at(index) !== undefined; index++) {
+    if (index < readFrom && isReservedName(tokens, head, index)) throw reservedChange()
+    const target = targetIndex(tokens, index)
+    if (target !== undefined && nameOf(tokens.at(target))?.startsWith(RESERVED_PREFIX)) throw reservedChange()
+  }
+}
+
+function isReservedName(tokens: SqlTokens, head: StatementHead, index: number): boolean {
+  const isNamed = nameOf(tokens.at(index))?.startsWith(RESERVED_PREFIX) === true
+  return isNamed && !isValue(tokens, head, index)
+}
+
+/** Where the SELECT of a CREATE VIEW begins; of any other statement, behind its end. */
+function viewBodyIndex(tokens: SqlTokens, { verb, verbIndex }: StatementHead): number {
+  const isView = tokens.is(verbIndex + 1, 'VIEW') || tokens.is(verbIndex + 2, 'VIEW')
+  if (verb !== 'CREATE' || !isView) return Number.POSITIVE_INFINITY
+  let index = verbIndex
+  while (tokens.at(index) !== undefined && !tokens.is(index, 'AS')) index++
+  return index
+}
+
+function reservedChange(): CellError {
+  return notAllowed(
+    'Tables that start with _cell are the engine’s own: they can be read, but not changed. Change entries through the KV API.',
+  )
 }
 
 /** True for a '…' literal that can't be a name. In a PRAGMA, `= 'x'` names a table. */
@@ -145,26 +185,28 @@ function checkRollback(place: Place): void {
 
 function checkInto(place: Place): void {
   const { tokens, index } = place
-  checkTarget(place, index + 1)
+  checkTarget(place)
   if (isBareWord(place)) checkFullTextCommand(tokens, tokens.is(index + 2, '.') ? index + 3 : index + 1)
 }
 
-function checkUpdate(place: Place): void {
-  const { tokens, index } = place
-  checkTarget(place, tokens.is(index + 1, 'OR') ? index + 3 : index + 1)
-}
-
-function checkDelete(place: Place): void {
-  if (place.tokens.is(place.index + 1, 'FROM')) checkTarget(place, place.index + 2)
-}
-
-/** INSERT INTO, UPDATE and DELETE FROM: the name at the target's index, behind its schema if it has one. */
-function checkTarget(place: Place, targetIndex: number): void {
-  if (!isBareWord(place)) return
-  const { tokens } = place
-  const target = nameOf(tokens.at(tokens.is(targetIndex + 1, '.') ? targetIndex + 2 : targetIndex))
+function checkTarget({ tokens, index }: Place): void {
+  const at = targetIndex(tokens, index)
+  const target = at === undefined ? undefined : nameOf(tokens.at(at))
   const mend = target === undefined ? undefined : READ_ONLY.get(target)
   if (mend !== undefined) throw notAllowed(`${target} can't be written. ${mend}`)
+}
+
+/** Of INSERT INTO, UPDATE [OR …] and DELETE FROM: where the table's name stands, behind its schema if it has one. */
+function targetIndex(tokens: SqlTokens, index: number): number | undefined {
+  const name = firstNameIndex(tokens, index)
+  if (name === undefined) return undefined
+  return tokens.is(name + 1, '.') ? name + 2 : name
+}
+
+function firstNameIndex(tokens: SqlTokens, index: number): number | undefined {
+  if (tokens.is(index, 'INTO')) return index + 1
+  if (tokens.is(index, 'UPDATE')) return tokens.is(index + 1, 'OR') ? index + 3 : index + 1
+  return tokens.is(index, 'DELETE') && tokens.is(index + 1, 'FROM') ? index + 2 : undefined
 }
 
 function checkCall({ tokens, index }: Place, mend: string): void {

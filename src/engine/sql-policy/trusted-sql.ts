@@ -1,5 +1,6 @@
 import { CellError } from '../../errors.ts'
 import type { SqlTokens } from './sql-lexer.ts'
+import { checkReservedUnchanged } from './sql-names.ts'
 import type { StatementHead, StatementVerb } from './sql-statement.ts'
 import { nameOf } from './sql-token.ts'
 
@@ -19,8 +20,11 @@ const ENGINE_PRAGMAS = new Set([
   'journal_size_limit',
   'locking_mode',
   'max_page_count',
+  'query_only',
+  'schema_version',
   'synchronous',
   'wal_autocheckpoint',
+  'writable_schema',
 ])
 
 /**
@@ -28,7 +32,8 @@ const ENGINE_PRAGMAS = new Set([
  *
  * @throws `statement_not_allowed`
  */
-export function checkTrustedStatement(tokens: SqlTokens, { verb, verbIndex }: StatementHead): void {
+export function checkTrustedStatement(tokens: SqlTokens, head: StatementHead): void {
+  const { verb, verbIndex } = head
   if (TRANSACTION_VERBS.has(verb)) {
     throw new CellError(
       'statement_not_allowed',
@@ -36,6 +41,7 @@ export function checkTrustedStatement(tokens: SqlTokens, { verb, verbIndex }: St
     )
   }
   if (verb === 'PRAGMA') checkPragma(tokens, verbIndex)
+  checkReservedUnchanged(tokens, head)
 }
 
 function checkPragma(tokens: SqlTokens, verbIndex: number): void {

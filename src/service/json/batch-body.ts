@@ -14,7 +14,13 @@ import {
 } from './kv-body.ts'
 import { decodeStatement, type StatementContext, sqlSchema } from './sql-body.ts'
 
-const keyedPutSchema = putSchema.extend({ key: text })
+/** The fields of each kind of operation; those of `kindSchema` have been checked. */
+const kind = { kv: text }
+const keyedPutSchema = putSchema.extend({ key: text, ...kind })
+const keyedIncrSchema = incrSchema.extend(kind)
+const keyedExpireSchema = expireSchema.extend(kind)
+const keyedDeleteSchema = keySchema.extend(kind)
+/** Drops the other fields: which are known depends on the kind. */
 const kindSchema = z.object({
   sql: z.unknown().optional(),
   kv: z
@@ -69,11 +75,11 @@ function decode(value: unknown, at: string, { exact, limits, result }: DecodeOpt
       return decodePut(body.key, body)
     }
     case 'incr':
-      return decodeIncr(parseFields(incrSchema, value, at), exact, `${at}.delta`)
+      return decodeIncr(parseFields(keyedIncrSchema, value, at), exact, `${at}.delta`)
     case 'expire':
-      return decodeExpire(parseFields(expireSchema, value, at))
+      return decodeExpire(parseFields(keyedExpireSchema, value, at))
     case 'delete':
-      return { op: 'kv.delete', key: parseFields(keySchema, value, at).key }
+      return { op: 'kv.delete', key: parseFields(keyedDeleteSchema, value, at).key }
   }
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { unknownName } from '../../base/known-names.ts'
 import type { Limits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import { checkedByHand, noted } from './schema-notes.ts'
@@ -66,7 +67,8 @@ export function parseList<T>(
 const CODES: Record<string, 'invalid_ttl'> = { ttl_seconds: 'invalid_ttl' }
 
 /**
- * Checks a body, or a part of it, against its schema. Unknown fields are dropped.
+ * Checks a body, or a part of it, against its schema. A strict schema refuses unknown fields, whatever else is wrong: a
+ * field that is missing may be there under a wrong name.
  *
  * @param at where in the body the part stands: `operations[2]`
  * @throws `invalid_request`, or `invalid_ttl` where that is the field; `field` names what was wrong
@@ -74,7 +76,13 @@ const CODES: Record<string, 'invalid_ttl'> = { ttl_seconds: 'invalid_ttl' }
 export function parseFields<T>(schema: z.ZodType<T>, value: unknown, at = ''): T {
   const parsed = schema.safeParse(value)
   if (parsed.success) return parsed.data
-  const issue = parsed.error.issues[0]
+  const { issues } = parsed.error
+  const unknown = issues.find((issue) => issue.code === 'unrecognized_keys')
+  if (unknown !== undefined) {
+    const known = schema instanceof z.ZodObject ? Object.keys(schema.shape) : []
+    throw unknownName(unknown.keys[0] ?? '', known, { at: at === '' ? '' : `${at}.` })
+  }
+  const issue = issues[0]
   const path = issue?.path ?? []
   const field = path.reduce<string>(joinField, at)
   if (field === '') throw new CellError('invalid_request', 'The body must be a JSON object.')

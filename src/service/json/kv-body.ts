@@ -11,21 +11,21 @@ const delta = noted(
   { description: 'An integer of 64 bits; 1 by default.' },
 )
 
-export const putSchema = z.object({
+export const putSchema = z.strictObject({
   value: text,
   ttl_seconds: ttlSeconds.optional(),
   keep_ttl: noted(flag, { description: 'Keeps the time to live that the entry has.' }).optional(),
 })
-export const incrSchema = z.object({
+export const incrSchema = z.strictObject({
   key: text,
   delta: delta.optional(),
   ttl_seconds: ttlSeconds.optional(),
 })
-export const expireSchema = z.object({ key: text, ttl_seconds: ttlSeconds.nullish() })
-export const keySchema = z.object({ key: text })
-export const keysSchema = z.object({ keys: list('keys', () => text) })
-export const msetSchema = z.object({ entries: list('entries', () => msetEntrySchema) })
-const msetEntrySchema = z.object(
+export const expireSchema = z.strictObject({ key: text, ttl_seconds: ttlSeconds.nullish() })
+export const keySchema = z.strictObject({ key: text })
+export const keysSchema = z.strictObject({ keys: list('keys', () => text) })
+export const msetSchema = z.strictObject({ entries: list('entries', () => msetEntrySchema) })
+const msetEntrySchema = z.strictObject(
   { key: text, value: text, ttl_seconds: ttlSeconds.optional() },
   { error: 'must be a JSON object' },
 )

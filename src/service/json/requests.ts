@@ -19,7 +19,7 @@ const timeout = noted(integer, {
   description:
     'How long the statements may run, in milliseconds: from 1 to http.statementMsMax, the default.',
 })
-const timeoutSchema = z.object({ timeout_ms: timeout.optional() })
+const timeoutSchema = z.strictObject({ timeout_ms: timeout.optional() })
 export const statementSchema = sqlSchema.extend(timeoutSchema.shape)
 export const batchSchema = timeoutSchema.extend({ operations: list('operations', operationShape) })
 

@@ -36,7 +36,7 @@ const params = noted(
 )
 
 /** Parameters are decoded by hand: their values differ in kind, and there can be 32,766 of them. */
-export const sqlSchema = z.object({
+export const sqlSchema = z.strictObject({
   sql: text,
   params: params.optional(),
   row_mode: z.enum(['object', 'array'], { error: 'must be "object" or "array"' }).optional(),

@@ -41,7 +41,7 @@ export function run(
 /** What a user's shell would have: without what npm and vitest set for the processes that they start. */
 export function shellEnv(): NodeJS.ProcessEnv {
   const set =
-    /^(npm_(lifecycle|package|command|execpath|node)|npm_config_(local|global)?_?prefix|INIT_CWD|NODE_|VITEST|TEST$)/
+    /^(CELLSTORE_|npm_(lifecycle|package|command|execpath|node)|npm_config_(local|global)?_?prefix|INIT_CWD|NODE_|VITEST|TEST$)/
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !set.test(name)))
   const folders = process.env['PATH']?.split(path.delimiter) ?? []
   env['PATH'] = folders.filter((folder) => !/node_modules|node-gyp-bin/.test(folder)).join(path.delimiter)

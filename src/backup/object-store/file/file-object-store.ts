@@ -3,6 +3,7 @@ import { type FileHandle, lstat, open, stat, unlink } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Clock, systemClock } from '../../../base/clock.ts'
+import { checkNames, type Known } from '../../../base/known-names.ts'
 import { CellError } from '../../../errors.ts'
 import { type ByteRange, checkRange, resolveRange } from '../byte-range.ts'
 import { CallDeadline, type Patience } from '../call-deadline.ts'
@@ -39,6 +40,16 @@ const READ_BYTES = 1024 * 1024
 /** Entries that a listing looks up before it delivers them. */
 const PAGE_ENTRIES = 500
 
+const OPTION_NAMES: Known<FileObjectStoreOptions> = { root: true, clock: true, patience: true }
+
+function checkOptions(options: FileObjectStoreOptions): void {
+  const code = 'invalid_setting'
+  checkNames(options, OPTION_NAMES, { code })
+  if (options.patience !== undefined) checkNames(options.patience, PATIENCE, { code, at: 'patience.' })
+  if (typeof options.root === 'string' && options.root !== '') return
+  throw new CellError(code, 'root must be the path of a folder.', { field: 'root' })
+}
+
 /**
  * An object store in a folder: an object's key is its path. If possible, an object is a hard link to a finished file, so
  * that a spooled backup is not copied. S3 can hold both `a` and `a/b`; a folder cannot.
@@ -51,7 +62,10 @@ export class FileObjectStore implements ObjectStore {
   readonly #patience: Patience
   readonly #closed = new AbortController()
 
-  constructor({ root, clock = systemClock, patience = {} }: FileObjectStoreOptions) {
+  /** @throws `invalid_setting` for an option that is not known, and without a root */
+  constructor(options: FileObjectStoreOptions) {
+    checkOptions(options)
+    const { root, clock = systemClock, patience = {} } = options
     this.#root = resolve(root)
     this.#uploads = join(this.#root, RESERVED_FOLDER, 'uploads')
     this.#clock = clock

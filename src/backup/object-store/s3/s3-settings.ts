@@ -1,4 +1,5 @@
 import { type Clock, systemClock } from '../../../base/clock.ts'
+import { checkNames, type Known } from '../../../base/known-names.ts'
 import { CellError } from '../../../errors.ts'
 import { type Patience, SLOWEST_BYTES_PER_SECOND } from '../call-deadline.ts'
 import { objectKeyFault } from '../object-key-rules.ts'
@@ -81,15 +82,42 @@ const PATIENCE: S3Patience = {
   attempts: 4,
 }
 
+const CREDENTIALS_NAMES: Known<S3Credentials> = {
+  accessKeyId: true,
+  secretAccessKey: true,
+  sessionToken: true,
+}
+const OPTION_NAMES: Known<S3ObjectStoreOptions> = {
+  bucket: true,
+  prefix: true,
+  endpoint: true,
+  region: true,
+  pathStyle: true,
+  credentials: true,
+  partSizeBytes: true,
+  concurrency: true,
+  patience: true,
+  clock: true,
+}
+
+function checkOptionNames(options: S3ObjectStoreOptions): void {
+  const code = 'invalid_setting'
+  checkNames(options, OPTION_NAMES, { code })
+  const { patience, credentials } = options
+  if (patience !== undefined) checkNames(patience, PATIENCE, { code, at: 'patience.' })
+  if (credentials !== undefined) checkNames(credentials, CREDENTIALS_NAMES, { code, at: 'credentials.' })
+}
+
 /**
  * Checks the options and adds the defaults.
  *
  * @throws `invalid_setting`
  */
 export function s3Settings(options: S3ObjectStoreOptions): S3Settings {
+  checkOptionNames(options)
   const { bucket, endpoint, region, credentials, partSizeBytes = 8 * MIB, concurrency = 4 } = options
   const prefix = (options.prefix ?? '').replace(/^\/+|\/+$/g, '')
-  if (!/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(bucket))
+  if (typeof bucket !== 'string' || !/^[A-Za-z0-9][A-Za-z0-9._-]{1,62}$/.test(bucket))
     throw invalid(
       'The bucket name is not valid. It has 2 to 63 letters, digits, dots, hyphens or underscores, and starts with a letter or digit.',
     )

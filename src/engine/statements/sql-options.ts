@@ -1,0 +1,25 @@
+import { checkNames, type Known } from '../../base/known-names.ts'
+import type { ResultLimits } from '../../base/limits.ts'
+import { CellError } from '../../errors.ts'
+import type { SqlOptions } from './statement-runner.ts'
+
+const SQL_NAMES: Known<SqlOptions> = { policy: true, rowMode: true, limits: true }
+const RESULT_NAMES: Known<ResultLimits> = { rowsMax: true, bytesMax: true }
+
+/**
+ * A misspelt policy must not count as `trusted`.
+ *
+ * @throws `invalid_request`
+ */
+export function checkSqlOptions(options: SqlOptions): void {
+  checkNames(options, SQL_NAMES)
+  const { policy, rowMode, limits } = options
+  checkChoice('policy', policy, ['tenant', 'trusted'])
+  checkChoice('rowMode', rowMode, ['object', 'array'])
+  if (limits !== undefined) checkNames(limits, RESULT_NAMES, { at: 'limits.' })
+}
+
+function checkChoice(field: string, value: string | undefined, choices: readonly string[]): void {
+  if (value === undefined || choices.includes(value)) return
+  throw new CellError('invalid_request', `${field} must be ${choices.join(' or ')}.`, { field })
+}

@@ -1,0 +1,38 @@
+import type { IdempotencyKey } from '../auth/idempotency.ts'
+import { checkNames, type Known } from '../base/known-names.ts'
+import { CellError } from '../errors.ts'
+import type { CreateCellOptions } from './cell-directory.ts'
+
+/** Options of `store.close()`. */
+export interface CloseOptions {
+  /** Milliseconds that running backups may still take; 10,000 by default. */
+  deadlineMs?: number | undefined
+}
+
+const CLOSE_NAMES: Known<CloseOptions> = { deadlineMs: true }
+const CREATE_NAMES: Known<CreateCellOptions> = {
+  name: true,
+  accountId: true,
+  durability: true,
+  idempotency: true,
+  admit: true,
+}
+const IDEMPOTENCY_NAMES: Known<IdempotencyKey> = { method: true, path: true, key: true, fingerprint: true }
+
+/** @throws `invalid_request` */
+export function checkCloseOptions(options: CloseOptions): void {
+  checkNames(options, CLOSE_NAMES)
+}
+
+/** @throws `invalid_request`, also for an account that does not exist: nobody could use its cell over HTTP */
+export function checkCreateOptions(
+  options: CreateCellOptions,
+  accounts: { find(id: string): unknown },
+): void {
+  checkNames(options, CREATE_NAMES)
+  const { accountId, idempotency } = options
+  if (idempotency !== undefined) checkNames(idempotency, IDEMPOTENCY_NAMES, { at: 'idempotency.' })
+  if (accountId === undefined) return
+  if (typeof accountId === 'string' && accounts.find(accountId) !== undefined) return
+  throw new CellError('invalid_request', 'There is no account with this accountId.', { field: 'accountId' })
+}

@@ -1,0 +1,45 @@
+import { describe, expect, onTestFinished, test } from 'vitest'
+import { ROUTES } from '../../src/http/routes.ts'
+import { Bench } from '../support/http/bench.ts'
+import { type RawRequest, TRANSPORTS } from '../support/http/transports.ts'
+
+describe.each(TRANSPORTS)('through %s', (_name, open) => {
+  async function opened(): Promise<{ bench: Bench; send: (request: RawRequest) => Promise<unknown> }> {
+    const bench = await Bench.open(open)
+    const transport = await open(bench.store)
+    onTestFinished(async () => {
+      await transport.close()
+      await bench.close()
+    })
+    bench.store.openCell(bench.cell).kv.put('k', 'v')
+    const send = async (request: RawRequest) => {
+      const { status, headers, text } = await transport.send(request)
+      const length = headers.get('content-length') ?? String(Buffer.byteLength(text))
+      const type = headers.get('content-type')
+      return { status, length, type, text: request.method === 'HEAD' ? text : '' }
+    }
+    return { bench, send }
+  }
+
+  const paths = ROUTES.filter(([method]) => method === 'GET').map(([, path]) => path)
+
+  test.each(paths)('HEAD %s is answered as GET, without a body', async (route) => {
+    const { bench, send } = await opened()
+    const path = route.replace('{id}', bench.cell).replace('{key}', 'k')
+    const headers = { 'x-api-key': bench.key }
+    const asked = await send({ method: 'GET', path, headers })
+    expect(asked).toMatchObject({ status: 200 })
+    expect(await send({ method: 'HEAD', path, headers })).toEqual(asked)
+  })
+
+  test.each([
+    ['/healthz', 200],
+    ['/v1/databases', 401],
+    ['/v1/nothing', 401],
+  ])('HEAD %s without a key has status %i and no body', async (path, status) => {
+    const { send } = await opened()
+    const asked = await send({ method: 'GET', path, headers: {} })
+    expect(asked).toMatchObject({ status })
+    expect(await send({ method: 'HEAD', path, headers: {} })).toEqual(asked)
+  })
+})

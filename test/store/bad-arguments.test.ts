@@ -1,0 +1,242 @@
+import { describe, expect, test } from 'vitest'
+import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
+import { S3ObjectStore } from '../../src/backup/object-store/s3/s3-object-store.ts'
+import { CellError } from '../../src/errors.ts'
+import { createHandler } from '../../src/http/fetch-handler.ts'
+import { createListener } from '../../src/http/node-listener.ts'
+import type { Cell } from '../../src/store/cell.ts'
+import { CellStore } from '../../src/store/cell-store.ts'
+import { ScratchPlace } from '../support/backup/scratch-store.ts'
+import { openTestCell } from '../support/open-test-store.ts'
+import { rejectedBy, thrownBy } from '../support/thrown.ts'
+
+interface Under {
+  store: CellStore
+  cell: Cell
+  account: string
+}
+
+async function opened(): Promise<Under> {
+  const store = await new ScratchPlace().create()
+  return { store, cell: store.createCell(), account: store.accounts.create().id }
+}
+
+/** What a JavaScript program can pass where TypeScript would complain. */
+const given = (value: unknown) => value as never
+
+const UNKNOWN: [call: string, run: (under: Under) => unknown, field: string, near: string][] = [
+  ['kv.put', ({ cell }) => cell.kv.put('k', 'v', given({ ttl: 5 })), 'ttl', 'ttlSeconds'],
+  ['kv.putJson', ({ cell }) => cell.kv.putJson('k', 1, given({ ttl_ms: 5 })), 'ttl_ms', 'ttlMs'],
+  ['kv.incr', ({ cell }) => cell.kv.incr('k', 1, given({ ttl: 5 })), 'ttl', 'ttlSeconds'],
+  ['kv.list', ({ cell }) => cell.kv.list(given({ prefx: 'a' })), 'prefx', 'prefix'],
+  [
+    'kv.mset',
+    ({ cell }) => cell.kv.mset([given({ key: 'k', value: 'v', ttl: 5 })]),
+    'entries[0].ttl',
+    'ttlSeconds',
+  ],
+  ['sql', ({ cell }) => cell.sql('SELECT 1', [], given({ rowmode: 'array' })), 'rowmode', 'rowMode'],
+  [
+    'sql limits',
+    ({ cell }) => cell.sql('SELECT 1', [], { limits: given({ rows: 1 }) }),
+    'limits.rows',
+    'rowsMax',
+  ],
+  ['createCell', ({ store }) => store.createCell(given({ account: 'x' })), 'account', 'accountId'],
+  ['cells', ({ store }) => store.cells(given({ limits: 5 })), 'limits', 'limit'],
+  ['purgeCell', ({ store, cell }) => store.purgeCell(cell.id, given({ signl: 1 })), 'signl', 'signal'],
+  ['close', ({ store }) => store.close(given({ deadline: 5 })), 'deadline', 'deadlineMs'],
+  ['accounts.create', ({ store }) => store.accounts.create(given({ nmae: 'x' })), 'nmae', 'name'],
+  ['apiKeys.create', ({ store, account }) => store.apiKeys.create(account, given({ nam: 1 })), 'nam', 'name'],
+  ['apiKeys.page', ({ store, account }) => store.apiKeys.page(account, given({ limt: 1 })), 'limt', 'limit'],
+  [
+    'backups.snapshot',
+    ({ store, cell }) => store.backups.snapshot(cell.id, given({ onprogres: 1 })),
+    'onprogres',
+    'onProgress',
+  ],
+  [
+    'backups.restore',
+    ({ store, cell }) => store.backups.restore(cell.id, given({ verison: 'x' })),
+    'verison',
+    'version',
+  ],
+  [
+    'backups.verify',
+    ({ store, cell }) => store.backups.verify(cell.id, given({ depe: true })),
+    'depe',
+    'deep',
+  ],
+  ['backups.list', ({ store, cell }) => store.backups.list(cell.id, given({ limits: 5 })), 'limits', 'limit'],
+  [
+    'retention.prune',
+    ({ store, cell }) => store.retention?.prune(cell.id, given({ dryrun: true })),
+    'dryrun',
+    'dryRun',
+  ],
+  ['createHandler', ({ store }) => createHandler(store, given({ basepath: '/api' })), 'basepath', 'basePath'],
+  [
+    'createListener',
+    ({ store }) => createListener(store, { limits: given({ bodyBytes: 1 }) }),
+    'limits.bodyBytes',
+    'bodyBytesMax',
+  ],
+  ['a folder', () => new FileObjectStore(given({ root: '/x', patient: {} })), 'patient', 'patience'],
+  ['S3', () => new S3ObjectStore(given({ bucket: 'b-b', regoin: 'x' })), 'regoin', 'region'],
+]
+
+describe('an option that is not known is refused, with the nearest name', () => {
+  test.each(UNKNOWN)('by %s', async (_call, run, field, near) => {
+    const error = await rejectedBy((async () => run(await opened()))())
+    expect(error.details).toEqual({ field })
+    expect(error.message).toBe(`${field} is not known: did you mean ${near}?`)
+    expect(['invalid_request', 'invalid_setting']).toContain(error.code)
+  })
+
+  test.each([
+    [{ objectStoer: 'file:///x' }, 'objectStoer', 'objectStore'],
+    [{ backup: {} }, 'backup', 'backups'],
+    [{ snapshotEvery: 1 }, 'snapshotEvery', 'backups.snapshotEveryMs'],
+    [{ keep: 'all:1d' }, 'keep', 'backups.keep'],
+    [{ backups: { snapshotEvery: 1 } }, 'backups.snapshotEvery', 'snapshotEveryMs'],
+    [{ limits: { keyBytes: 1 } }, 'limits.keyBytes', 'keyBytesMax'],
+    [{ quotas: { cells: 1 } }, 'quotas.cells', 'cellsMax'],
+  ])('by a store: %o', async (options, field, near) => {
+    const place = new ScratchPlace()
+    expect(await rejectedBy(CellStore.create(place.data, given(options)))).toMatchObject({
+      code: 'invalid_setting',
+      message: `${field} is not known: did you mean ${near}?`,
+      details: { field },
+    })
+  })
+})
+
+test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(
+  'a wrong argument, such as %o, ends in a CellError or in a result, never in another error',
+  async (bad) => {
+    const { store, cell, account } = await opened()
+    const { kv } = cell
+    const id = given(bad)
+    const calls: (() => unknown)[] = [
+      () => kv.get(id),
+      () => kv.entry(id),
+      () => kv.put('k', id),
+      () => kv.put('k', 'v', id),
+      () => kv.put('k', 'v', { keepTtl: id }),
+      () => kv.delete(id),
+      () => kv.incr('n', id),
+      () => kv.incr('n', 1, id),
+      () => kv.ttl(id),
+      () => kv.ttl([id]),
+      () => kv.expire('k', id),
+      () => kv.list(id),
+      () => kv.list({ prefix: id }),
+      () => kv.list({ cursor: id }),
+      () => kv.list({ limit: id }),
+      () => kv.mget(id),
+      () => kv.mset(id),
+      () => kv.mset([id]),
+      () => kv.deleteMany(id),
+      () => kv.putJson('j', id),
+      () => cell.sql(id),
+      () => cell.sql('SELECT ?', id),
+      () => cell.sql('SELECT ?', [id]),
+      () => cell.sql('SELECT 1', [], id),
+      () => cell.transaction(id),
+      () => cell.commit(id),
+      () => store.createCell(id),
+      () => store.createCell({ name: id }),
+      () => store.createCell({ accountId: id }),
+      () => store.createCell({ accountId: account, idempotency: id }),
+      () => store.openCell(id),
+      () => store.deleteCell(id),
+      () => store.findCell(id),
+      () => store.cells(id),
+      () => store.cells({ accountId: id }),
+      () => store.purgeCell(id),
+      () => store.accounts.create(id),
+      () => store.apiKeys.create(id),
+      () => store.apiKeys.create(account, { key: id }),
+      () => store.apiKeys.page(account, id),
+      () => store.apiKeys.verify(id),
+      () => store.backups.snapshot(id),
+      () => store.backups.snapshot(cell.id, id),
+      () => store.backups.restore(id),
+      () => store.backups.restore(cell.id, { version: id }),
+      () => store.backups.verify(id),
+      () => store.backups.verify(cell.id, { version: id }),
+      () => store.backups.list(id),
+      () => store.backups.list(cell.id, { cursor: id }),
+      () => store.backups.ensureLocal(id),
+    ]
+    for (const call of calls) {
+      try {
+        await call()
+      } catch (error) {
+        expect(error, String(call)).toBeInstanceOf(CellError)
+      }
+    }
+    kv.put('still', 'works')
+    expect(kv.get('still')).toBe('works')
+  },
+)
+
+test.each(['ttl', 'mget', 'deleteMany'] as const)('kv.%s takes a list of keys, not a key', async (method) => {
+  const { cell } = await openTestCell()
+  expect(thrownBy(() => cell.kv[method](given('a')))).toMatchObject({
+    code: 'invalid_request',
+    message: 'keys must be a list of keys.',
+  })
+})
+
+test('a misspelt policy does not count as trusted', async () => {
+  const { cell } = await openTestCell({ sqlPolicy: 'tenant' })
+  expect(thrownBy(() => cell.sql('VACUUM', [], { policy: given('tenent') })).details.field).toBe('policy')
+})
+
+describe('the work of a transaction', () => {
+  test.each(['transaction', 'commit'] as const)(
+    'is no async function: none of it runs in %s',
+    async (method) => {
+      const { cell } = await openTestCell()
+      const work = async () => {
+        cell.kv.put('a', '1')
+        await null
+        cell.kv.put('b', '1')
+      }
+      expect(await rejectedBy((async () => cell[method](work))())).toMatchObject({ code: 'invalid_request' })
+      expect(cell.kv.list().entries).toEqual([])
+    },
+  )
+
+  test.each(['transaction', 'commit'] as const)('that returns a promise is undone in %s', async (method) => {
+    const { cell } = await openTestCell()
+    const work = () => Promise.resolve(cell.kv.put('a', '1'))
+    expect(await rejectedBy((async () => cell[method](work))())).toMatchObject({ code: 'invalid_request' })
+    const neighbours = [cell.commit(work), cell.commit(() => cell.kv.put('b', '1'))]
+    expect((await Promise.allSettled(neighbours)).map(({ status }) => status)).toEqual([
+      'rejected',
+      'fulfilled',
+    ])
+    expect(cell.kv.list().entries.map(({ key }) => key)).toEqual(['b'])
+  })
+})
+
+test('an account that does not exist gets no cell and no key', async () => {
+  const { store } = await opened()
+  const before = store.cells().cells.length
+  expect(thrownBy(() => store.createCell({ accountId: 'nobody' })).details).toEqual({ field: 'accountId' })
+  expect(thrownBy(() => store.apiKeys.create('nobody')).details).toEqual({ field: 'accountId' })
+  expect(store.cells().cells).toHaveLength(before)
+})
+
+test.each(['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const)(
+  'a schedule without an object store is refused: %s',
+  async (name) => {
+    const place = new ScratchPlace()
+    const error = await rejectedBy(CellStore.create(place.data, { backups: { [name]: 1_000 } }))
+    expect(error).toMatchObject({ code: 'invalid_setting', details: { field: `backups.${name}` } })
+    const store = await CellStore.create(place.data, { backups: { [name]: null } })
+    await store.close()
+  },
+)
