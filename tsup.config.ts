@@ -25,8 +25,9 @@ export default defineConfig([
   },
   // The types of stores must be those of the library, and not a copy: the build makes this `./index.js`.
   {
+    entry: { testing: 'src/testing/index.ts' },
     format: ['esm'],
-    dts: { only: true, entry: { testing: 'src/testing/index.ts' } },
+    dts: { only: true },
     external: ['../index.ts'],
   },
 ])

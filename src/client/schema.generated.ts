@@ -519,7 +519,7 @@ export interface components {
             duration_ms: number;
             base_version?: components["schemas"]["Version"] | null;
         };
-        /** @description snapshots/<cell id>/backup-<timestamp>: the key of the stored object. */
+        /** @description The key of the stored object, with the cell’s id and a timestamp. */
         Version: string;
         RestoreResult: {
             /** @constant */

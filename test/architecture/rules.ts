@@ -171,10 +171,10 @@ export const RULES: readonly Rule[] = [
       ),
   },
   {
-    name: 'only http/ knows Request and Response',
+    name: 'only http/ and client/ know Request and Response',
     check: (sources) =>
       inSrc(sources)
-        .filter((source) => !isIn(source, ['src/http/']))
+        .filter((source) => !isIn(source, ['src/http/', 'src/client/']))
         .flatMap((source) =>
           globalUses(source)
             .filter(({ name }) => /^(Request|Response)(\.|$)/.test(name))

@@ -1,7 +1,8 @@
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
 import { Bench } from '../support/http/bench.ts'
-import { type RawRequest, TRANSPORTS } from '../support/http/transports.ts'
+import type { RawRequest } from '../support/http/raw-exchange.ts'
+import { TRANSPORTS } from '../support/http/transports.ts'
 
 describe.each(TRANSPORTS)('through %s', (_name, open) => {
   async function opened(): Promise<{ bench: Bench; send: (request: RawRequest) => Promise<unknown> }> {

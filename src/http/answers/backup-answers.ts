@@ -8,7 +8,7 @@ export const backupKind = z.enum(['snapshot', 'incremental'])
 
 const version = noted(z.string(), {
   id: 'Version',
-  description: 'snapshots/<cell id>/backup-<timestamp>: the key of the stored object.',
+  description: 'The key of the stored object, with the cell’s id and a timestamp.',
 })
 const baseVersion = version.nullable()
 

@@ -1,6 +1,7 @@
 import { type Client, createClient, isProblem } from '../../../src/client/index.ts'
 import { OPERATIONS } from '../../../src/client/operations.generated.ts'
-import type { RawReply, RawRequest, TransportFactory } from './transports.ts'
+import type { RawReply, RawRequest } from './raw-exchange.ts'
+import type { TransportFactory } from './transports.ts'
 import { viaFetch } from './transports.ts'
 
 /** The client of the package, over the Fetch handler: a request becomes the call of a method. */

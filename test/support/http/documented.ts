@@ -4,7 +4,7 @@ import { OPERATIONS } from '../../../src/http/openapi/operations.ts'
 import { STATUS_OF_CODE } from '../../../src/http/problem.ts'
 import { Router } from '../../../src/http/router.ts'
 import { ROUTES } from '../../../src/http/routes.ts'
-import type { RawReply, RawRequest } from './transports.ts'
+import type { RawReply, RawRequest } from './raw-exchange.ts'
 
 interface Documented {
   requestBody?: object

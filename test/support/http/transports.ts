@@ -5,20 +5,7 @@ import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import { createListener } from '../../../src/http/node-listener.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { checkDocumented } from './documented.ts'
-
-/** A request as a test sends it: nothing is added on the way. */
-export interface RawRequest {
-  method: string
-  path: string
-  headers: Record<string, string>
-  body?: string | Uint8Array
-}
-
-export interface RawReply {
-  status: number
-  headers: Headers
-  text: string
-}
+import type { RawReply, RawRequest } from './raw-exchange.ts'
 
 /** One way for a request to reach the core. */
 export interface Transport {
