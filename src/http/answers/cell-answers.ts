@@ -18,7 +18,7 @@ const known = {
   }),
 }
 
-export const listedCellAnswer = noted(cellAnswer.extend(known), { id: 'ListedCell' })
+const listedCellAnswer = noted(cellAnswer.extend(known), { id: 'ListedCell' })
 export const cellPageAnswer = z.object({ databases: z.array(listedCellAnswer), next_cursor: nextCursor })
 
 export const describedCellAnswer = noted(

@@ -85,7 +85,7 @@ function encodePage({ entries, nextCursor }: OperationResults['kv.list']): Entry
 }
 
 /** The answer to a statement. Changes the result's rows in place: values become what JSON can hold exactly. */
-export function encodeSqlResult(result: OperationResults['sql']): SqlDocument {
+function encodeSqlResult(result: OperationResults['sql']): SqlDocument {
   const { columns, rows, changes, lastInsertRowid, durationMs } = result
   for (const row of rows) encodeRow(row)
   return {

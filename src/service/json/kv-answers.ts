@@ -35,5 +35,4 @@ export type EntryDocument = z.infer<typeof entryAnswer>
 export type PutDocument = z.infer<typeof putAnswer>
 export type IncrDocument = z.infer<typeof incrAnswer>
 export type ExpireDocument = z.infer<typeof expireAnswer>
-export type DeleteDocument = z.infer<typeof deleteAnswer>
 export type EntryPageDocument = z.infer<typeof entryPageAnswer>

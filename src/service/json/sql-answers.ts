@@ -35,4 +35,3 @@ export const batchAnswer = z.object({
 })
 
 export type SqlDocument = z.infer<typeof sqlAnswer>
-export type BatchDocument = z.infer<typeof batchAnswer>

@@ -16,7 +16,7 @@ export interface Transport {
 export type TransportFactory = (store: CellStore, options?: HandlerOptions) => Promise<Transport>
 
 /** The Fetch handler, called as a function: no socket. */
-export const viaFetch: TransportFactory = async (store, options) => {
+const calling: TransportFactory = async (store, options) => {
   const handler = createHandler(store, options)
   return {
     async send({ method, path, headers, body }) {
@@ -26,20 +26,14 @@ export const viaFetch: TransportFactory = async (store, options) => {
       // Request gives a string body a type of its own.
       if (!('content-type' in headers)) request.headers.delete('content-type')
       const response = await handler(request)
-      const reply = { status: response.status, headers: response.headers, text: await response.text() }
-      checkDocumented(
-        { method, path, headers, ...(body === undefined ? {} : { body }) },
-        reply,
-        options?.basePath,
-      )
-      return reply
+      return { status: response.status, headers: response.headers, text: await response.text() }
     },
     async close() {},
   }
 }
 
 /** The node:http listener, over a socket of 127.0.0.1; paths go out as they are written. */
-const viaSocket: TransportFactory = async (store, options) => {
+const overSocket: TransportFactory = async (store, options) => {
   const server = http.createServer(createListener(store, options))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -54,16 +48,38 @@ const viaSocket: TransportFactory = async (store, options) => {
   }
 }
 
+/** Each answer is checked against the OpenAPI document. */
+function checked(open: TransportFactory): TransportFactory {
+  return async (store, options) => {
+    const transport = await open(store, options)
+    return {
+      close: () => transport.close(),
+      async send(request) {
+        const reply = await transport.send(request)
+        checkDocumented(request, reply, options?.basePath)
+        return reply
+      },
+    }
+  }
+}
+
+export const viaFetch = checked(calling)
+
 export const TRANSPORTS: [name: string, open: TransportFactory][] = [
   ['the fetch handler', viaFetch],
-  ['the node:http listener', viaSocket],
+  ['the node:http listener', checked(overSocket)],
+]
+
+/** For services of a test that fail in ways in which no route does. */
+export const UNCHECKED_TRANSPORTS: typeof TRANSPORTS = [
+  ['the fetch handler', calling],
+  ['the node:http listener', overSocket],
 ]
 
 export function sendOverSocket(
-  sent: RawRequest,
+  { method, path, headers, body }: RawRequest,
   { port, agent }: { port: number; agent?: http.Agent },
 ): Promise<RawReply> {
-  const { method, path, headers, body } = sent
   return new Promise((resolve, reject) => {
     const options = {
       host: '127.0.0.1',
@@ -80,14 +96,11 @@ export function sendOverSocket(
       response.on('end', () => {
         const headersIn = new Headers()
         for (const [name, value] of Object.entries(response.headers)) headersIn.set(name, String(value))
-        const text = Buffer.concat(chunks).toString()
-        const reply = { status: response.statusCode ?? 0, headers: headersIn, text }
-        try {
-          checkDocumented(sent, reply)
-          resolve(reply)
-        } catch (error) {
-          reject(error)
-        }
+        resolve({
+          status: response.statusCode ?? 0,
+          headers: headersIn,
+          text: Buffer.concat(chunks).toString(),
+        })
       })
     })
     request.on('error', reject)
