@@ -577,8 +577,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "busy" | "shutting_down";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "busy" | "shutting_down";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description headers_too_large */
@@ -590,8 +590,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "headers_too_large";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "headers_too_large";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description internal */
@@ -603,8 +603,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "internal";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "internal";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_request */
@@ -616,8 +616,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_request";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_request";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description request_timeout */
@@ -629,8 +629,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "request_timeout";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "request_timeout";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description body_too_large */
@@ -642,8 +642,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "body_too_large";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "body_too_large";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description disk_full */
@@ -655,8 +655,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "disk_full";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "disk_full";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description idempotency_not_supported, invalid_json, invalid_request */
@@ -668,8 +668,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "idempotency_not_supported" | "invalid_json" | "invalid_request";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "idempotency_not_supported" | "invalid_json" | "invalid_request";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description quota_exceeded */
@@ -681,8 +681,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "quota_exceeded";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "quota_exceeded";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description rate_limited */
@@ -695,8 +695,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "rate_limited";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "rate_limited";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description unauthorized */
@@ -708,8 +708,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "unauthorized";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "unauthorized";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description unsupported_media_type */
@@ -721,8 +721,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "unsupported_media_type";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "unsupported_media_type";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description api_key_not_found */
@@ -734,8 +734,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "api_key_not_found";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "api_key_not_found";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description busy, cells_missing, shutting_down */
@@ -748,8 +748,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "busy" | "cells_missing" | "shutting_down";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "busy" | "cells_missing" | "shutting_down";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description cell_not_found */
@@ -761,8 +761,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "cell_not_found";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "cell_not_found";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description idempotency_in_progress */
@@ -774,8 +774,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "idempotency_in_progress";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "idempotency_in_progress";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description idempotency_key_reused */
@@ -787,8 +787,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "idempotency_key_reused";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "idempotency_key_reused";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_json, invalid_request */
@@ -800,8 +800,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_json" | "invalid_request";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_json" | "invalid_request";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description backup_corrupt */
@@ -813,8 +813,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "backup_corrupt";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "backup_corrupt";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description busy, cell_quarantined, cell_restoring, cells_missing, object_store_unavailable, shutting_down */
@@ -827,8 +827,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "object_store_unavailable" | "shutting_down";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "object_store_unavailable" | "shutting_down";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description cell_full, disk_full */
@@ -840,8 +840,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "cell_full" | "disk_full";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "cell_full" | "disk_full";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description no_backup */
@@ -853,8 +853,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "no_backup";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "no_backup";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description object_store_error */
@@ -866,8 +866,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "object_store_error";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "object_store_error";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description body_too_large, sql_too_long */
@@ -879,8 +879,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "body_too_large" | "sql_too_long";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "body_too_large" | "sql_too_long";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description constraint_violation, no_backup */
@@ -892,8 +892,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "constraint_violation" | "no_backup";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "constraint_violation" | "no_backup";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_json, invalid_parameter, invalid_request, multiple_statements, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
@@ -905,8 +905,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description quota_exceeded, statement_not_allowed */
@@ -918,8 +918,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "quota_exceeded" | "statement_not_allowed";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "quota_exceeded" | "statement_not_allowed";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description request_timeout, statement_timeout */
@@ -931,8 +931,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "request_timeout" | "statement_timeout";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "request_timeout" | "statement_timeout";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description body_too_large, sql_too_long, value_too_large */
@@ -944,8 +944,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "body_too_large" | "sql_too_long" | "value_too_large";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "body_too_large" | "sql_too_long" | "value_too_large";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description integer_overflow, invalid_json, invalid_key, invalid_parameter, invalid_request, invalid_ttl, multiple_statements, not_an_integer, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
@@ -957,8 +957,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_key, invalid_request */
@@ -970,8 +970,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_key" | "invalid_request";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_key" | "invalid_request";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description body_too_large, value_too_large */
@@ -983,8 +983,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "body_too_large" | "value_too_large";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "body_too_large" | "value_too_large";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_json, invalid_key, invalid_request, invalid_ttl */
@@ -996,8 +996,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description cell_not_found, key_not_found */
@@ -1009,8 +1009,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "cell_not_found" | "key_not_found";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "cell_not_found" | "key_not_found";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description integer_overflow, invalid_json, invalid_key, invalid_request, invalid_ttl, not_an_integer */
@@ -1022,8 +1022,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl" | "not_an_integer";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl" | "not_an_integer";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_json, invalid_key, invalid_request */
@@ -1035,8 +1035,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_json" | "invalid_key" | "invalid_request";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_json" | "invalid_key" | "invalid_request";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_json, invalid_key, invalid_request, result_too_large */
@@ -1048,8 +1048,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_json" | "invalid_key" | "invalid_request" | "result_too_large";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_json" | "invalid_key" | "invalid_request" | "result_too_large";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description no_backup, restore_in_progress */
@@ -1061,8 +1061,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "no_backup" | "restore_in_progress";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "no_backup" | "restore_in_progress";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description object_store_not_configured */
@@ -1074,8 +1074,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "object_store_not_configured";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "object_store_not_configured";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description backup_not_found, cell_not_found */
@@ -1087,8 +1087,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "backup_not_found" | "cell_not_found";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "backup_not_found" | "cell_not_found";
+                } & components["schemas"]["Problem"];
             };
         };
         /** @description invalid_json, invalid_request, invalid_version */
@@ -1100,8 +1100,8 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code: "invalid_json" | "invalid_request" | "invalid_version";
-                } & WithRequired<components["schemas"]["Problem"], "code">;
+                    code?: "invalid_json" | "invalid_request" | "invalid_version";
+                } & components["schemas"]["Problem"];
             };
         };
     };
@@ -2249,6 +2249,3 @@ export interface operations {
         };
     };
 }
-type WithRequired<T, K extends keyof T> = T & {
-    [P in K]-?: T[P];
-};

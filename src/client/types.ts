@@ -14,18 +14,21 @@ export type SqlValue = components['schemas']['SqlValue']
 /** A parameter of a statement; see `integer` and `blob`. */
 export type SqlParam = components['schemas']['SqlParam']
 
-type Members<T> = [T] extends [never] ? unknown : T extends object ? T : unknown
-type Path<O> = O extends { parameters: { path: infer P } } ? Members<P> : unknown
-type Query<O> = O extends { parameters: { query?: infer Q } } ? Members<Q> : unknown
-type Body<O> = O extends { requestBody?: { content: { 'application/json': infer B } } } ? Members<B> : unknown
-
-/** The arguments of an operation, by the names that the OpenAPI document gives them. */
-export type ArgumentsOf<O> = Path<O> & Query<O> & Body<O>
+/** The arguments of an operation, by the names that the OpenAPI document gives them: of its path, its query and its body. */
+export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : unknown) &
+  (O extends { parameters: { query?: infer Q } }
+    ? [Q] extends [never]
+      ? unknown
+      : NonNullable<Q>
+    : unknown) &
+  (O extends { requestBody?: { content: { 'application/json': infer B } } } ? B : unknown)
 
 /** What an operation answers. */
-export type AnswerOf<O> = O extends { responses: infer R } ? JsonOf<R[keyof R & (200 | 201 | 202)]> : never
-
-type JsonOf<R> = R extends { content: { 'application/json': infer A } } ? A : never
+export type AnswerOf<O> = O extends { responses: infer R }
+  ? R[keyof R & (200 | 201 | 202)] extends { content: { 'application/json': infer A } }
+    ? A
+    : never
+  : never
 
 /** A call's arguments may be left out if all of them may. */
 export type Method<O> =
@@ -49,16 +52,17 @@ export type Row = Record<string, SqlValue>
 /** The answer to a statement, with its rows as the caller knows them. */
 export type RowsAnswer<R> = Omit<components['schemas']['SqlResult'], 'rows'> & { rows: R[] }
 
-type SqlArguments = Omit<ArgumentsOf<operations['sql']>, 'row_mode'>
-
 /** A method for each operation of the OpenAPI document. Each throws {@link ProblemError}, and what `fetch` throws. */
 export type Client = {
   [Id in Exclude<keyof operations, 'sql'>]: Method<operations[Id]>
 } & {
   /** Runs one statement. `R` is the caller's word for what the rows hold. */
-  sql<R = Row>(args: SqlArguments & { row_mode?: 'object' }, options?: CallOptions): Promise<RowsAnswer<R>>
+  sql<R = Row>(
+    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },
+    options?: CallOptions,
+  ): Promise<RowsAnswer<R>>
   sql<R = SqlValue[]>(
-    args: SqlArguments & { row_mode: 'array' },
+    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode: 'array' },
     options?: CallOptions,
   ): Promise<RowsAnswer<R>>
 }

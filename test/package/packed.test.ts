@@ -29,6 +29,10 @@ describe('the package', () => {
       expect.arrayContaining([
         'dist/index.js',
         'dist/index.d.ts',
+        'dist/client.js',
+        'dist/client.d.ts',
+        'dist/testing.js',
+        'dist/testing.d.ts',
         'dist/cellstore.js',
         'dist/restore-thread.js',
         'docs/errors.md',
@@ -60,12 +64,16 @@ describe('the package', () => {
     }
   })
 
-  test('exports in its types the values that it has', async () => {
-    const types = project.read('node_modules/cellstore/dist/index.d.ts')
+  test.each([
+    ['cellstore', 'index'],
+    ['cellstore/client', 'client'],
+    ['cellstore/testing', 'testing'],
+  ])('%s exports in its types the values that it has', async (name, file) => {
+    const types = project.read(`node_modules/cellstore/dist/${file}.d.ts`)
     const declared = [...types.matchAll(/^export \{([^}]*)\}/gm)]
       .flatMap(([, names = '']) => names.split(',').map((name) => name.trim().replace(/^.* as /, '')))
       .filter((name) => name !== '' && !name.startsWith('type '))
-    const program = "console.log(JSON.stringify(Object.keys(await import('cellstore'))))"
+    const program = `console.log(JSON.stringify(Object.keys(await import('${name}'))))`
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], {
       cwd: project.folder,
     })
@@ -122,6 +130,36 @@ describe('a store of the installed package', () => {
     )
     const { code, stdout, stderr } = await run(process.execPath, ['restore.mjs'], { cwd: project.folder })
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '6000000\n', stderr: '' })
+  })
+})
+
+describe('a test of a program that uses the installed package', () => {
+  test('has a store of its own, and asks it over HTTP', async () => {
+    project.write(
+      'own-test.ts',
+      `import { type CellStore, createHandler } from 'cellstore'
+      import { createClient } from 'cellstore/client'
+      import { SteppedClock, temporaryStore } from 'cellstore/testing'
+
+      const clock = new SteppedClock()
+      const temporary = await temporaryStore({ clock })
+      const store: CellStore = temporary.store
+      const handler = createHandler(store)
+      const cells = createClient({
+        baseUrl: 'http://cells.test',
+        apiKey: store.apiKeys.create(store.accounts.create().id).key,
+        fetch: (url, init) => handler(new Request(url, init)),
+      })
+      const { id } = await cells.createCell({ name: 'acme' })
+      await cells.kvPut({ id, key: 'session/1', value: 'Ann', ttl_seconds: 60 })
+      clock.advance(59_000)
+      const { ttl_seconds } = await cells.kvGet({ id, key: 'session/1' })
+      const { rows } = await cells.sql<{ n: number }>({ id, sql: 'SELECT count(*) AS n FROM cell_kv' })
+      console.log(ttl_seconds, rows[0]?.n)
+      await temporary.close()`,
+    )
+    const { code, stdout, stderr } = await run(process.execPath, ['own-test.ts'], { cwd: project.folder })
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '1 1\n', stderr: '' })
   })
 })
 

@@ -34,7 +34,6 @@ function responseOf(status: number, codes: readonly CellErrorCode[]): object {
   const schema = {
     allOf: [{ $ref: '#/components/schemas/Problem' }],
     properties: { code: { enum: codes } },
-    required: ['code'],
   }
   const waits = status === 429 || status === 503
   return {
