@@ -133,33 +133,16 @@ describe('a store of the installed package', () => {
   })
 })
 
-describe('a test of a program that uses the installed package', () => {
-  test('has a store of its own, and asks it over HTTP', async () => {
+describe('docs/testing.md', () => {
+  test('has a test file that runs as it stands', async () => {
     project.write(
-      'own-test.ts',
-      `import { type CellStore, createHandler } from 'cellstore'
-      import { createClient } from 'cellstore/client'
-      import { SteppedClock, temporaryStore } from 'cellstore/testing'
-
-      const clock = new SteppedClock()
-      const temporary = await temporaryStore({ clock })
-      const store: CellStore = temporary.store
-      const handler = createHandler(store)
-      const cells = createClient({
-        baseUrl: 'http://cells.test',
-        apiKey: store.apiKeys.create(store.accounts.create().id).key,
-        fetch: (url, init) => handler(new Request(url, init)),
-      })
-      const { id } = await cells.createCell({ name: 'acme' })
-      await cells.kvPut({ id, key: 'session/1', value: 'Ann', ttl_seconds: 60 })
-      clock.advance(59_000)
-      const { ttl_seconds } = await cells.kvGet({ id, key: 'session/1' })
-      const { rows } = await cells.sql<{ n: number }>({ id, sql: 'SELECT count(*) AS n FROM cell_kv' })
-      console.log(ttl_seconds, rows[0]?.n)
-      await temporary.close()`,
+      'recipe.test.ts',
+      firstCodeBlock(fs.readFileSync(path.join(PROJECT, 'docs', 'testing.md'), 'utf8')),
     )
-    const { code, stdout, stderr } = await run(process.execPath, ['own-test.ts'], { cwd: project.folder })
-    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '1 1\n', stderr: '' })
+    const { code, stdout } = await run(process.execPath, ['--test', 'recipe.test.ts'], {
+      cwd: project.folder,
+    })
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/pass 3\n/) })
   })
 })
 
@@ -244,7 +227,7 @@ describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
 /** The first example in TypeScript or JavaScript. */
 function firstCodeBlock(markdown: string): string {
   const block = /^```(?:ts|typescript|js|javascript|mjs)\n(.*?)^```/ms.exec(markdown)?.[1]
-  if (block === undefined) throw new Error('README.md has no code block in TypeScript or JavaScript.')
+  if (block === undefined) throw new Error('The page has no code block in TypeScript or JavaScript.')
   return block
 }
 

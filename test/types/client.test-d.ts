@@ -17,9 +17,9 @@ test('A method takes the arguments of its operation, and no other', () => {
 test('A method answers what its operation does', () => {
   expectTypeOf<Awaited<ReturnType<Client['kvTtl']>>>().toEqualTypeOf<(number | null)[]>()
   expectTypeOf<Awaited<ReturnType<Client['createCell']>>['name']>().toEqualTypeOf<string | null>()
-  expectTypeOf(cells.sql<{ n: number }>({ id: 'x', sql: 'x' })).resolves.toHaveProperty('rows').toEqualTypeOf<
-    { n: number }[]
-  >()
+  expectTypeOf(cells.sql<{ n: number }>({ id: 'x', sql: 'x' }))
+    .resolves.toHaveProperty('rows')
+    .toEqualTypeOf<{ n: number }[]>()
 })
 
 test('The codes of errors are a closed union', () => {
