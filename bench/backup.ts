@@ -60,6 +60,7 @@ async function timed(run: () => unknown): Promise<number> {
 async function snapshots(): Promise<{ seconds: number; result: BackupResult }> {
   const ours: number[] = []
   const theirs: number[] = []
+  const limits: number[] = []
   let result: BackupResult | undefined
   const copy = path.join(directory, 'copy.db')
   const before = process.memoryUsage.rss()
@@ -81,6 +82,7 @@ async function snapshots(): Promise<{ seconds: number; result: BackupResult }> {
         execFileSync('zstd', ['-1', '-q', '-f', copy, '-o', `${copy}.zst`])
       }),
     )
+    limits.push(await timed(() => execFileSync('zstd', ['-1', '-q', '-f', database, '-o', `${copy}.zst`])))
   }
   const seconds = median(ours)
   const ratio = median(theirs) / seconds
@@ -91,6 +93,15 @@ async function snapshots(): Promise<{ seconds: number; result: BackupResult }> {
     ratio,
     aim: '≥ 1.0 × sqlite3 .backup; zstd -1',
     met: ratio >= 1,
+  })
+  const limit = median(limits)
+  report({
+    what: 'the same, next to the limit',
+    ours: `${seconds.toFixed(2)} s`,
+    theirs: `${limit.toFixed(2)} s`,
+    ratio: limit / seconds,
+    aim: '≥ 0.8 × read; zstd -1',
+    met: limit / seconds >= 0.8,
   })
   const grown = (peak - before) / 1_048_576
   const what = 'memory while it runs'
@@ -163,8 +174,8 @@ async function restores({ version }: BackupResult): Promise<void> {
     ours: `${median(ours).toFixed(2)} s`,
     theirs: `${median(theirs).toFixed(2)} s`,
     ratio,
-    aim: '≥ 0.67 × zstd -d; fsync',
-    met: ratio >= 1 / 1.5,
+    aim: '≥ 0.8 × zstd -d; fsync',
+    met: ratio >= 0.8,
   })
 }
 

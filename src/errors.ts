@@ -50,6 +50,7 @@ export const ERROR_KINDS = {
   backup_corrupt: 'data',
   invalid_version: 'request',
   restore_in_progress: 'conflict',
+  restore_not_found: 'absent',
   object_store_not_configured: 'request',
   object_store_mismatch: 'conflict',
   object_store_unavailable: 'retry',

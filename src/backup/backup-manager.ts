@@ -100,7 +100,8 @@ export class BackupManager {
    * chain in order, and SQLite's check. Counts the rows of each table. Retention keeps the version that was proven last.
    *
    * @param cellId a cell's, also of a deleted one; or the store's own id for the catalog
-   * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; as {@link restore}
+   * @throws `backup_corrupt` with the object and the member, `backup_not_found`, `invalid_version`; `disk_full` if its restore
+   * would take the last 256 MiB of the disk; as {@link restore}
    */
   verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return this.prove(cellId, options, 'requested')
@@ -176,7 +177,7 @@ export class BackupManager {
     })
     // The archiver may have an index of its own.
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(options.signal)
+    await catalogBackup.ensureStored(need === 'background', options.signal)
     return result
   }
 
@@ -188,7 +189,12 @@ export class BackupManager {
       if (!isCellError(error, 'backup_not_found')) throw error
       throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
     })
-    if (result !== undefined) reportSetBack(destination.log, before, result.version)
+    if (result === undefined) return
+    const { log, index } = destination
+    // The cell is back whatever the object store answers now.
+    await reportSetBack(log, index, before, result.version).catch((err) =>
+      log.warn({ cellId, err }, 'could not look whether the newest backup of a restored cell is missing'),
+    )
   }
 
   async #restore(

@@ -15,6 +15,8 @@ import { OpenDatabaseReader } from './create/database-reader.ts'
 const GATHER_MS = 200
 /** A short chain: a start without a catalog reads all of it. */
 const CATALOG_CHAIN_MAX = 16
+/** A look at the object store counts for the scheduled backups of so many milliseconds: a round has dozens a second. */
+const LOOK_EVERY_MS = 1_000
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 
@@ -32,6 +34,8 @@ export class CatalogBackup {
   #running: Promise<void> | undefined
   #looking: Promise<void> | undefined
   #retryMs = RETRY_MS_MIN
+  /** When the newest version was last seen in the object store, by the monotonic clock. */
+  #seenAt = Number.NEGATIVE_INFINITY
   /** Number of the catalog's changes that are in the object store. */
   #stored: number
 
@@ -61,6 +65,7 @@ export class CatalogBackup {
 
   /** Backups go to another place than before, where nothing is stored yet. */
   markNothingStored(): void {
+    this.#seenAt = Number.NEGATIVE_INFINITY
     this.#setStored(NOTHING)
     this.changed()
   }
@@ -83,11 +88,12 @@ export class CatalogBackup {
    * account and the key from the catalog. It does not suffice that the catalog's newest backup was stored once: somebody
    * may have emptied the object store, or set it back to an older copy.
    *
+   * @param isBackground nobody waits for the backup: a look that is a second old will do
    * @param signal ends this wait; the backup continues for other callers
    * @throws what the backup throws; `busy`, or the `CellError` that is the signal's reason
    */
-  async ensureStored(signal?: AbortSignal): Promise<void> {
-    await unlessAborted(this.#storeIfMissing(signal), signal).catch((error) => {
+  async ensureStored(isBackground: boolean, signal?: AbortSignal): Promise<void> {
+    await unlessAborted(this.#storeIfMissing(isBackground, signal), signal).catch((error) => {
       throw signal?.aborted ? toBackupError(error, signal) : error
     })
   }
@@ -113,11 +119,16 @@ export class CatalogBackup {
     }
   }
 
-  async #storeIfMissing(signal?: AbortSignal): Promise<void> {
+  async #storeIfMissing(isBackground: boolean, signal?: AbortSignal): Promise<void> {
     await this.stored()
-    const { objectStore, trackers } = this.#destination
+    const { objectStore, trackers, clock } = this.#destination
+    const now = clock.monotonic()
+    if (isBackground && now - this.#seenAt < LOOK_EVERY_MS) return
     const newest = trackers.get(this.#catalog.storeId).progress.chain?.versions.at(-1)
-    if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) return
+    if (newest !== undefined && (await objectStore.head(newest, { signal })) !== undefined) {
+      this.#seenAt = now
+      return
+    }
     this.markNothingStored()
     await this.stored()
   }

@@ -5,6 +5,7 @@ import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
 import { type ManifestHead, NEWER_FORMAT } from './archive/manifest.ts'
+import { ObjectReader } from './archive/object-reader.ts'
 import type { ObjectStore } from './object-store/object-store.ts'
 import { buildDatabase } from './restore/restore-build.ts'
 import { finishRestore, installRestored } from './restore/restore-install.ts'
@@ -24,6 +25,7 @@ interface RecoverySettings {
  * Restores a lost catalog from its newest backup that proves whole. An older one lacks what was made since, and accepts keys
  * that were revoked since, so the log says which were passed over, why, and since when changes are lost.
  *
+ * @returns the newest backup that was listed
  * @throws `object_store_mismatch` if the listing lacks the first catalog that `store.json` names, `backup_corrupt` if no
  * backup is whole or one is of a newer format, `object_store_unavailable`, `object_store_error`, `cell_full` if it is
  * larger than its limit
@@ -33,7 +35,7 @@ export async function recoverCatalog(
   identity: StoreIdentity,
   paths: CellPaths,
   { limits, clock, log }: RecoverySettings,
-): Promise<void> {
+): Promise<string | undefined> {
   finishRestore(paths)
   try {
     // Without a clock: the newest version is never passed over for its stamp.
@@ -41,6 +43,7 @@ export async function recoverCatalog(
     const versions = await index.versions(identity.store_id)
     await checkListing(store, identity, versions)
     await recover({ store, index, paths, limits, clock, log }, identity, versions)
+    return versions[0]?.version
   } catch (error) {
     throw toBackupError(error)
   }
@@ -62,12 +65,13 @@ async function recover(
   // The first catalog is nearly empty. With it, cells and accounts would seem never to have existed.
   const candidates = versions.filter(({ version }) => version !== first || versions.length === 1)
   const threads = new RestoreThreads(clock)
+  const reader = new ObjectReader(store, clock)
   const passedOver: { version: string; why: CellError }[] = []
   try {
     for (const { version } of candidates) {
       try {
         const manifest = await index.manifest(version, storeId, listing)
-        await buildDatabase(store, manifest, expected, paths, threads)
+        await buildDatabase(reader, manifest, expected, paths, threads)
         installRestored(paths)
         if (passedOver.length > 0) reportOlder(log, manifest, passedOver)
         return

@@ -135,7 +135,12 @@ export class DrillSchedule {
     } catch (err) {
       if (signal.aborted) return 0
       table.noteDrill(cellId, clock.now() - everyMs + Math.min(RETRY_MS, everyMs))
-      log.warn({ cellId, err }, 'a backup could not be proven; trying again later')
+      if (isCellError(err, 'disk_full'))
+        log.warn(
+          { cellId, err },
+          'a drill is skipped: the disk has no room for its restore; trying again later',
+        )
+      else log.warn({ cellId, err }, 'a backup could not be proven; trying again later')
       return Math.min(PAUSE_MS, everyMs)
     }
   }

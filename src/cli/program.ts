@@ -15,8 +15,8 @@ that only its owner can use. Otherwise they open the store themselves.
 
 Exit codes: 0 done; 1 failed, with a sentence on standard error; 2 the command
 line or a setting is wrong. With --json, standard output is one JSON document
-with the field names of the HTTP interface, and an error is {"code", "message"}
-on standard error.
+with the field names of the HTTP interface, or an error is {"code", "message"}
+on standard error: one of the two.
 `
 
 const EXAMPLES = examples(

@@ -14,6 +14,9 @@ export interface ErrorReport {
   text: string
 }
 
+/** A command has printed its result, and the result is a failure. With `--json` that one document says it all. */
+export class FailedResult extends Error {}
+
 interface Explained {
   code: string
   message: string
@@ -30,6 +33,10 @@ export function reportError(error: unknown, json: boolean): ErrorReport {
     if (SHOWN.includes(error.code)) return { exitCode: EXIT_OK, text: '' }
     if (error.code === HELP_AS_ERROR && !json) return { exitCode: EXIT_USAGE, text: '' }
     return { exitCode: EXIT_USAGE, text: format(explainUsage(error), json) }
+  }
+  if (error instanceof FailedResult) {
+    const { message } = error
+    return { exitCode: EXIT_FAILED, text: json ? '' : format({ code: 'failed', message }, json) }
   }
   const isSetting = isCellError(error, 'invalid_setting')
   return { exitCode: isSetting ? EXIT_USAGE : EXIT_FAILED, text: format(explain(error, json), json) }

@@ -12,7 +12,7 @@ const PHASES: Readonly<Record<BackupProgressEvent['phase'], string>> = {
   upload: 'storing ',
   download: 'fetching',
 }
-const FORMAT = '{phase} [{bar}] {percentage}%  {done} of {all}  {rate}/s'
+const FORMAT = '{phase} [{bar}] {percentage}%  {done} of {all}  {rate}/s  {left}'
 
 /** A rate over less time than this says nothing: a folder store links the spooled file, which takes no time. */
 const RATE_AFTER_MS = 50
@@ -44,11 +44,11 @@ class ProgressBars {
   #phase: string | undefined
   #startedAt = 0
 
-  show({ phase, bytes, total }: BackupProgressEvent): void {
+  show({ phase, bytes, total, etaMs }: BackupProgressEvent): void {
     if (phase !== this.#phase) this.#begin(phase, total)
     const ms = Math.max(systemClock.monotonic() - this.#startedAt, RATE_AFTER_MS)
     const rate = formatBytes(Math.round((bytes / ms) * 1_000))
-    this.#bar?.update(bytes, { done: formatBytes(bytes), rate })
+    this.#bar?.update(bytes, { done: formatBytes(bytes), rate, left: describeRest(etaMs) })
   }
 
   end(): void {
@@ -64,6 +64,20 @@ class ProgressBars {
       cliProgress.Presets.rect,
     )
     const all = formatBytes(total)
-    this.#bar.start(total, 0, { phase: PHASES[phase], done: formatBytes(0), all, rate: formatBytes(0) })
+    this.#bar.start(total, 0, {
+      phase: PHASES[phase],
+      done: formatBytes(0),
+      all,
+      rate: formatBytes(0),
+      left: '',
+    })
   }
+}
+
+/** Padded, so that a shorter text covers the longer one before it. */
+function describeRest(etaMs: number | undefined): string {
+  if (etaMs === undefined) return ''
+  const seconds = Math.ceil(etaMs / 1_000)
+  const text = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`
+  return `${text} left`.padEnd(18)
 }

@@ -29,4 +29,5 @@ export const OPERATIONS = {
   backupIncremental: {"method":"POST","path":"/v1/databases/{id}/backup/incr","query":[],"hasBody":true,"idempotent":false},
   listBackups: {"method":"GET","path":"/v1/databases/{id}/backups","query":["cursor","limit"],"hasBody":false,"idempotent":false},
   restore: {"method":"POST","path":"/v1/databases/{id}/restore","query":[],"hasBody":true,"idempotent":false},
+  getRestore: {"method":"GET","path":"/v1/databases/{id}/restores/{restore_id}","query":[],"hasBody":false,"idempotent":false},
 } as const satisfies Record<string, OperationRow>

@@ -363,6 +363,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{id}/restores/{restore_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How far a restore is that was answered before its end */
+        get: operations["getRestore"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -532,6 +549,24 @@ export interface components {
             /** @description Milliseconds, to the microsecond. */
             duration_ms: number;
         };
+        RestoreStatus: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * @description running also while it waits for its turn.
+             * @enum {string}
+             */
+            state: "running" | "succeeded" | "failed";
+            bytes_done: number;
+            /** @description Null until it is known. */
+            bytes_total: number | null;
+            /** @description Milliseconds that the rest of the download will take; null while nobody knows. */
+            eta_ms: number | null;
+            started_at: components["schemas"]["Time"];
+            ended_at: components["schemas"]["Time"] | null;
+            result: components["schemas"]["RestoreResult"] | null;
+            problem: components["schemas"]["Problem"] | null;
+        };
         Problem: {
             /** @constant */
             type: "about:blank";
@@ -564,7 +599,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
     };
     responses: {
         /** @description busy, shutting_down */
@@ -1101,6 +1136,19 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "invalid_json" | "invalid_request" | "invalid_version";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description cell_not_found, restore_not_found */
+        getRestore404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "cell_not_found" | "restore_not_found";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -2206,7 +2254,10 @@ export interface operations {
     restore: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description respond-async: answer at once, and not at the end. */
+                Prefer?: string;
+            };
             path: {
                 id: string;
             };
@@ -2230,6 +2281,20 @@ export interface operations {
                     "application/json": components["schemas"]["RestoreResult"];
                 };
             };
+            /** @description The restore has begun, for a request that prefers respond-async */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The path of its status. */
+                    Location?: string;
+                    /** @description respond-async */
+                    "Preference-Applied"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreStatus"];
+                };
+            };
             400: components["responses"]["restore400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["quota_exceeded"];
@@ -2243,6 +2308,42 @@ export interface operations {
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    getRestore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                restore_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How far a restore is that was answered before its end */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreStatus"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["getRestore404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
             507: components["responses"]["getCell507"];

@@ -1,5 +1,5 @@
-import fs from 'node:fs'
 import path from 'node:path'
+import { freeBytes } from '../base/free-bytes.ts'
 import type { Limits } from '../base/limits.ts'
 import { CellError, type CellErrorDetails } from '../errors.ts'
 
@@ -126,8 +126,7 @@ const DISK_FULL_BYTES = 1_048_576
 
 function isDiskFull(directory: string): boolean {
   try {
-    const { bavail, bsize } = fs.statfsSync(directory)
-    return bavail * bsize < DISK_FULL_BYTES
+    return freeBytes(directory) < DISK_FULL_BYTES
   } catch {
     return false
   }

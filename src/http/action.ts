@@ -6,7 +6,9 @@ import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import { parseFields } from '../service/json/fields.ts'
 import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import type { ProblemDocument } from './answers/problem-document.ts'
 import type { BackupCharges } from './backup-charges.ts'
+import type { BegunRestores } from './begun-restores.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
@@ -20,6 +22,9 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
+  readonly restores: BegunRestores
+  /** The problem document of an error that comes after its request was answered. */
+  problemOf(error: unknown, method: string, route: string, requestId: string): ProblemDocument
   /** Undefined: no account's bytes are bounded. */
   readonly storedBytes: StoredBytesQuota | undefined
   /** Undefined: any number is kept. */
@@ -32,6 +37,7 @@ export interface HttpContext {
 export interface Call {
   readonly context: HttpContext
   readonly request: HttpRequest
+  readonly requestId: string
   /** The path's segments that stand where the route has `{…}`, as they were sent. */
   readonly segments: readonly string[]
   /** Who asks. Undefined: the store's owner, who stands above accounts. Empty on routes that are open to anyone. */
@@ -228,7 +234,7 @@ function ownArchive(call: Call): ArchiveCall {
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
 
 /** No account may learn from the kind of refusal whether a cell that is not its own exists. */
-function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
+export function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
   const tells = accountId !== undefined && cell === undefined
   return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }

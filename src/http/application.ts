@@ -6,6 +6,7 @@ import { CellStore } from '../store/cell-store.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
 import { BackupCharges } from './backup-charges.ts'
+import { BegunRestores } from './begun-restores.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
   DEFAULT_HTTP_LIMITS,
@@ -59,6 +60,9 @@ export class Application {
       limits,
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
+      restores: new BegunRestores(store.clock),
+      problemOf: (error, method, route, requestId) =>
+        JSON.parse(this.#refusal(error, method, route, requestId).body),
       keptBackups:
         quotas.backupsMax === undefined
           ? undefined
@@ -85,15 +89,20 @@ export class Application {
     const requestId = requestIdOf(request.header('x-request-id'))
     const match = this.#router.match(request.path)
     try {
-      return respond(await this.#answer(request, match), requestId)
+      return respond(await this.#answer(request, match, requestId), requestId)
     } catch (error) {
       const route = match?.resource.path ?? null
-      const { show } = this.#audience
-      // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
-      const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
-      if (isBug) this.reportBug(error, { request_id: requestId, method: request.method, route })
-      return withCommonHeaders(problemResponse(error, requestId, show), requestId)
+      return withCommonHeaders(this.#refusal(error, request.method, route, requestId), requestId)
     }
+  }
+
+  /** What a request is refused with. Reports a bug of ours. */
+  #refusal(error: unknown, method: string, route: string | null, requestId: string) {
+    const { show } = this.#audience
+    // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
+    const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
+    if (isBug) this.reportBug(error, { request_id: requestId, method, route })
+    return problemResponse(error, requestId, show)
   }
 
   /**
@@ -116,13 +125,14 @@ export class Application {
   }
 
   /** Not async: most requests wait for one thing only, and each further promise is a cost of every request. */
-  #answer(request: HttpRequest, match: Match | undefined): Answer | Promise<Answer> {
+  #answer(request: HttpRequest, match: Match | undefined, requestId: string): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
     const permit = found?.needsKey === false ? undefined : this.#identify(request)
     const action = found ?? refuseRoute(match)
     const accountId = permit === undefined ? '' : permit.accountId
-    const call = { context: this.#context, request, segments: match?.segments ?? [], accountId, permit }
+    const segments = match?.segments ?? []
+    const call = { context: this.#context, request, requestId, segments, accountId, permit }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
   }

@@ -1,17 +1,8 @@
-import { z } from 'zod'
 import type { BackupList } from '../backup/versions/backup-page.ts'
-import type { BackupKind, BackupResult, RestoreResult } from '../backup/versions/backup-types.ts'
-import { text } from '../service/json/fields.ts'
+import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
-import {
-  type Action,
-  archiveActionWith,
-  archiveActionWithQuery,
-  cellActionWith,
-  emptyBody,
-  ok,
-} from './action.ts'
-import type { BackupDocument, BackupPageDocument, RestoreDocument } from './answers/backup-answers.ts'
+import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok } from './action.ts'
+import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
 import { transfer } from './transfer.ts'
 
 export const backUp = backUpAs('snapshot')
@@ -30,22 +21,6 @@ function backUpAs(kind: BackupKind): Action {
     return ok(encodeBackup(await backupCharges.run(accountId, cellBytes, counted)))
   })
 }
-
-export const restore = archiveActionWith(
-  z.strictObject({ version: text.optional() }),
-  async (call, { version }) => {
-    const { context, accountId, cellId, cell } = call
-    const isBack = cell === undefined || cell.deletedAt !== null
-    if (isBack && accountId !== undefined) {
-      context.store.checkRoomForCell(accountId)
-      context.storedBytes?.checkRoomForCell(accountId)
-    }
-    const restored = transfer(call, (options) =>
-      context.service.restore(cellId, { ...options, accountId, version }),
-    )
-    return ok(encodeRestore(await restored))
-  },
-)
 
 export const listBackups = archiveActionWithQuery(
   ['cursor', 'limit'],
@@ -68,10 +43,6 @@ function encodeBackup(result: BackupResult): BackupDocument {
     duration_ms: durationOf(durationMs),
     ...(kind === 'incremental' ? { base_version: baseVersion } : {}),
   }
-}
-
-function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult): RestoreDocument {
-  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
 }
 
 function encodeBackupPage({ backups, nextCursor }: BackupList): BackupPageDocument {

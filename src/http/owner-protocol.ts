@@ -27,16 +27,21 @@ export const HEARTBEAT_MS = 5_000
 /** A command gives up on a node that has said nothing for this long. */
 export const SILENCE_MS_MAX = 30_000
 
-/** In an interim response: `upload 4096/65536`. */
+/** In an interim response: `upload 4096/65536`, and `upload 4096/65536 800` once it is known that the rest takes 800 ms. */
 export const PROGRESS_HEADER = 'progress'
 
-export function formatProgress({ phase, bytes, total }: BackupProgressEvent): string {
-  return `${phase} ${bytes}/${total}`
+export function formatProgress({ phase, bytes, total, etaMs }: BackupProgressEvent): string {
+  return `${phase} ${bytes}/${total}${etaMs === undefined ? '' : ` ${etaMs}`}`
 }
 
 export function parseProgress(header: unknown): BackupProgressEvent | undefined {
-  const match = /^(read|compress|upload|download) (\d+)\/(\d+)$/.exec(String(header))
+  const match = /^(read|compress|upload|download) (\d+)\/(\d+)(?: (\d+))?$/.exec(String(header))
   if (match === null) return undefined
-  const [, phase, bytes, total] = match
-  return { phase: phase as BackupProgressEvent['phase'], bytes: Number(bytes), total: Number(total) }
+  const [, phase, bytes, total, etaMs] = match
+  return {
+    phase: phase as BackupProgressEvent['phase'],
+    bytes: Number(bytes),
+    total: Number(total),
+    etaMs: etaMs === undefined ? undefined : Number(etaMs),
+  }
 }

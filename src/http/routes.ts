@@ -1,6 +1,6 @@
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from './api-key-actions.ts'
-import { backUp, backUpIncrement, listBackups, restore } from './backup-actions.ts'
+import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
 import { createCell, deleteCell, getCell, listCells } from './cell-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
@@ -16,6 +16,7 @@ import {
   ttl,
 } from './kv-actions.ts'
 import { getOpenApi } from './openapi-action.ts'
+import { getRestore, restore } from './restore-actions.ts'
 import { runBatch, runSql } from './sql-actions.ts'
 
 /** A method, a path, and what is done there. `{…}` stands for one segment of the path, as it was sent. */
@@ -54,4 +55,5 @@ export const ROUTES: readonly Route[] = [
   ['POST', '/v1/databases/{id}/backup/incr', backUpIncrement],
   ['GET', '/v1/databases/{id}/backups', listBackups],
   ['POST', '/v1/databases/{id}/restore', restore],
+  ['GET', '/v1/databases/{id}/restores/{restore_id}', getRestore],
 ]

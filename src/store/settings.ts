@@ -28,10 +28,12 @@ export interface BackupSettings {
   prune?: boolean | undefined
   /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
   drillEveryMs?: number | null | undefined
-  /** Backups that run at the same time; 4 by default. */
+  /** Backups that run at the same time; 4 by default. Of cells up to 4 MiB there may be four times as many. */
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
+  /** Milliseconds that a backup, a restore or a verification may run; a day by default. Then it is cancelled. */
+  deadlineMs?: number | undefined
 }
 
 /** Options of a store: plain data, except for the components at the end. */
@@ -77,6 +79,7 @@ export interface StoreSettings {
     drillEveryMs?: number | undefined
     concurrency: number
     restoreConcurrency: number
+    deadlineMs: number
   }
   openCellsMax: number
   pageCacheBytes: number
@@ -92,6 +95,8 @@ export const DEFAULT_PAGE_CACHE_BYTES = MIB
 export const DEFAULT_CHECKPOINT_BYTES = 4 * MIB
 export const DEFAULT_BACKUPS_AT_ONCE = 4
 export const DEFAULT_RESTORES_AT_ONCE = 4
+/** The backup of a small cell takes little memory, and waits for answers most of its time. */
+const SMALL_BACKUPS_PER_SLOT = 4
 const HOUR_MS = 3_600_000
 const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 const INCREMENTAL_EVERY_MS = HOUR_MS / 4
@@ -108,6 +113,7 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   drillEveryMs: true,
   concurrency: true,
   restoreConcurrency: true,
+  deadlineMs: true,
 }
 const STORE_NAMES: Known<StoreOptions> = {
   objectStore: true,
@@ -184,7 +190,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency } = backups
+  const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -195,7 +201,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -228,6 +234,7 @@ function resolveBackups({
     drillEveryMs: everyOf(drillEveryMs, DRILL_EVERY_MS),
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
+    deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
   }
 }
 
@@ -276,8 +283,9 @@ function definedOnly<T extends object>(values: T): T {
 
 /** The bounds of a store's backups and restores. */
 export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
-  const atOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
-  return { ...DEFAULT_JOB_LIMITS, atOnce }
+  const heavyAtOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
+  const atOnce = { ...heavyAtOnce, backup: backups.concurrency * SMALL_BACKUPS_PER_SLOT }
+  return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce, runMs: backups.deadlineMs }
 }
 
 /** @param durability overrides the store's unless null */

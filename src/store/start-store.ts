@@ -25,6 +25,8 @@ export interface StoreParts {
   settings: StoreSettings
   lock: DirectoryLock
   objectStore: ObjectStore | undefined
+  /** The newest backup of the catalog that was listed, if the catalog came back from one in this start. */
+  recoveredCatalog?: string | undefined
 }
 
 /** What the start needs from the new store object. */
@@ -69,8 +71,8 @@ export async function startStore<T extends StartedStore>(
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
-    const isFirst = await bringUpCatalog(mode, paths, objectStore, settings, tables)
-    store = build({ paths, settings, lock, objectStore })
+    const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, tables)
+    store = build({ paths, settings, lock, objectStore, recoveredCatalog })
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
     store.start()
     return store
@@ -88,24 +90,26 @@ export async function startStore<T extends StartedStore>(
   }
 }
 
-/** @returns true if this is proven to be the first start */
+/** @returns `isFirst` if this is proven to be the first start */
 async function bringUpCatalog(
   mode: StartMode,
   paths: StorePaths,
   objectStore: ObjectStore | undefined,
   settings: StoreSettings,
   tables: readonly string[],
-): Promise<boolean> {
+): Promise<{ isFirst: boolean; recoveredCatalog?: string | undefined }> {
   finishRestore(paths.catalogCell)
-  if (exists(paths.catalog)) return false
+  if (exists(paths.catalog)) return { isFirst: false }
   const known = objectStore && (await untilAvailable(settings, () => readIdentity(objectStore)))
   if (objectStore !== undefined && known !== undefined) {
     if (mode === 'create')
       throw storeExists(
         `${objectStore.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
       )
-    await untilAvailable(settings, () => recoverCatalog(objectStore, known, paths.catalogCell, settings))
-    return false
+    const recoveredCatalog = await untilAvailable(settings, () =>
+      recoverCatalog(objectStore, known, paths.catalogCell, settings),
+    )
+    return { isFirst: false, recoveredCatalog }
   }
   if (mode === 'open') throw notFound(paths)
   const { clock } = settings
@@ -116,7 +120,7 @@ async function bringUpCatalog(
   // After the catalog is written: a start that ends right after its claim goes on with this directory.
   if (objectStore !== undefined)
     await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
-  return true
+  return { isFirst: true }
 }
 
 /** Refuses another store's prefix at the start. If the object store does not answer, the first backup checks it. */

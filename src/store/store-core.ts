@@ -76,7 +76,7 @@ export class StoreCore implements CellDirectory {
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, settings, lock, objectStore }: StoreParts) {
+  constructor({ paths, settings, lock, objectStore, recoveredCatalog }: StoreParts) {
     const { clock, log, limits } = settings
     this.paths = paths
     this.settings = settings
@@ -129,6 +129,9 @@ export class StoreCore implements CellDirectory {
         clock,
         log,
       })
+      // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
+      if (recoveredCatalog !== undefined)
+        this.destination.trackers.get(storeId).claimVersion(recoveredCatalog)
       this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications

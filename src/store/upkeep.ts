@@ -14,7 +14,7 @@ const INSPECTED_PER_TURN = 64
  * Scheduled backups that wait or run, for each that the archiver runs at a time. More than one, so that large cells which
  * wait for their turn hold up no small one.
  */
-const SCHEDULED_PER_SLOT = 4
+const SCHEDULED_PER_SLOT = 8
 
 /** Does the work that {@link Upkeep} plans, in the process that has the cells open. */
 export interface UpkeepWork {

@@ -211,6 +211,32 @@ describe('Drills', () => {
     expect(store.retention?.lastProven(cell.id)).toBeDefined()
   })
 
+  test('are skipped, with a line in the log, while the disk has no room for them', async () => {
+    const { log, errors, warnings } = listening()
+    const store = await place.create(withDrills({ log }))
+    const [cell] = (await storedCells(store, 1)) as [Cell]
+    const { statfsSync } = fs
+    const disk = vi.spyOn(fs, 'statfsSync').mockImplementation(((directory: string) => ({
+      ...statfsSync(directory),
+      bsize: 4_096,
+      // A page less than what stays free.
+      bavail: 65_535,
+    })) as typeof fs.statfsSync)
+    await hours(8 * 24)
+    expect(warnings.filter(({ fields }) => fields['cellId'] === cell.id)[0]).toMatchObject({
+      fields: { err: { code: 'disk_full', message: expect.stringContaining('268435456 of them stay free') } },
+      message: 'a drill is skipped: the disk has no room for its restore; trying again later',
+    })
+    expect([errors, store.verifications?.damagedCount()]).toEqual([[], 0])
+    expect(store.retention?.lastProven(cell.id)).toBeUndefined()
+    expect(fs.existsSync(place.paths.spool) ? filesBelow(place.paths.spool) : []).toEqual([])
+    // A restore that somebody asks for may take the last of it.
+    await store.backups.restore(cell.id)
+    disk.mockRestore()
+    await hours(24)
+    expect(store.retention?.lastProven(cell.id)).toBeDefined()
+  })
+
   test('can be turned off', async () => {
     const store = await place.create(withDrills({ backups: { drillEveryMs: null } }))
     await storedCells(store, 2)

@@ -189,17 +189,31 @@ describe('Scheduled backups of a real store', () => {
     expect(notes(cell)).toEqual(['during the outage'])
   })
 
-  test('never more at once than the setting says', async () => {
+  test('a round looks once a second whether the catalog is stored, and not for each cell', async () => {
+    const store = await place.create({ objectStore: recording, backups: settings })
+    const cells = Array.from({ length: 12 }, () => createLedger(store))
+    await store.core.catalogStored()
+    recording.forget()
+    place.clock.advance(10_000)
+    await stored(store, cells)
+    expect(recording.count('put')).toBeGreaterThanOrEqual(12)
+    expect(recording.count('head')).toBeLessThan(12)
+    recording.forget()
+    await store.backups.incremental((cells[0] as Cell).id)
+    expect(recording.count('head')).toBe(1)
+  })
+
+  test('never more at once than the setting says: of small cells, four for each', async () => {
     const store = await place.create({ objectStore: recording, backups: { ...settings, concurrency: 2 } })
-    const cells = Array.from({ length: 8 }, () => createLedger(store))
+    const cells = Array.from({ length: 12 }, () => createLedger(store))
     await store.core.catalogStored()
     gated.gates = (call, key) => call === 'put' && !key.includes(store.id)
     // Others are asked for, and wait in the archiver's queue.
     place.clock.advance(10_000)
-    await turnsUntil(() => gated.waiting >= 2 && running.size === cells.length, 'two are uploaded')
+    await turnsUntil(() => gated.waiting >= 8 && running.size === cells.length, 'eight are uploaded')
     place.clock.advance(10_000)
     await setImmediate()
-    expect(gated.waiting).toBe(2)
+    expect(gated.waiting).toBe(8)
     gated.open()
     await stored(store, cells)
     for (const cell of cells) expect((await versions(store, cell)).length).toBeGreaterThan(0)

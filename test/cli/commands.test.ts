@@ -228,6 +228,17 @@ describe('backups', () => {
     expect(all.stdout).toMatch(
       new RegExp(`${cell}: FAILED: .*${version}.*\n[^]*1 proven, 1 failed, 1 without a backup\n$`),
     )
+    // One document, as of every command: its result says what failed.
+    const asJson = await place.run('backups', 'verify', '--all', '--json')
+    expect(asJson).toMatchObject({ code: 1, stderr: '' })
+    expect(JSON.parse(asJson.stdout)).toMatchObject({
+      proven: 1,
+      failed: 1,
+      without_backup: 1,
+      databases: expect.arrayContaining([
+        expect.objectContaining({ id: cell, proven: false, code: 'backup_corrupt', version }),
+      ]),
+    })
     await node.stop()
     expect(await place.failure('backups', 'verify', cell)).toMatchObject({
       ...failure,

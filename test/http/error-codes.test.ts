@@ -52,6 +52,7 @@ test('every code is reached by a request, or listed with the reason why it is no
 const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   [401, ['unauthorized']],
   [404, ['not_found', 'cell_not_found', 'api_key_not_found', 'key_not_found', 'backup_not_found']],
+  [404, ['restore_not_found']],
   [405, ['method_not_allowed']],
   [415, ['unsupported_media_type']],
   [413, ['body_too_large', 'value_too_large', 'sql_too_long']],

@@ -8,7 +8,7 @@ const ofCells = ROUTES.filter(([, path]) => path.includes('{id}')).map(([method,
   route: `${method} ${path}`,
   takesBody,
   /** Backups outlive their cell. */
-  keepsDeleted: /\/(backups|restore)$/.test(path),
+  keepsDeleted: /\/(backups|restore|restores\/\{restore_id\})$/.test(path),
   ask: (id: string): Ask => ({
     method,
     path: path.replace('{id}', id).replace('{key}', 'k'),

@@ -9,7 +9,7 @@ describe('defaults', () => {
       durability: 'full',
       sqlPolicy: 'trusted',
       limits: DEFAULT_LIMITS,
-      backups: { concurrency: 4, restoreConcurrency: 4 },
+      backups: { concurrency: 4, restoreConcurrency: 4, deadlineMs: 86_400_000 },
       pageCacheBytes: 1_048_576,
       checkpointBytes: 4_194_304,
       objectStoreWaitMs: 60_000,
@@ -71,6 +71,7 @@ describe('a setting that makes no sense is refused by its name', () => {
     'drillEveryMs',
     'concurrency',
     'restoreConcurrency',
+    'deadlineMs',
   ]
   const cases: [string, (value: unknown) => StoreOptions][] = [
     ...NUMBERS.map((name): [string, (value: unknown) => StoreOptions] => [

@@ -15,6 +15,7 @@ export const COUNTS = {
   CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },
   CELLSTORE_TEST_SLOW_SOCKETS: { test: 50, soak: 500, of: 'slow heads and bodies' },
   CELLSTORE_BUCKET_STORMS: { test: 1, soak: 20, of: 'histories with a bucket that fails' },
+  CELLSTORE_HISTORIES: { test: 3, soak: 200, of: 'histories of cells, their backups, and damage' },
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
   CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },
   CELLSTORE_NODE_KILLS: { test: 5, soak: 50, of: 'kills of nodes and workers under HTTP writes' },
@@ -31,6 +32,7 @@ export const COUNTS = {
   CELLSTORE_FOREIGN_RUNS: { test: 3, soak: 10, of: 'runs beside other programs' },
   CELLSTORE_DESCRIPTOR_CELLS: { test: 150, soak: 2_000, of: 'cells of a node with few descriptors' },
   CELLSTORE_ATTACK_MIXES: { test: 1, soak: 24, of: 'mixes of attacks on a node' },
+  CELLSTORE_ENDLESS_ROUNDS: { test: 1, soak: 10, of: 'rounds of backups while statements never end' },
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
 } as const
 

@@ -24,6 +24,8 @@ export interface WorkerStoreOptions {
   folder: string
   /** False for a store without backups. */
   hasObjects?: boolean
+  /** The URL of another object store than a folder of its own. */
+  objectStore?: string
   /** What the store is told. */
   store?: Omit<StoreOptions, 'objectStore'>
   service?: Partial<WorkerServiceOptions>
@@ -70,11 +72,11 @@ export class WorkerStore {
   static async start({
     folder,
     hasObjects = true,
+    objectStore = hasObjects ? pathToFileURL(path.join(folder, 'objects')).href : undefined,
     store: told = {},
     service: options = {},
   }: WorkerStoreOptions): Promise<WorkerStore> {
     const data = new StoreDirectory(path.join(folder, 'data'))
-    const objectStore = hasObjects ? pathToFileURL(path.join(folder, 'objects')).href : undefined
     const log: LoggedLine[] = []
     const take = (level: keyof Log) => (fields: object, message: string) =>
       void log.push({ level, fields: fields as Record<string, unknown>, message })

@@ -4,7 +4,7 @@ import { CellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { CHECKSUMS_MEMBER, type Checksums, MANIFEST_MEMBER, type Manifest } from './manifest.ts'
 import { decodeChecksums, decodeManifest } from './manifest-decoder.ts'
-import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable, type Reopen } from './seekable-zstd.ts'
+import { BLOCK_BYTES, decompressFirstBlock, decompressSeekable, type Refetch } from './seekable-zstd.ts'
 
 /** Takes the members of an archive in their order. Its results count only once {@link readArchive} resolves. */
 export interface ArchiveSink {
@@ -34,13 +34,13 @@ export const MANIFEST_BYTES_MAX = JSON_BYTES_MAX
  * Reads an archive as a stream. Resolves only if every byte was proven: the blocks, the seek table, and each member's
  * length and SHA-256 (invariant 10).
  *
- * @param reopen fetches a damaged part once more
- * @throws `backup_corrupt`, naming the member; what `source`, `sink` and `reopen` throw
+ * @param refetch gets what did not come whole once more
+ * @throws `backup_corrupt`, naming the member; what `source` and `sink` throw
  */
 export async function readArchive(
   source: AsyncIterable<Uint8Array>,
   sink: ArchiveSink,
-  reopen?: Reopen,
+  refetch?: Refetch,
 ): Promise<void> {
   const extract = openExtract()
   const plainBytes = new PlainBytes()
@@ -50,7 +50,7 @@ export async function readArchive(
     cause ??= error
     extract.destroy(cause as Error)
   }
-  const feeding = feed(decompressSeekable(source, reopen), extract, plainBytes).catch(fail)
+  const feeding = feed(decompressSeekable(source, refetch), extract, plainBytes).catch(fail)
   const checks = readMembers(extract, sink, plainBytes).catch((error) => {
     fail(isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error)
     return undefined

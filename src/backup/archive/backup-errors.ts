@@ -44,6 +44,19 @@ function cancelled(reason: unknown): CellError {
   return new CellError('busy', 'The backup or restore was cancelled by its caller.', { cause: reason })
 }
 
+/**
+ * The error with the object that it is about. A missing object is named already.
+ *
+ * @param version whose object was read
+ */
+export function inObject(version: string, error: CellError): CellError {
+  const { message, details, cause } = error
+  if (details.version !== undefined) return error
+  const object = details.member?.includes('/') ? details.member : version
+  const text = message.includes(object) ? message : `${object}: ${message}`
+  return new CellError(error.code, text, { ...details, version: object, cause })
+}
+
 /** @param member the part of the backup that did not match */
 export function corrupt(member: string, why: string, cause?: unknown): CellError {
   return new CellError('backup_corrupt', `The backup object is damaged: ${member}: ${why}.`, {

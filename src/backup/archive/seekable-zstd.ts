@@ -1,5 +1,4 @@
 import zlib from 'node:zlib'
-import { isCellError } from '../../errors.ts'
 import { corrupt } from './backup-errors.ts'
 import { release } from './block-memory.ts'
 import { BLOCK_MAGIC, blockEnd, splitBlocks } from './zstd-blocks.ts'
@@ -153,31 +152,34 @@ function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
   return table
 }
 
-/** Reads an archive again, from a byte of it to its end. */
-export type Reopen = (offset: number) => Promise<AsyncIterable<Uint8Array>>
+/** How a part of an archive that did not come whole is fetched again. */
+export interface Refetch {
+  /** @param at the first byte of that part @returns whether to fetch it again; resolves when it is time to */
+  allow(error: unknown, at: number): Promise<boolean>
+  /** The archive from a byte of it to its end. */
+  from(at: number): AsyncIterable<Uint8Array>
+}
 
 /**
  * The plain bytes of a seekable archive, block by block. Ends only after the seek table, and only if that agrees with
  * every block before it: an archive that was cut at the end of a block does not pass for a shorter one.
  *
- * @param reopen fetches a part that does not prove itself once more: the damage may have happened on the way
- * @throws `backup_corrupt`
+ * @param refetch goes on after the last whole block when the source breaks off, or sends what does not prove itself
+ * @throws `backup_corrupt`; what the source throws
  */
 export async function* decompressSeekable(
   source: AsyncIterable<Uint8Array>,
-  reopen?: Reopen,
+  refetch?: Refetch,
 ): AsyncGenerator<Buffer> {
   const blocks: BlockSizes[] = []
-  let from = source
-  for (let fetchedTwice = -1; ; ) {
+  for (let from = source; ; ) {
     try {
       yield* decompressFrom(from, blocks)
       return
     } catch (error) {
       const at = blocks.reduce((sum, { compressed }) => sum + compressed, 0)
-      if (!isCellError(error, 'backup_corrupt') || reopen === undefined || at === fetchedTwice) throw error
-      fetchedTwice = at
-      from = await reopen(at)
+      if (refetch === undefined || !(await refetch.allow(error, at))) throw error
+      from = refetch.from(at)
     }
   }
 }

@@ -1,3 +1,4 @@
+import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
@@ -18,6 +19,7 @@ import type {
 } from '../versions/backup-types.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
+import { withEta } from './eta.ts'
 import type { Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
 
@@ -89,15 +91,18 @@ export class Archiver implements ArchiverClient {
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
   readonly #verifier: VersionVerifier
+  readonly #clock: Clock
 
   constructor(parts: ArchiverParts) {
     const { destination, cells, paths, limits, queue } = parts
-    const { objectStore, storeId, index, clock, threads } = destination
+    const { objectStore, reader, storeId, index, clock, threads } = destination
     this.#parts = parts
     this.#cells = cells
+    this.#clock = clock
     this.#queue = new JobQueue(queue, clock)
     this.#restorer = new CellRestorer({
       objectStore,
+      reader,
       storeId,
       index,
       clock,
@@ -108,6 +113,7 @@ export class Archiver implements ArchiverClient {
     const { spoolDirectory } = destination
     this.#verifier = new VersionVerifier({
       objectStore,
+      reader,
       storeId,
       index,
       clock,
@@ -119,8 +125,9 @@ export class Archiver implements ArchiverClient {
 
   backup(
     { cellId, account, need, kind, origin }: BackupRequest,
-    { signal: caller, permit, onProgress, onBegin }: JobOptions,
+    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<MadeBackup> {
+    const onProgress = withEta(tell, this.#clock)
     return this.#queue.run({ lane: 'backup', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
       permit?.check()
@@ -136,8 +143,9 @@ export class Archiver implements ArchiverClient {
 
   restore(
     { cellId, account, need, version, accountId, onlyIfLost }: RestoreRequest,
-    { signal: caller, permit, onProgress, onBegin }: JobOptions,
+    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
+    const onProgress = withEta(tell, this.#clock)
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
       permit?.check()
@@ -158,8 +166,9 @@ export class Archiver implements ArchiverClient {
 
   verify(
     { account, need, ...task }: VerifyRequest,
-    { signal: caller, onProgress, onBegin }: JobOptions,
+    { signal: caller, onProgress: tell, onBegin }: JobOptions,
   ): Promise<VerifyResult> {
+    const onProgress = withEta(tell, this.#clock)
     const { cellId } = task
     return this.#queue.run({ lane: 'verify', cellId, account, need }, caller, async ({ signal }) => {
       onBegin?.()

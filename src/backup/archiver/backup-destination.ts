@@ -3,6 +3,7 @@ import { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
+import { ObjectReader } from '../archive/object-reader.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
@@ -39,6 +40,7 @@ export interface BackupDestinationParts {
 /** The object store of a process's backups, and the state of these backups. Cells and the catalog share it. */
 export class BackupDestination {
   readonly objectStore: ObjectStore
+  readonly reader: ObjectReader
   readonly storeId: string
   readonly spoolDirectory: string
   readonly clock: Clock
@@ -59,6 +61,7 @@ export class BackupDestination {
     const { objectStore, storeId, paths, progress, spoolDirectory, clock, log } = parts
     const { threadsKept, cellBytesMax, retention: table, plans } = parts
     this.objectStore = objectStore
+    this.reader = new ObjectReader(objectStore, clock)
     this.storeId = storeId
     this.spoolDirectory = spoolDirectory
     this.clock = clock

@@ -1,45 +1,48 @@
-import type { Clock } from '../../base/clock.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import { Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
 import { WaitingJobs } from './waiting-jobs.ts'
 
 export interface JobQueueLimits {
-  /** Jobs of each lane that run at the same time. */
+  /** Jobs of each lane that run at the same time. Small ones wait for answers most of their time. */
   atOnce: Readonly<Record<Lane, number>>
+  /** How many of them may be heavy. All of these but one may be large, so that large jobs hold up no others. */
+  heavyAtOnce: Readonly<Record<Lane, number>>
   /** Jobs that may wait, of one account and in all. */
   waitingPerAccountMax: number
   waitingMax: number
   /** Milliseconds that a job may wait for its turn. */
   waitMs: number
+  /** Milliseconds that a job may take from its turn on. */
+  runMs: number
 }
 
-export const DEFAULT_JOB_LIMITS: Omit<JobQueueLimits, 'atOnce'> = {
+export const DEFAULT_JOB_LIMITS: Omit<JobQueueLimits, 'atOnce' | 'heavyAtOnce'> = {
   waitingPerAccountMax: 2_000,
   waitingMax: 20_000,
   waitMs: 30 * 60_000,
+  runMs: 24 * 3_600_000,
 }
 
-/** A job that moves more bytes is large: at most all slots of a lane but one run large jobs. */
-const LARGE_BYTES = 64 * 1_048_576
 /** When to try again after a refusal. */
 const RETRY_MS = 5_000
 
 /** What a job gets for its run. */
 export interface Turn {
-  /** Aborts with the caller's signal, and at the deadline of {@link JobQueue.stop}. */
+  /** Aborts with the caller's signal, at the job's own deadline, and at that of {@link JobQueue.stop}. */
   signal: AbortSignal
   /**
-   * Tells how much the job will move, once that is known. A large job may have to wait again, so that small ones are not
-   * stuck behind large ones.
+   * Tells how much the job will move, once that is known. A heavy job may have to wait again: small ones are not stuck
+   * behind large ones, and the memory of all is bounded.
    */
   willMove(bytes: number): Promise<void>
 }
 
 /**
  * The one queue for backups and restores: bounded, fair, and cancellable. The more needed job comes first, and accounts
- * take turns. One job of a cell runs at a time. A job may wait for so long; once it runs, each of its calls has a
- * deadline of its own (invariant 13).
+ * take turns. One job of a cell runs at a time. A job may wait for so long, and run for so long: each of its calls has a
+ * deadline, but there can be any number of calls (invariant 13).
  */
 export class JobQueue {
   readonly #limits: JobQueueLimits
@@ -80,15 +83,21 @@ export class JobQueue {
   ): Promise<T> {
     this.assertRunning()
     this.#assertRoom(request)
-    const signal = caller === undefined ? this.#abort.signal : AbortSignal.any([caller, this.#abort.signal])
+    const overdue = new AbortController()
+    const ends = [this.#abort.signal, overdue.signal]
+    const signal = AbortSignal.any(caller === undefined ? ends : [caller, ...ends])
     const job = new Job(request)
     this.#jobs.add(job)
+    let deadline: Timer | undefined
     try {
       await this.#turnOf(job, signal)
+      const { runMs } = this.#limits
+      deadline = this.#clock.setTimer(() => overdue.abort(tookTooLong(request.lane, runMs)), runMs)
       return await work({ signal, willMove: (bytes) => this.#willMove(job, bytes, signal) })
     } catch (error) {
       throw toBackupError(error, signal)
     } finally {
+      deadline?.cancel()
       this.#end(job)
     }
   }
@@ -158,10 +167,10 @@ export class JobQueue {
   #fill(lane: Lane): void {
     const running = this.#running[lane]
     while (running.size < this.#limits.atOnce[lane]) {
-      const mayBeLarge = this.#hasRoomForLarge(lane)
+      const hasRoom = this.#room(lane)
       const next = this.#waiting[lane].take((job) => {
         const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
-        return isCellFree && (mayBeLarge || !job.isLarge)
+        return isCellFree && hasRoom(job)
       })
       if (next === undefined) return
       running.add(next)
@@ -171,18 +180,24 @@ export class JobQueue {
     }
   }
 
-  #hasRoomForLarge(lane: Lane): boolean {
-    const large = [...this.#running[lane]].filter(({ isLarge }) => isLarge).length
-    return large < Math.max(1, this.#limits.atOnce[lane] - 1)
+  /** Which jobs may run next to those of the lane that run now. */
+  #room(lane: Lane): (job: Job) => boolean {
+    const running = [...this.#running[lane]]
+    const most = this.#limits.heavyAtOnce[lane]
+    const mayBeHeavy = running.filter(({ isHeavy }) => isHeavy).length < most
+    const mayBeLarge = running.filter(({ isLarge }) => isLarge).length < Math.max(1, most - 1)
+    return (job) => (mayBeHeavy || !job.isHeavy) && (mayBeLarge || !job.isLarge)
   }
 
   async #willMove(job: Job, bytes: number, signal: AbortSignal): Promise<void> {
-    if (bytes < LARGE_BYTES || job.isLarge) return
+    if (bytes <= job.bytes) return
     const { lane } = job.request
-    const mayGoOn = this.#hasRoomForLarge(lane)
-    job.isLarge = true
-    if (mayGoOn) return
     this.#running[lane].delete(job)
+    job.bytes = bytes
+    if (this.#room(lane)(job)) {
+      this.#running[lane].add(job)
+      return
+    }
     await this.#turnOf(job, signal)
   }
 
@@ -205,4 +220,18 @@ function waitedTooLong(): CellError {
   return new CellError('busy', 'The backup or restore waited too long for its turn. Try again later.', {
     retryAfterMs: RETRY_MS,
   })
+}
+
+const NAMES: Readonly<Record<Lane, string>> = {
+  restore: 'restore',
+  backup: 'backup',
+  verify: 'verification',
+}
+
+function tookTooLong(lane: Lane, runMs: number): CellError {
+  return new CellError(
+    'busy',
+    `The ${NAMES[lane]} did not end within ${runMs} ms (backups.deadlineMs) and was cancelled.`,
+    { limit: runMs, retryAfterMs: RETRY_MS },
+  )
 }

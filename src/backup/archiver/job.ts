@@ -14,19 +14,33 @@ export interface JobRequest {
   need: Need
 }
 
+/** A job that moves more bytes takes memory for them: for parts that are compressed and sent side by side. */
+const HEAVY_BYTES = 4 * 1_048_576
+/** A job that moves as many bytes takes long. */
+const LARGE_BYTES = 64 * 1_048_576
+
 /** A backup, a restore or a verification in the queue. */
 export class Job {
   readonly request: JobRequest
   need: Need
   /** It has had a turn: no other job of its cell runs until its end. */
   hasBegun = false
-  isLarge = false
+  /** What it will move, as far as that is known. */
+  bytes = 0
   /** Called at its turn. */
   begin: () => void = () => {}
 
   /** No other job of its cell may run next to it. A verification touches no cell. */
   get isExclusive(): boolean {
     return this.request.lane !== 'verify'
+  }
+
+  get isHeavy(): boolean {
+    return this.bytes > HEAVY_BYTES
+  }
+
+  get isLarge(): boolean {
+    return this.bytes >= LARGE_BYTES
   }
 
   constructor(request: JobRequest) {

@@ -150,7 +150,13 @@ export class BackupProgressTable {
    * @returns true if the place differs from the last one
    */
   setTarget(target: string): boolean {
-    if (this.#state.get(TARGET_KEY) === target) return false
+    const before = this.#state.get(TARGET_KEY)
+    if (before === target) return false
+    if (before === undefined) {
+      // A new machine: what it knows already, it knows from restores from this place.
+      this.#state.set(TARGET_KEY, target)
+      return false
+    }
     this.#state.define(
       'UPDATE backup_progress SET chain = NULL, base = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',
     )

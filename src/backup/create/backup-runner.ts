@@ -4,7 +4,7 @@ import type { CellIdentity } from '../archive/cell-identity.ts'
 import { CHAIN_VERSIONS_MAX } from '../changes/backup-chain.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
-import type { BackupKind, BackupOptions, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
+import type { BackupKind, BackupOrigin, BackupResult } from '../versions/backup-types.ts'
 import { endOldHistory, type KnownHistory } from '../versions/foreign-versions.ts'
 import { compareVersions, keyBefore, parseVersion, versionOf } from '../versions/object-keys.ts'
 import type { ObjectStoreClaim } from '../versions/object-store-claim.ts'
@@ -12,7 +12,7 @@ import type { Retention } from '../versions/retention.ts'
 import type { StoredVersion } from '../versions/stored-manifest.ts'
 import type { UploadSweep } from '../versions/upload-sweep.ts'
 import { listingOf } from '../versions/version-index.ts'
-import { type BackupTarget, CellBackup, type CellUnderBackup } from './cell-backup.ts'
+import { type BackupTarget, CellBackup, type CellBackupOptions, type CellUnderBackup } from './cell-backup.ts'
 
 const VERSION_ATTEMPTS = 5
 
@@ -36,13 +36,11 @@ export interface BackupState extends KnownVersions {
   sizeBytes: number
 }
 
-export interface BackupRun extends Pick<BackupOptions, 'signal' | 'onProgress'> {
+export interface BackupRun extends CellBackupOptions {
   kind: BackupKind
   origin: BackupOrigin
   /** The most versions of a chain. */
   chainVersionsMax?: number | undefined
-  /** Waits until so many bytes may be read. */
-  willMove?: (bytes: number) => Promise<void>
 }
 
 /** Runs backups of any cell: names each version, checks that its chain is still stored, and tells retention of it. */
@@ -69,9 +67,9 @@ export class BackupRunner {
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
       const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
-        const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress })
+        const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress, willMove })
         const result = await backup.run({ kind, origin, nextVersion, versionsMax: chainVersionsMax })
-        await retention.backupStored(cellId, clock.now(), { signal })
+        await retention.backupStored(cellId, result.version, clock.now(), { signal })
         return result
       } catch (error) {
         // Another version took this name since the listing, unknown to this machine: try a later time.

@@ -42,15 +42,25 @@ export interface CellUnderBackup {
   openReader(start: BaseStart): DatabaseReader | Promise<DatabaseReader>
 }
 
+export interface CellBackupOptions extends Pick<BackupOptions, 'signal' | 'onProgress'> {
+  /** Waits until so many bytes may be read. */
+  willMove?: ((bytes: number) => Promise<void>) | undefined
+}
+
 /** One backup of one cell. The caller runs no other backup or restore of the cell meanwhile. */
 export class CellBackup {
   readonly #target: BackupTarget
   readonly #identity: CellIdentity
   readonly #cell: CellUnderBackup
-  readonly #options: BackupOptions
+  readonly #options: CellBackupOptions
   readonly #started: number
 
-  constructor(target: BackupTarget, identity: CellIdentity, cell: CellUnderBackup, options: BackupOptions) {
+  constructor(
+    target: BackupTarget,
+    identity: CellIdentity,
+    cell: CellUnderBackup,
+    options: CellBackupOptions,
+  ) {
     this.#target = target
     this.#identity = identity
     this.#cell = cell
@@ -80,6 +90,7 @@ export class CellBackup {
     const cut = await cuts.cutIncremental(version, order.versionsMax)
     if (cut === undefined) return undefined
     const { chain, segments } = cut
+    await this.#options.willMove?.(segments.reduce((sum, { size }) => sum + size, 0))
     const manifest = this.#manifest(order, version, cut, {
       database: null,
       chain,

@@ -89,7 +89,7 @@ function realPath(file: string): string {
 }
 
 function s3Options(text: string): S3ObjectStoreOptions {
-  if (/^s3:\/{0,3}(?:[/?#]|$)/.test(text)) {
+  if (/^s3:\/{0,2}(?:[?#]|$)|^s3:\/{3}/.test(text)) {
     throw invalid('The S3 URL has no bucket. Write s3://bucket/prefix?endpoint=…&region=…&path_style=….')
   }
   if (!text.startsWith('s3://') || !URL.canParse(text)) throw invalidS3Url()

@@ -5,6 +5,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { CellError } from '../../errors.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
+import type { ObjectReader } from '../archive/object-reader.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { CellOwnership } from '../versions/cell-ownership.ts'
@@ -25,6 +26,7 @@ import {
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
+  reader: ObjectReader
   storeId: string
   index: VersionIndex
   threads: RestoreThreads
@@ -54,7 +56,7 @@ export class CellRestorer {
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
-    const { objectStore, index, clock, storeId, threads, limits } = this.#parts
+    const { objectStore, reader, index, clock, storeId, threads, limits } = this.#parts
     const { signal, onProgress, willMove } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
@@ -62,7 +64,7 @@ export class CellRestorer {
     const { version, kind } = manifest
     const paths = this.#parts.paths(cellId)
     const expected = { storeId, cellId, limits }
-    const sizeBytes = await buildDatabase(objectStore, manifest, expected, paths, threads, {
+    const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {
       signal,
       onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
       willMove,

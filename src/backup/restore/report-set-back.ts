@@ -1,5 +1,7 @@
 import type { Log } from '../../base/log.ts'
 import type { BackupProgress } from '../changes/progress-table.ts'
+import { compareVersions, versionOf } from '../versions/object-keys.ts'
+import type { VersionIndex } from '../versions/version-index.ts'
 
 /**
  * Says what was lost with a cell's local files. Says nothing if this machine never knew the cell: then it is a new one, and
@@ -8,12 +10,20 @@ import type { BackupProgress } from '../changes/progress-table.ts'
  * @param before what was known of the cell before its restore
  * @param version what it was restored to
  */
-export function reportSetBack(
+export async function reportSetBack(
   log: Log,
-  { cellId, dirty, lastVersion, lastBackupAt }: BackupProgress,
+  index: VersionIndex,
+  before: BackupProgress,
   version: string,
-): void {
-  if (dirty) {
+): Promise<void> {
+  const { cellId, dirty, lastVersion, lastBackupAt } = before
+  const missing = await missingVersion(index, before, version)
+  if (missing !== undefined) {
+    log.error(
+      { cellId, version, missing },
+      'the local files of a cell are lost, and the backup that this machine stored last is no longer listed; the cell is set back to the newest one that is, and what was changed between the two is lost',
+    )
+  } else if (dirty) {
     const lostSince = lastBackupAt === null ? null : new Date(lastBackupAt).toISOString()
     log.error(
       { cellId, version, lostSince },
@@ -25,4 +35,21 @@ export function reportSetBack(
       'the local files of a cell are lost; the cell is restored from its newest backup, and no change is known to be lost',
     )
   }
+}
+
+/** What this machine stored last, if an older version came back because nobody lists it. */
+async function missingVersion(
+  index: VersionIndex,
+  { cellId, chain, dirty, lastVersion }: BackupProgress,
+  version: string,
+): Promise<string | undefined> {
+  // Of a changed cell without a chain, the last name may be that of a backup that failed.
+  const stored = chain?.versions.at(-1) ?? (dirty ? null : lastVersion)
+  if (stored === null || compareVersions(version, stored) <= 0) return undefined
+  const { versions, marks } = await index.contents(cellId)
+  const isThere =
+    versions.some((each) => each.version === stored) ||
+    // The name of a mark: the cell was restored then, and has come back to that state.
+    marks.some(({ time }) => versionOf(cellId, time) === stored)
+  return isThere ? undefined : stored
 }

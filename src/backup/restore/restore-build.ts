@@ -1,16 +1,16 @@
 import { makeDirectory } from '../../base/durable-files.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import { type CellError, isCellError } from '../../errors.ts'
-import { corrupt } from '../archive/backup-errors.ts'
+import { isCellError } from '../../errors.ts'
+import { inObject } from '../archive/backup-errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
-import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import type { ObjectReader } from '../archive/object-reader.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
+import { Download, type DownloadProgress } from './download.ts'
 import { type Acceptable, RestoreBuilder } from './restore-builder.ts'
 import { removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 
-export interface RestoreProgress extends CallOptions {
-  /** Called with the stored bytes read so far, and their total. */
-  onProgress?: ((bytes: number, total: number) => void) | undefined
+export interface RestoreProgress extends DownloadProgress {
   /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
   /** Called with the version that proved damaged, before the rejection. */
@@ -27,7 +27,7 @@ const PARALLEL_HEADS = 8
  * @throws `backup_corrupt`, `cell_full` if it is larger than a cell may be; `incoming.db` is removed then
  */
 export async function buildDatabase(
-  store: ObjectStore,
+  reader: ObjectReader,
   target: ManifestHead,
   expected: Acceptable,
   paths: CellPaths,
@@ -42,22 +42,13 @@ export async function buildDatabase(
   // The version to blame for damage.
   let reading: string | undefined
   try {
-    const total = await totalSize(store, versions, progress)
-    await progress.willMove?.(total)
-    let done = 0
+    const sizes = await sizesOf(reader, versions, progress)
+    const download = new Download(reader, sizes, progress)
+    await progress.willMove?.(download.total)
     for (const version of versions) {
-      const open = async (offset: number) => {
-        const range = offset === 0 ? undefined : { offset, length: Number.MAX_SAFE_INTEGER - offset }
-        const object = await store.get(version, { signal: progress.signal, reusesMemory: true, range })
-        if (object === undefined) throw missingVersion(version)
-        return count(object.body, (bytes) => {
-          progress.signal?.throwIfAborted()
-          done = Math.min(done + bytes, total)
-          progress.onProgress?.(done, total)
-        })
-      }
       reading = version
-      await readArchive(await open(0), builder.sinkFor(version), open)
+      const archive = download.open(version)
+      await readArchive(archive.from(0), builder.sinkFor(version), archive)
       builder.endArchive()
     }
     reading = target.version
@@ -65,41 +56,25 @@ export async function buildDatabase(
     await builder.releaseThread()
     return size
   } catch (error) {
-    if (reading !== undefined && isCellError(error, 'backup_corrupt')) progress.onDamage?.(reading)
+    const isDamage = isCellError(error, 'backup_corrupt')
+    if (reading !== undefined && isDamage) progress.onDamage?.(reading)
     await builder.close()
     removeUnfinished(paths)
-    throw error
+    throw isDamage ? inObject(reading ?? target.version, error) : error
   }
 }
 
 /** Also finds a missing version before the download starts. */
-async function totalSize(
-  store: ObjectStore,
+async function sizesOf(
+  reader: ObjectReader,
   versions: readonly string[],
   { signal }: CallOptions,
-): Promise<number> {
-  let total = 0
+): Promise<Map<string, number>> {
+  const sizes = new Map<string, number>()
   for (let i = 0; i < versions.length; i += PARALLEL_HEADS) {
     const some = versions.slice(i, i + PARALLEL_HEADS)
-    const heads = await Promise.all(some.map((version) => store.head(version, { signal })))
-    for (const [j, head] of heads.entries()) {
-      if (head === undefined) throw missingVersion(some[j] as string)
-      total += head.size
-    }
+    const found = await Promise.all(some.map((version) => reader.size(version, { signal })))
+    for (const [j, size] of found.entries()) sizes.set(some[j] as string, size)
   }
-  return total
-}
-
-function missingVersion(version: string): CellError {
-  return corrupt(version, 'this backup is part of the chain, but it is missing')
-}
-
-async function* count(
-  body: AsyncIterable<Uint8Array>,
-  onBytes: (bytes: number) => void,
-): AsyncGenerator<Uint8Array> {
-  for await (const chunk of body) {
-    onBytes(chunk.length)
-    yield chunk
-  }
+  return sizes
 }

@@ -1,4 +1,5 @@
 import fs from 'node:fs/promises'
+import path from 'node:path'
 import type { Limits } from '../../base/limits.ts'
 import type { ArchiveSink, Received } from '../archive/archive-reader.ts'
 import { corrupt } from '../archive/backup-errors.ts'
@@ -9,7 +10,7 @@ import {
   MANIFEST_MEMBER,
   type Manifest,
 } from '../archive/manifest.ts'
-import { checkDeclared, checkSize } from './restore-limits.ts'
+import { checkDeclared, checkRoom, checkSize } from './restore-limits.ts'
 import { writeMember } from './restore-member.ts'
 import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
@@ -18,6 +19,8 @@ import { OWN_THREAD_BYTES, type RestoreThreads } from './restore-threads.ts'
 /** Whose backup it has to be, and how large it may be. */
 export interface Acceptable extends Expected {
   limits: Limits
+  /** Bytes that the restore must leave free on the disk. Undefined: it may fill the disk. */
+  spareBytes?: number | undefined
 }
 
 /** Applies the archives of a chain, one after the other, to the database under restore. */
@@ -95,6 +98,8 @@ export class RestoreBuilder {
         'the first backup of a chain must hold a database, and the others must not',
       )
     }
+    const { spareBytes } = this.#expected
+    if (spareBytes !== undefined) checkRoom(manifest, path.dirname(this.#file), spareBytes)
     this.#started++
     this.#current = manifest
     this.#members = []

@@ -1,3 +1,4 @@
+import { freeBytes } from '../../base/free-bytes.ts'
 import type { Limits } from '../../base/limits.ts'
 import { bytesWithReserve } from '../../engine/delete-reserve.ts'
 import { CellError } from '../../errors.ts'
@@ -17,6 +18,21 @@ export function checkDeclared({ database, wals }: Manifest, limits: Limits): voi
   const logs = wals.reduce((sum, { size }) => sum + size, 0)
   const max = Math.max(bytesWithReserve(limits.cellBytesMax), LOGS_BYTES_MIN) + limits.walBytesMax
   if (logs > max) throw tooLarge('logs', logs, limits)
+}
+
+/**
+ * Checks that the disk has room for what a manifest declares, with bytes to spare for everybody else.
+ *
+ * @throws `disk_full`
+ */
+export function checkRoom({ database, wals }: Manifest, directory: string, spareBytes: number): void {
+  const needed = wals.reduce((sum, { size }) => sum + size, database?.size ?? 0)
+  const free = freeBytes(directory)
+  if (needed + spareBytes <= free) return
+  throw new CellError(
+    'disk_full',
+    `The backup unpacks to ${needed} bytes, the disk has ${free}, and ${spareBytes} of them stay free. Make room on the disk.`,
+  )
 }
 
 /** @throws `cell_full` for a database that is larger than a cell may become */

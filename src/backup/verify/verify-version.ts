@@ -3,7 +3,7 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { CellPaths } from '../../base/store-paths.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
-import type { ObjectStore } from '../object-store/object-store.ts'
+import type { ObjectReader } from '../archive/object-reader.ts'
 import type { DatabaseContents } from '../restore/examine-database.ts'
 import { buildDatabase, type RestoreProgress } from '../restore/restore-build.ts'
 import type { Acceptable } from '../restore/restore-builder.ts'
@@ -11,7 +11,7 @@ import { proveCell } from '../restore/restore-database.ts'
 import type { RestoreThreads } from '../restore/restore-threads.ts'
 
 export interface VerifyPlace {
-  objectStore: ObjectStore
+  reader: ObjectReader
   threads: RestoreThreads
   /** Each version is restored in a folder of its own below it. */
   spoolDirectory: string
@@ -29,7 +29,7 @@ export interface ProvenContents extends DatabaseContents {
  * @throws `backup_corrupt`; `cell_full`; what the object store throws. Nothing stays on disk in any case.
  */
 export async function verifyVersion(
-  { objectStore, threads, spoolDirectory }: VerifyPlace,
+  { reader, threads, spoolDirectory }: VerifyPlace,
   manifest: ManifestHead,
   expected: Acceptable,
   deep: boolean,
@@ -37,7 +37,7 @@ export async function verifyVersion(
 ): Promise<ProvenContents> {
   const scratch = new CellPaths(path.join(spoolDirectory, `verify-${randomUUID()}`))
   try {
-    const sizeBytes = await buildDatabase(objectStore, manifest, expected, scratch, threads, progress)
+    const sizeBytes = await buildDatabase(reader, manifest, expected, scratch, threads, progress)
     progress.signal?.throwIfAborted()
     const isCatalog = manifest.cell_id === expected.storeId
     const contents = await examine(scratch.restoreTarget, sizeBytes, { deep, isCatalog }, threads).catch(

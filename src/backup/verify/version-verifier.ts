@@ -1,8 +1,8 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
-import { CellError, isCellError } from '../../errors.ts'
-import { corrupt } from '../archive/backup-errors.ts'
-import type { CallOptions } from '../object-store/object-store.ts'
+import { type CellError, isCellError } from '../../errors.ts'
+import { corrupt, inObject } from '../archive/backup-errors.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
 import { backupNotFound, cellPrefix } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
@@ -10,12 +10,16 @@ import type { VerifyResult, VerifyTask } from './verify-types.ts'
 import { type VerifyPlace, verifyVersion } from './verify-version.ts'
 
 export interface VersionVerifierParts extends VerifyPlace {
+  objectStore: ObjectStore
   storeId: string
   index: VersionIndex
   /** How large a restored cell may be. */
   limits: Limits
   clock: Clock
 }
+
+/** A proof takes room that nobody has asked for: it must not be what fills the disk under the cells. */
+const SPARE_BYTES = 256 * 1_048_576
 
 /** Proves that a version can be restored, by restoring it (docs/decisions/0015). Remembers which versions are damaged. */
 export class VersionVerifier {
@@ -25,7 +29,10 @@ export class VersionVerifier {
     this.#parts = parts
   }
 
-  /** @throws `backup_corrupt` with the object and the member; `backup_not_found`; as a restore does */
+  /**
+   * @throws `backup_corrupt` with the object and the member; `backup_not_found`; `disk_full` if it would take the last bytes
+   *   of the disk; as a restore does
+   */
   async run(task: VerifyTask, options: Pick<BackupOptions, 'signal' | 'onProgress'>): Promise<VerifyResult> {
     const { cellId } = task
     const { signal } = options
@@ -61,7 +68,8 @@ export class VersionVerifier {
     try {
       const manifest = await index.manifest(version, cellId, listing, { signal })
       const objects = [...manifest.chain, version]
-      const contents = await verifyVersion(this.#parts, manifest, { storeId, cellId, limits }, deep, {
+      const expected = { storeId, cellId, limits, spareBytes: SPARE_BYTES }
+      const contents = await verifyVersion(this.#parts, manifest, expected, deep, {
         signal,
         onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
         onDamage: (each) => {
@@ -78,19 +86,11 @@ export class VersionVerifier {
       // Retention may have removed it meanwhile, and an incremental before what it continues.
       if ((await this.#parts.objectStore.head(version, { signal })) === undefined) throw backupNotFound()
       if (damaged !== undefined) index.proven(damaged, listing, false)
-      throw named(damaged ?? version, error)
+      throw inObject(damaged ?? version, error)
     }
   }
 }
 
 function missing(object: string): CellError {
-  return named(object, corrupt(object, 'this machine has stored it, but it is missing'))
-}
-
-/** The error with the object that it is about. What is missing is named already. */
-function named(version: string, error: CellError): CellError {
-  const { message, details, cause } = error
-  const object = details.member?.includes('/') ? details.member : version
-  const text = message.includes(object) ? message : `${object}: ${message}`
-  return new CellError('backup_corrupt', text, { ...details, version: object, cause })
+  return inObject(object, corrupt(object, 'this machine has stored it, but it is missing'))
 }

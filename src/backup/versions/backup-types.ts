@@ -29,6 +29,8 @@ export interface BackupProgressEvent {
   bytes: number
   /** Bytes of the whole phase. */
   total: number
+  /** Milliseconds that the rest of the phase will take, at the rate of its last seconds; undefined until that is known. */
+  etaMs?: number | undefined
 }
 
 export interface BackupOptions {

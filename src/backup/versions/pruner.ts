@@ -11,7 +11,7 @@ import type { PrunedVersion, PruneOptions, PruneResult } from './prune-result.ts
 import { type Marks, pinOf, type RetentionNotes } from './retention-notes.ts'
 import { CATALOG_PLAN, parsePlan } from './retention-plan.ts'
 import type { RetentionTable } from './retention-table.ts'
-import { judgeVersions, type VersionFacts } from './retention-verdicts.ts'
+import { judgeVersions, linksOf, type VersionFacts } from './retention-verdicts.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { VersionFactsReader } from './version-facts.ts'
 import type { VersionIndex } from './version-index.ts'
@@ -48,6 +48,11 @@ export class Pruner {
     this.#parts = parts
     this.#facts = new VersionFactsReader(parts.index, parts.table)
     this.#clockWatch = new ClockWatch(parts.clock, MARKED_MS)
+  }
+
+  /** This machine has just stored a version: what it says need not be read. */
+  noteStored(cellId: string, version: string): void {
+    this.#facts.noteStored(cellId, version)
   }
 
   /** @throws as `Retention.prune` */
@@ -154,7 +159,7 @@ const KEPT = { action: 'keep', markedAt: null } as const
 
 /** A listing that lagged behind may have shown a base without what rests on it: the base goes with that or after it. */
 function holdLinks(judged: readonly PrunedVersion[], facts: readonly VersionFacts[]): void {
-  const held = new Set(facts.flatMap(({ chain = [] }, i) => (judged[i]?.action === 'remove' ? [] : chain)))
+  const held = new Set(facts.flatMap((each, i) => (judged[i]?.action === 'remove' ? [] : linksOf(each))))
   for (const each of judged) if (each.action === 'remove' && held.has(each.version)) each.action = 'wait'
 }
 

@@ -2,6 +2,7 @@ import { text } from 'node:stream/consumers'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import { checkVersion, type NoteKind, noteKey, parseNote, parseVersion } from './object-keys.ts'
+import { openSealed, sealJson } from './sealed-json.ts'
 
 /** More than any note that we write. */
 const NOTE_BYTES_MAX = 16 * 1_048_576
@@ -131,11 +132,7 @@ export class RetentionNotes {
   }
 
   async #put(key: string, content: object, options: CallOptions): Promise<void> {
-    await this.#store.put(
-      key,
-      bufferBody(Buffer.from(`${JSON.stringify({ format: 1, ...content })}\n`)),
-      options,
-    )
+    await this.#store.put(key, bufferBody(sealJson({ format: 1, key, ...content })), options)
   }
 
   /** @throws `backup_corrupt` for one that cannot be read: retention then removes nothing */
@@ -143,16 +140,16 @@ export class RetentionNotes {
     if (key === undefined) return undefined
     const content = await this.#store.get(key, { ...options, range: { offset: 0, length: NOTE_BYTES_MAX } })
     if (content === undefined) return undefined
-    const json = await text(content.body)
-    try {
-      const note = JSON.parse(json)
-      if (note?.format === 1) return note
-    } catch {
-      // Refused below.
-    }
-    throw new CellError('backup_corrupt', `${key} is no note that this version of cellstore can read.`, {
-      member: key,
-    })
+    const note = openSealed(await text(content.body)) as Record<string, unknown> | undefined
+    // Another cell's note in its place would be a sound one. An earlier cellstore wrote no key.
+    if (note?.['format'] === 1 && (note['key'] ?? key) === key) return note
+    throw new CellError(
+      'backup_corrupt',
+      `${key} is damaged, or no note that this version of cellstore can read. Nothing of the cell is removed until it is mended or removed.`,
+      {
+        member: key,
+      },
+    )
   }
 }
 

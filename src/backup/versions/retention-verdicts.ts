@@ -9,6 +9,8 @@ export interface VersionFacts {
   origin: BackupOrigin
   /** The versions below it, its base first; undefined if the version cannot be restored. */
   chain: readonly string[] | undefined
+  /** Of a version that cannot be restored: the versions below it as far as they are known. The look can be wrong. */
+  links?: readonly string[] | undefined
 }
 
 export interface RetentionCase {
@@ -66,10 +68,15 @@ export function judgeVersions(given: RetentionCase): Verdict[] {
   keepByPlans(given, (version, step) => keep(version, 'plan', step))
   keepProof(given, keep)
   keepDamaged(given, (version) => keep(version, 'damaged'))
-  for (const { version, chain = [] } of versions) {
-    if (kept.has(version)) for (const link of chain) keep(link, 'needed')
+  for (const each of versions) {
+    if (kept.has(each.version)) for (const link of linksOf(each)) keep(link, 'needed')
   }
   return versions.map(({ version }) => kept.get(version) ?? { version, keep: undefined })
+}
+
+/** What goes only together with a version, or after it. */
+export function linksOf({ chain, links = [] }: VersionFacts): readonly string[] {
+  return chain ?? links
 }
 
 /** What the next incremental continues, and what a restore of the newest state needs. */

@@ -52,10 +52,11 @@ export class Retention {
   }
 
   /** Call when a backup is stored. Never throws: the backup is stored already, and a later one prunes again. */
-  async backupStored(cellId: string, at: number, options: CallOptions = {}): Promise<void> {
+  async backupStored(cellId: string, version: string, at: number, options: CallOptions = {}): Promise<void> {
     const { table, log } = this.#parts
     try {
       table.noteStored(cellId, at)
+      this.#pruner.noteStored(cellId, version)
       if (this.#isDue(cellId)) await this.prune(cellId, { signal: options.signal })
     } catch (err) {
       log.warn({ cellId, err }, 'could not remove old backups; a later backup tries again')

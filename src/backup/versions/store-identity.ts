@@ -3,6 +3,7 @@ import { text } from 'node:stream/consumers'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
 import { BACKUPS_PREFIX, parseVersion, STORE_OBJECT, versionOf } from './object-keys.ts'
+import { openSealed, sealJson } from './sealed-json.ts'
 
 const FORMAT = 1
 
@@ -40,11 +41,11 @@ export async function readIdentity(
       `${store.url} holds backups, but no ${STORE_OBJECT} that names their store. Put the file back, or use another prefix.`,
     )
   }
-  const identity = await readJson(content.body)
+  const identity = openSealed(await text(content.body))
   if (isIdentity(identity)) return identity
   throw new CellError(
     'object_store_mismatch',
-    `This version of cellstore cannot read ${STORE_OBJECT} in ${store.url}.`,
+    `${STORE_OBJECT} in ${store.url} is damaged, or this version of cellstore cannot read it. Put it back as it was.`,
   )
 }
 
@@ -69,7 +70,7 @@ export async function claimPrefix(
       first_catalog: versionOf(storeId, now),
     }
     try {
-      await store.put(STORE_OBJECT, bufferBody(Buffer.from(`${JSON.stringify(identity)}\n`)), options)
+      await store.put(STORE_OBJECT, bufferBody(sealJson(identity)), options)
     } catch (error) {
       if (!isCellError(error, 'object_exists')) throw error
     }
@@ -101,13 +102,4 @@ function isIdentity(value: unknown): value is StoreIdentity {
 async function isEmpty(store: ObjectStore, options: CallOptions): Promise<boolean> {
   for await (const _ of store.list(BACKUPS_PREFIX, options)) return false
   return true
-}
-
-async function readJson(body: AsyncIterable<Uint8Array>): Promise<unknown> {
-  const json = await text(body)
-  try {
-    return JSON.parse(json)
-  } catch {
-    return undefined
-  }
 }

@@ -1,5 +1,6 @@
 import { buffer } from 'node:stream/consumers'
 import { isCellError } from '../../errors.ts'
+import { inObject } from '../archive/backup-errors.ts'
 import { checkIdentity, type Expected, type Manifest } from '../archive/manifest.ts'
 import { checkEnd, SEEK_TABLE_FOOTER_BYTES } from '../archive/seekable-zstd.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
@@ -30,7 +31,9 @@ export async function fetchManifest(
   } catch (error) {
     if (!isCellError(error, 'backup_corrupt')) throw error
     // The damage may have happened on the way.
-    return await fetchOnce(store, stored, expected, options)
+    return await fetchOnce(store, stored, expected, options).catch((again) => {
+      throw isCellError(again, 'backup_corrupt') ? inObject(stored.version, again) : again
+    })
   }
 }
 

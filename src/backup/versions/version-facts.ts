@@ -18,6 +18,12 @@ export class VersionFactsReader {
     this.#table = table
   }
 
+  /** This machine has just stored a version: what it says need not be read, also by a later process. */
+  noteStored(cellId: string, version: string): void {
+    const known = this.#index.known(version)
+    if (known !== undefined) this.#table.addFacts(cellId, factsOf(known.head, known.sizeBytes))
+  }
+
   /** @param versions all versions of the cell, newest first @returns in the same order */
   async read(
     cellId: string,
@@ -37,7 +43,10 @@ export class VersionFactsReader {
       const chain = facts && chainOf(facts, chains)
       const isWhole = chain !== undefined && (head === undefined || isSame(chain, head.chain))
       // A version that nobody can restore must not be the reason for which a good one goes.
-      if (!isWhole || this.#index.isDamaged(stored.version, listing)) return unusable(stored.version, facts)
+      if (!isWhole || this.#index.isDamaged(stored.version, listing)) {
+        const links = head?.chain ?? linksBelow(stored.version, remembered)
+        return { ...unusable(stored.version, facts), links }
+      }
       chains.set(stored.version, chain)
       if (head !== undefined) this.#table.addFacts(cellId, facts as RememberedFacts)
       const { version, createdAt, origin } = facts as RememberedFacts
@@ -88,6 +97,17 @@ function chainOf(
   if (previous === null) return []
   const before = chains.get(previous)
   return before && [...before, previous]
+}
+
+/** By what was remembered of a version before it was damaged, newest last. */
+function linksBelow(version: string, remembered: ReadonlyMap<string, RememberedFacts>): string[] {
+  const links: string[] = []
+  let at = remembered.get(version)?.previous
+  while (at) {
+    links.unshift(at)
+    at = remembered.get(at)?.previous
+  }
+  return links
 }
 
 function isSame(a: readonly string[], b: readonly string[]): boolean {

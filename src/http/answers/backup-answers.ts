@@ -1,6 +1,7 @@
 import { z } from 'zod'
-import { count, duration, nextCursor, time } from '../../service/json/answer-fields.ts'
+import { count, duration, nextCursor, time, uuid } from '../../service/json/answer-fields.ts'
 import { noted } from '../../service/json/schema-notes.ts'
+import { problemAnswer } from './problem-document.ts'
 
 /** The answers of the routes for backups. The encoders have their types. */
 
@@ -36,6 +37,25 @@ export const restoreAnswer = noted(
   { id: 'RestoreResult' },
 )
 
+export const restoreStatusAnswer = noted(
+  z.object({
+    id: uuid,
+    state: noted(z.enum(['running', 'succeeded', 'failed']), {
+      description: 'running also while it waits for its turn.',
+    }),
+    bytes_done: count,
+    bytes_total: noted(count.nullable(), { description: 'Null until it is known.' }),
+    eta_ms: noted(z.number().min(0).nullable(), {
+      description: 'Milliseconds that the rest of the download will take; null while nobody knows.',
+    }),
+    started_at: time,
+    ended_at: time.nullable(),
+    result: restoreAnswer.nullable(),
+    problem: problemAnswer.nullable(),
+  }),
+  { id: 'RestoreStatus' },
+)
+
 export const backupPageAnswer = z.object({
   backups: z.array(
     z.object({
@@ -51,4 +71,5 @@ export const backupPageAnswer = z.object({
 
 export type BackupDocument = z.infer<typeof backupAnswer>
 export type RestoreDocument = z.infer<typeof restoreAnswer>
+export type RestoreStatusDocument = z.infer<typeof restoreStatusAnswer>
 export type BackupPageDocument = z.infer<typeof backupPageAnswer>

@@ -21,6 +21,7 @@ export interface OpenApiDocument {
 const PATH_PARAMETERS: Readonly<Record<string, z.ZodType>> = {
   id: uuid,
   key_id: uuid,
+  restore_id: uuid,
 }
 
 const HEADERS = {
@@ -91,6 +92,7 @@ function describe(
   { schemas, problems }: { schemas: JsonSchemas; problems: ProblemResponses },
 ) {
   const [, path, action] = route
+  const { otherwise } = operation
   const names = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = '']) => name)
   const parameters = [
     ...names.map((name) => ({ name, in: 'path', required: true, schema: pathParameter(name, schemas) })),
@@ -106,6 +108,7 @@ function describe(
     ...(action.body === undefined ? {} : { requestBody: bodyOf(action.body, schemas) }),
     responses: {
       [operation.status ?? 200]: successOf(operation, schemas),
+      ...(otherwise === undefined ? {} : { [otherwise.status]: successOf(otherwise, schemas) }),
       ...problems.of(operation.id, codesOf(route, operation)),
     },
   }
@@ -129,7 +132,10 @@ function bodyOf(body: z.ZodType, schemas: JsonSchemas) {
   return { required, content: { 'application/json': { schema: schemas.of(body) } } }
 }
 
-function successOf({ summary, answer, answerHeaders = {} }: Operation, schemas: JsonSchemas) {
+function successOf(
+  { summary, answer, answerHeaders = {} }: Pick<Operation, 'summary' | 'answer' | 'answerHeaders'>,
+  schemas: JsonSchemas,
+) {
   const headers = Object.entries(answerHeaders).map(([name, description]) => [
     name,
     { description, schema: { type: 'string' } },

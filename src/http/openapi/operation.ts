@@ -1,6 +1,13 @@
 import type { z } from 'zod'
 import type { CellErrorCode } from '../../errors.ts'
 
+interface Success {
+  readonly status: number
+  readonly summary: string
+  readonly answer: z.ZodType
+  readonly answerHeaders?: Readonly<Record<string, string>>
+}
+
 /** What the OpenAPI document says of a route, beyond what the route's action says: its key, and the schema of its body. */
 export interface Operation {
   /** The operationId: the name of the method of clients. */
@@ -15,8 +22,10 @@ export interface Operation {
   readonly status?: number
   /** The schema of a success's body. */
   readonly answer: z.ZodType
-  /** Headers of a success beyond those of every answer, by what they hold. */
+  /** Headers of a success beyond those of every answer, with what they hold. */
   readonly answerHeaders?: Readonly<Record<string, string>>
+  /** Another success. */
+  readonly otherwise?: Success
   /** Codes beyond those of every route of its kind: see route-codes.ts. */
   readonly codes?: readonly CellErrorCode[]
 }

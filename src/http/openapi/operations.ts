@@ -15,7 +15,12 @@ import {
 import { noted } from '../../service/json/schema-notes.ts'
 import { batchAnswer, sqlAnswer } from '../../service/json/sql-answers.ts'
 import { createdKeyAnswer, keysAnswer, revokedKeyAnswer } from '../answers/api-key-answers.ts'
-import { backupAnswer, backupPageAnswer, restoreAnswer } from '../answers/backup-answers.ts'
+import {
+  backupAnswer,
+  backupPageAnswer,
+  restoreAnswer,
+  restoreStatusAnswer,
+} from '../answers/backup-answers.ts'
 import {
   cellAnswer,
   cellPageAnswer,
@@ -259,7 +264,23 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     id: 'restore',
     tag: 'Backups',
     summary: 'Restore the cell, deleted or not, from its newest backup or a version',
+    headers: {
+      Prefer: noted(z.string(), { description: 'respond-async: answer at once, and not at the end.' }),
+    },
     answer: restoreAnswer,
+    otherwise: {
+      status: 202,
+      summary: 'The restore has begun, for a request that prefers respond-async',
+      answer: restoreStatusAnswer,
+      answerHeaders: { Location: 'The path of its status.', 'Preference-Applied': 'respond-async' },
+    },
     codes: [...BACKUPS, 'backup_not_found', 'invalid_version'],
+  },
+  'GET /v1/databases/{id}/restores/{restore_id}': {
+    id: 'getRestore',
+    tag: 'Backups',
+    summary: 'How far a restore is that was answered before its end',
+    answer: restoreStatusAnswer,
+    codes: ['restore_not_found'],
   },
 }

@@ -22,8 +22,6 @@ export interface CellTime {
   operations: number
   /** Of the processor; 0 if it was too little to count. */
   ms: number
-  /** Whether a tenant's SQL was among them. */
-  hasStatements: boolean
 }
 
 export interface FinishedBatch {
@@ -103,6 +101,11 @@ export class Batch {
       this.#statement.countedFrom = undefined
   }
 
+  /** Whether it has operations on a cell. */
+  holds(cellId: string): boolean {
+    return this.#cells.some(([first]) => first?.cellId === cellId)
+  }
+
   /** Whether operations on other cells wait for this batch. */
   holdsOtherThan(cellId: string): boolean {
     return this.#operations.some((each) => !each.isSettled && each.cellId !== cellId)
@@ -126,7 +129,7 @@ export class Batch {
       if (first === undefined) return []
       const { cellId, accountId } = first
       const ms = spentMs.get(i) ?? 0
-      return [{ cellId, accountId, ms, operations: started.length, hasStatements: started.some(isStatement) }]
+      return [{ cellId, accountId, ms, operations: started.length }]
     })
     this.#finished = { returned: [...notStarted], ran }
   }

@@ -15,8 +15,8 @@ export interface IsolatedSlotsParts {
   newSlot(): WorkerSlot
   /** Resolves once the slot has a worker. */
   assignWorker(slot: WorkerSlot): Promise<void>
-  /** A cell has returned to its shared slot, with the operations that waited. */
-  onReturned(operations: readonly QueuedOperation[]): void
+  /** The cell is no longer isolated, or has another slot. These operations waited. */
+  onReturned(cellId: string, operations: readonly QueuedOperation[]): void
 }
 
 interface IsolatedSlot {
@@ -49,13 +49,6 @@ export class IsolatedSlots {
 
   of(cellId: string): WorkerSlot | undefined {
     return this.#cells.get(cellId)?.slot
-  }
-
-  /** How many cells of an account are isolated. */
-  cellsOf(accountId: string): number {
-    let count = 0
-    for (const each of this.#cells.values()) if (each.accountId === accountId) count++
-    return count
   }
 
   /** Isolates a cell after a strike. If it is isolated already, its time starts again. */
@@ -130,15 +123,13 @@ export class IsolatedSlots {
 
   /** The isolated worker closes the cell before another one opens it (invariant 2). @param then puts it into its next slot */
   async #release(cellId: string, slot: WorkerSlot, then: () => void = () => {}): Promise<void> {
-    const { clock, closeMs, onReturned } = this.#parts
-    const timer = clock.setTimer(() => slot.worker?.kill(), closeMs)
-    await slot.stop()
-    timer.cancel()
+    const { closeMs, onReturned } = this.#parts
+    await slot.stop(closeMs)
     const isLast = this.#cells.size === 1
     this.#cells.delete(cellId)
     if (isLast) this.#served.clear()
     then()
-    onReturned(slot.dispose())
+    onReturned(cellId, slot.dispose())
     this.assignWorker()
   }
 }

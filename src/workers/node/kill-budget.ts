@@ -29,10 +29,6 @@ export class KillBudget {
     if (refusal !== undefined) throw refusal
   }
 
-  isUsedUp(accountId: string): boolean {
-    return this.#kills.waitMs(accountId) > 0
-  }
-
   /** Charges a worker that was ended. @returns the error for its statement if the budget was used up before */
   charge(accountId: string): CellError | undefined {
     const refusal = this.#refusal(accountId)

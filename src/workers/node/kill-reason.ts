@@ -1,9 +1,10 @@
 import type { KillRate } from './kill-budget.ts'
 import type { KillReason } from './lost-worker.ts'
+import type { ProbationTimes } from './probation.ts'
 import { chargedFor } from './running-work.ts'
 import type { WorkerSlot } from './worker-slot.ts'
 
-export interface WorkerLimits extends KillRate {
+export interface WorkerLimits extends KillRate, ProbationTimes {
   /** Isolated cells of one account that run at the same time. By default all but one of those that can. */
   isolatedPerAccount?: number | undefined
   /** Milliseconds that a statement may hold up operations on other cells. */
@@ -32,6 +33,8 @@ export const DEFAULT_WORKER_LIMITS: WorkerLimits = {
   memoryMax: 1_073_741_824,
   killsPerMinute: 6,
   killsBurst: 10,
+  trialMs: 10_000,
+  probationMs: 600_000,
 }
 
 /** Share of `memoryMax` at which a worker is killed. A statement can take the rest before the next check. */

@@ -31,6 +31,8 @@ export class OperationQueue {
   #cells = new Map<string, QueuedOperation[]>()
   /** The cells of each account, both in the order of their turns. */
   #accounts = new Map<string, Set<string>>()
+  /** Cells on their way to another worker: none of their operations starts here. */
+  readonly #held = new Set<string>()
   #size = 0
   #bytes = 0
 
@@ -101,6 +103,11 @@ export class OperationQueue {
     for (const { bytes } of open) this.#bytes += bytes
   }
 
+  /** Starts no operation of the cell until {@link takeCell}. */
+  hold(cellId: string): void {
+    this.#held.add(cellId)
+  }
+
   /** The next batch, by cell; empty if nothing waits. Refuses operations that have waited too long. */
   takeBatch(now: number): QueuedOperation[][] {
     const batch: QueuedOperation[][] = []
@@ -108,6 +115,7 @@ export class OperationQueue {
     const capacity = new BatchCapacity(this.#cells.size > 1, this.#accounts.size > 1, timeFor)
     for (const cellId of this.#turns()) {
       if (capacity.isFull) break
+      if (this.#held.has(cellId)) continue
       const waiting = this.#cells.get(cellId) as QueuedOperation[]
       const taken: QueuedOperation[] = []
       let at = 0
@@ -125,6 +133,7 @@ export class OperationQueue {
 
   /** Removes and returns the operations on one cell, in order. */
   takeCell(cellId: string): QueuedOperation[] {
+    this.#held.delete(cellId)
     const waiting = this.#cells.get(cellId)
     return waiting === undefined ? [] : this.#take(waiting, waiting.length)
   }

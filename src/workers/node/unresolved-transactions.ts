@@ -61,7 +61,8 @@ export class UnresolvedTransactions {
     const { cellId, transaction, outcomes, refusal } = provisional
     worker.runTask({ task: 'last-transaction', cellId }, this.#context.record(cellId)).then(
       (last) => {
-        this.#open.delete(provisional)
+        // Another slot has the cell now, and asks for itself.
+        if (!this.#open.delete(provisional)) return
         if (wasCommitted(transaction, last))
           for (const [operation, outcome] of outcomes) operation.settle(outcome)
         else
@@ -71,8 +72,7 @@ export class UnresolvedTransactions {
           )
       },
       (error) => {
-        if (error instanceof WorkerEnded) return
-        this.#open.delete(provisional)
+        if (error instanceof WorkerEnded || !this.#open.delete(provisional)) return
         const invitesRetry = error instanceof CellError && error.kind === 'retry'
         const answer = invitesRetry ? unknownOutcome(error) : error
         for (const [operation] of outcomes) operation.settle({ ok: false, error: answer })

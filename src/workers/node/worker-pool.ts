@@ -5,21 +5,20 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
+import { CellPlacement } from './cell-placement.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
-import { IsolatedSlots } from './isolated-slots.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
 import type { LostWorker } from './lost-worker.ts'
 import type { QueueBounds } from './operation-queue.ts'
 import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor } from './running-work.ts'
-import { Trials } from './trials.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 import { type SlotContext, WorkerSlot } from './worker-slot.ts'
 import { stopping, WorkerSpawner } from './worker-spawner.ts'
 
 export interface WorkerPoolParts {
-  /** Worker processes that share all cells. */
+  /** Worker processes that share all cells but those of accounts on probation. */
   count: number
   clock: Clock
   log: Log
@@ -32,6 +31,8 @@ export interface WorkerPoolParts {
   publish(workers: readonly ProcessIdentity[]): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
+  /** Whether the account existed before this process. */
+  isKnown(accountId: string): boolean
   /** Called when a statement or a task caused the end of its worker. */
   onStrike(cellId: string): void
   /** Called before a task is tried again. @throws `rate_limited` while the cell has to wait after its strikes */
@@ -42,29 +43,24 @@ export interface WorkerPoolParts {
 const CHECK_MS = 10
 /** Memory, waiting times and isolated slots are checked once in this many checks. */
 const SLOW_CHECKS = 10
-/** Tasks that open their cell. */
-const OPENING: ReadonlySet<WorkerTask['task']> = new Set(['cut', 'collect'])
 /** How often a task is tried if its worker ends. */
 const TASK_TRIES = 5
 
-/**
- * The workers of a node. A cell's id decides which shared worker has it, so that one process at a time has it open
- * (invariant 2). A cell whose statements hold up its neighbours is isolated in a worker of its own for a while.
- */
+/** The workers of a node: what runs where is for `CellPlacement`, and here is what runs, and what happens when a worker ends. */
 export class WorkerPool {
   readonly #parts: WorkerPoolParts
   readonly #spawner: WorkerSpawner
-  readonly #shared: WorkerSlot[]
-  readonly #isolated: IsolatedSlots
-  readonly #trials: Trials
+  readonly #placement: CellPlacement
   readonly #kills: KillBudget
   readonly #context: SlotContext
+  /** Cells whose own tasks took too long, and have not succeeded since. */
+  readonly #slowTasks = new Set<string>()
   #timer: Timer | undefined
   #checks = 0
   #stopped = false
 
   constructor(parts: WorkerPoolParts) {
-    const { count, clock, bounds, record, limits } = parts
+    const { clock, bounds, record, limits } = parts
     this.#parts = parts
     const { sliceMs } = limits
     this.#spawner = new WorkerSpawner({ ...parts, settings: { ...parts.settings, sliceMs } })
@@ -75,40 +71,33 @@ export class WorkerPool {
       bounds,
       sliceMs,
       record,
-      ranStatements: (cell) => this.#trials.ranStatements(cell),
       charged: (cellId) => this.#charged(cellId),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
     }
-    this.#shared = Array.from({ length: count }, () => this.#newSlot())
     this.#kills = new KillBudget(limits, clock)
-    const workersMax = Math.max(2, count)
-    this.#isolated = new IsolatedSlots({
-      clock,
-      workersMax,
-      perAccountMax: limits.isolatedPerAccount ?? workersMax - 1,
-      isolationMs: limits.isolationMs,
-      closeMs: limits.silentMs,
-      newSlot: () => this.#newSlot(),
+    this.#placement = new CellPlacement({
+      ...parts,
+      newSlot: () => new WorkerSlot(this.#context, (slot, lost) => this.#lost(slot, lost)),
       assignWorker: (slot) => this.#assignWorker(slot),
-      onReturned: (operations) => (this.#stopped ? refuse(operations) : this.#requeue(operations)),
+      requeue: (operations) => this.#requeue(operations),
     })
-    this.#trials = new Trials(this.#isolated, limits.holdMs)
   }
 
   /** Resolves once each shared slot has its worker. @throws `internal` if no worker can be started; `shutting_down` */
   async start(): Promise<void> {
-    const assigned = this.#shared.map((slot) => this.#assignWorker(slot))
+    const started = this.#placement.start()
     await this.#spawner.firstReady
-    await Promise.all(assigned)
+    await started
     if (this.#stopped) throw stopping()
     this.#scheduleCheck()
   }
 
   /** @throws `busy` when too many operations wait; `rate_limited` in a shared worker if the account cost too many of them */
   add(operation: QueuedOperation): void {
-    const slot = this.#slotFor(operation)
-    if (this.#isShared(slot)) this.#kills.check(operation.accountId)
+    this.#placement.probation.use(operation.accountId)
+    const slot = this.#placement.place(operation)
+    if (this.#placement.isShared(slot)) this.#kills.check(operation.accountId)
     slot.add(operation)
   }
 
@@ -123,13 +112,15 @@ export class WorkerPool {
   ): Promise<WorkerTaskResults[T['task']]> {
     for (let tries = 1; ; tries++) {
       if (this.#stopped) throw stopping()
-      // An installation may be decided already, and must come to its end.
-      if (tries > 1 && task.task !== 'install') this.#parts.checkStrikes(task.cellId)
-      // It can't be refused, as operations are: but it holds up nobody in a worker of its own.
-      if (OPENING.has(task.task) && this.#kills.isUsedUp(this.#charged(task.cellId).accountId))
-        this.#isolate(this.#charged(task.cellId))
+      // After a statement the cell has to wait, and its tasks need not: nothing else runs there now. An installation may
+      // be decided already, and must come to its end.
+      if (tries > 1 && task.task !== 'install' && this.#slowTasks.has(task.cellId))
+        this.#parts.checkStrikes(task.cellId)
       try {
-        return await this.#slotOf(task.cellId).runTask(task, options)
+        const run = (slot: WorkerSlot) => slot.runTask(task, options)
+        const result = await this.#placement.runTask(this.#charged(task.cellId), run, options.signal)
+        this.#slowTasks.delete(task.cellId)
+        return result
       } catch (error) {
         if (!(error instanceof WorkerEnded)) throw error
         if (tries >= triesMax && !this.#stopped) throw endedAgain(tries)
@@ -158,43 +149,12 @@ export class WorkerPool {
   async stop(deadlineMs: number): Promise<void> {
     this.#stopped = true
     this.#timer?.cancel()
-    const slots = this.#slots
-    const killAll = () => {
-      for (const slot of slots) slot.worker?.kill()
-    }
-    const timer = this.#parts.clock.setTimer(killAll, deadlineMs)
+    this.#placement.stop()
+    const { slots } = this.#placement
     for (const slot of slots) if (slot.work?.kind === 'statement') slot.worker?.kill()
-    await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop())])
-    timer.cancel()
+    await Promise.all([this.#spawner.stop(), ...slots.map((slot) => slot.stop(deadlineMs))])
     for (const slot of slots) refuse(slot.dispose())
     this.#parts.publish([])
-  }
-
-  get #slots(): WorkerSlot[] {
-    return [...this.#shared, ...this.#isolated.slots]
-  }
-
-  #slotOf(cellId: string): WorkerSlot {
-    return this.#isolated.of(cellId) ?? this.#sharedSlotOf(cellId)
-  }
-
-  /** Where the operation runs. Its cell is isolated first if it has to be on trial. */
-  #slotFor(operation: QueuedOperation): WorkerSlot {
-    const slot = this.#slotOf(operation.cellId)
-    const isOnTrial = this.#isShared(slot) && this.#trials.mustIsolate(operation, slot)
-    return isOnTrial ? this.#isolate(operation) : slot
-  }
-
-  #sharedSlotOf(cellId: string): WorkerSlot {
-    return this.#shared[Number.parseInt(cellId.slice(0, 8), 16) % this.#shared.length] as WorkerSlot
-  }
-
-  #isShared(slot: WorkerSlot): boolean {
-    return this.#shared.includes(slot)
-  }
-
-  #newSlot(): WorkerSlot {
-    return new WorkerSlot(this.#context, (slot, lost) => this.#lost(slot, lost))
   }
 
   async #assignWorker(slot: WorkerSlot): Promise<void> {
@@ -205,7 +165,10 @@ export class WorkerPool {
 
   /** Puts each operation into its cell's present slot. Their order stays. */
   #requeue(operations: readonly QueuedOperation[]): void {
-    for (const [slot, own] of Map.groupBy(operations, (each) => this.#slotFor(each))) slot.requeue(own)
+    if (this.#stopped) refuse(operations)
+    else
+      for (const [slot, own] of Map.groupBy(operations, (each) => this.#placement.place(each)))
+        slot.requeue(own)
   }
 
   /** Runs the check after pending messages are read. If this process itself was blocked, no statement is blamed for it. */
@@ -218,37 +181,31 @@ export class WorkerPool {
     this.#checks++
     const isSlowCheck = this.#checks % SLOW_CHECKS === 0
     const now = this.#parts.clock.monotonic()
-    for (const slot of this.#slots) this.#check(slot, now, isSlowCheck)
-    if (isSlowCheck) this.#isolated.rebalance()
+    for (const slot of this.#placement.slots) this.#check(slot, now, isSlowCheck)
+    if (isSlowCheck) this.#placement.rebalance()
     this.#scheduleCheck()
   }
 
   #check(slot: WorkerSlot, now: number, isSlowCheck: boolean): void {
-    const isShared = this.#isShared(slot)
+    const { isolated, probation } = this.#placement
     const reason = killReason(slot, this.#parts.limits, now, {
-      canIsolate: isShared && this.#spawner.hasSpare,
+      canIsolate: this.#placement.isShared(slot) && this.#spawner.hasSpare,
       checksMemory: isSlowCheck,
     })
     if (isSlowCheck) slot.expire(now)
     if (reason !== undefined) slot.kill(reason)
     const { work } = slot
-    if (!isShared && work !== undefined && slot.ranMs(work, now) > this.#parts.limits.holdMs) {
-      this.#isolate(chargedFor(work))
-    }
-  }
-
-  /** Gives the cell a slot of its own, with its waiting operations. */
-  #isolate({ cellId, accountId }: Pick<Charged, 'cellId' | 'accountId'>): WorkerSlot {
-    const slot = this.#isolated.set({ cellId, accountId })
-    const { operations, provisional } = this.#sharedSlotOf(cellId).releaseCell(cellId)
-    for (const each of provisional) slot.resolve(each)
-    slot.requeue(operations)
-    return slot
+    if (work === undefined) return
+    const { cellId, accountId } = chargedFor(work)
+    const ranMs = slot.ranMs(work, now)
+    if (this.#placement.isProbationary(slot)) probation.ranOnProbation(accountId, ranMs)
+    else if (isolated.of(cellId) === slot && ranMs > this.#parts.limits.holdMs)
+      this.#placement.isolate({ cellId, accountId })
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {
     const { worker, reason, provisional, notRun } = lost
-    const isShared = this.#isShared(slot)
+    const isShared = this.#placement.isShared(slot)
     if (!slot.stopping) {
       this.#parts.log.warn(
         {
@@ -259,20 +216,16 @@ export class WorkerPool {
         'a worker has ended; a new one takes its place',
       )
       // The shared slot serves many cells, so it gets the spare worker first.
-      if (isShared) void this.#assignWorker(slot)
+      if (isShared) void this.#placement.assignWorker(slot)
       this.#settleLost(lost, isShared)
-      this.#isolated.assignWorker()
+      this.#placement.isolated.assignWorker()
     }
-    for (const each of provisional) this.#slotOf(each.cellId).resolve(each)
+    for (const each of provisional) this.#placement.slotOf(each.cellId).resolve(each)
     this.#requeue(notRun)
     const culprit = lost.statement ?? lost.commit ?? lost.task
-    if (culprit !== undefined) this.#tryWaiting(culprit.accountId)
-  }
-
-  /** What waits in shared workers was added before the account's cells turned out to be slow. */
-  #tryWaiting(accountId: string): void {
-    for (const { queue } of this.#shared)
-      for (const each of [...queue.waitingOf(accountId)]) this.#slotFor(each)
+    // What waits in shared workers was added before the account was on probation.
+    if (culprit !== undefined)
+      for (const each of this.#placement.waitingOf(culprit.accountId)) this.#placement.place(each)
   }
 
   #charged(cellId: string): Charged {
@@ -282,9 +235,9 @@ export class WorkerPool {
 
   /** What an account has waiting in shared workers would cost further ones. */
   #refuseWaiting(accountId: string, error: CellError, notRun: readonly QueuedOperation[]): void {
-    const waiting = [...notRun, ...this.#shared.flatMap(({ queue }) => [...queue.waitingOf(accountId)])]
+    const waiting = [...notRun, ...this.#placement.waitingOf(accountId)]
     for (const each of waiting) {
-      if (each.accountId === accountId && this.#isolated.of(each.cellId) === undefined)
+      if (each.accountId === accountId && this.#placement.isolated.of(each.cellId) === undefined)
         each.settle({ ok: false, error })
     }
   }
@@ -298,18 +251,22 @@ export class WorkerPool {
     const cause = reason ?? (worker.ranOutOfMemory ? 'memory' : undefined)
     const culprit = statement ?? commit ?? task
     const isItsFault = isForStatement(cause) || (cause === 'memory' && !isShared)
+    if (isItsFault && culprit) this.#placement.probation.costWorker(culprit.accountId)
     const overBudget = isItsFault && culprit ? this.#kills.charge(culprit.accountId) : undefined
     if (overBudget !== undefined && culprit !== undefined)
       this.#refuseWaiting(culprit.accountId, overBudget, notRun)
     if (task !== undefined && isItsFault) {
-      if (cause === 'timeout') onStrike(task.cellId)
-      this.#isolate(task)
+      if (cause === 'timeout') {
+        onStrike(task.cellId)
+        this.#slowTasks.add(task.cellId)
+      }
+      this.#placement.isolate(task)
     }
     if (commit !== undefined && isForStatement(cause)) {
       const { error = overBudget, isStrike } = crashOutcome(commit, cause, isShared, limits.memoryMax)
       for (const each of provisional) if (each.cellId === commit.cellId) each.refusal = error
       if (isStrike) onStrike(commit.cellId)
-      this.#isolate(commit)
+      this.#placement.isolate(commit)
     }
     if (statement === undefined) {
       // Any of them may have caused it.
@@ -319,7 +276,7 @@ export class WorkerPool {
     const { error = overBudget, isStrike } = crashOutcome(statement, cause, isShared, limits.memoryMax)
     if (error !== undefined) statement.settle({ ok: false, error })
     if (isStrike) onStrike(statement.cellId)
-    if (!statement.isSettled) this.#isolate(statement)
+    if (!statement.isSettled) this.#placement.isolate(statement)
   }
 }
 

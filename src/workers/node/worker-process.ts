@@ -127,7 +127,11 @@ export class WorkerProcess {
     const id = ++this.#taskIds
     const abort = () => this.#send({ type: 'abort', id })
     return new Promise<unknown>((resolve, reject) => {
-      if (this.#link.hasExited) return reject(new WorkerEnded())
+      if (this.#link.hasExited) {
+        // Not before its slot knows: the next try would come here again at once.
+        void this.ended.then(() => reject(new WorkerEnded()))
+        return
+      }
       this.#tasks.set(id, { resolve, reject })
       this.#send({ type: 'task', id, record, task })
       if (signal?.aborted === true) abort()
@@ -138,7 +142,14 @@ export class WorkerProcess {
     }) as Promise<WorkerTaskResults[T['task']]>
   }
 
-  /** False only if it has never had anything to do for the cell: then the cell is not open there. */
+  /** Closes a cell. @returns false if it still needs the cell @throws as {@link runTask} */
+  async closeCell(cellId: string, record: CellRecord | undefined): Promise<boolean> {
+    const isClosed = await this.runTask({ task: 'close', cellId }, record)
+    if (isClosed) this.#usedCells.delete(cellId)
+    return isClosed
+  }
+
+  /** False only if it has had nothing to do for the cell since it closed it: then the cell is not open there. */
   mayHaveUsed(cellId: string): boolean {
     return this.#usedCells.size >= USED_CELLS_MAX || this.#usedCells.has(cellId)
   }

@@ -71,6 +71,7 @@ export class WorkerService implements CellService {
     const { clock, random: _, log, ...settings } = core.settings
     const { objectStore, workers: count, answerBytesMax, sqlPolicy = 'tenant' } = options
     const { paths } = core
+    const startedAt = clock.now()
     this.#core = core
     this.#options = options
     this.#upkeep = new Upkeep(core)
@@ -97,6 +98,7 @@ export class WorkerService implements CellService {
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
+      isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })

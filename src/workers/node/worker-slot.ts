@@ -1,12 +1,13 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'
+import { Batch, type FinishedBatch, type ProvisionalResults } from './batch.ts'
 import type { KillReason, LostWorker } from './lost-worker.ts'
 import { OperationQueue, type QueueBounds } from './operation-queue.ts'
 import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor, type RunningTask, type RunningWork, ranMs } from './running-work.ts'
 import { UnresolvedTransactions } from './unresolved-transactions.ts'
+import { WaitingTasks } from './waiting-tasks.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle, type WorkMessage } from './worker-process.ts'
 
 export interface SlotContext {
@@ -19,16 +20,8 @@ export interface SlotContext {
   charged(cellId: string): Charged
   /** Unique across all batches of all nodes. */
   nextBatchName(): string
-  /** Called when statements of a cell have run to their ends. */
-  ranStatements(cell: CellTime): void
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
-}
-
-interface WaitingTask {
-  cellId: string
-  resolve(worker: WorkerHandle): void
-  reject(error: unknown): void
 }
 
 /**
@@ -40,7 +33,7 @@ interface WaitingTask {
  *         └────── onLost ◀─────┴── kill(), or a crash ◀─────┘
  *
  * stop() leads from any state to `stopping`: no new batch starts, and the worker finishes its own, closes its cells and
- * exits. Then dispose() rejects the tasks that wait and returns the queue. Without a worker, operations and tasks wait,
+ * exits. Then dispose() wakes the tasks that wait and returns the queue. Without a worker, operations and tasks wait,
  * and so do provisional results: the next worker reads the commit marker for them before its first batch.
  */
 export class WorkerSlot {
@@ -55,8 +48,9 @@ export class WorkerSlot {
   #task: RunningTask | undefined
   #stopping = false
   readonly #unresolved: UnresolvedTransactions
-  /** Tasks that wait for a worker. */
-  readonly #waiting = new Set<WaitingTask>()
+  readonly #waiting = new WaitingTasks()
+  /** Called when the running batch is over. */
+  readonly #batchOver: (() => void)[] = []
 
   constructor(context: SlotContext, onLost: (slot: WorkerSlot, lost: LostWorker) => void) {
     this.#context = context
@@ -90,10 +84,9 @@ export class WorkerSlot {
     return this.queue.hasOtherThan(cellId) || this.#batch?.holdsOtherThan(cellId) === true
   }
 
-  /** Whether its worker may have the cell open, or is about to open it for a task. */
+  /** Whether its worker may have the cell open. */
   mayHaveOpen(cellId: string): boolean {
-    if (this.#worker?.mayHaveUsed(cellId)) return true
-    return [...this.#waiting].some((each) => each.cellId === cellId)
+    return this.#worker?.mayHaveUsed(cellId) === true
   }
 
   /** Milliseconds that the work has run: see {@link ranMs}. */
@@ -129,7 +122,7 @@ export class WorkerSlot {
     void worker.ended.then(() => this.#ended(worker))
     // Before any batch: its transactions would overwrite the commit marker.
     this.#unresolved.askAll(worker)
-    for (const { resolve } of this.#waiting) resolve(worker)
+    this.#waiting.wakeAll()
     void worker.ready.then(
       () => this.#flush(),
       () => {},
@@ -144,21 +137,42 @@ export class WorkerSlot {
     this.#unresolved.add(provisional, this.#worker)
   }
 
-  /** Hands a cell over to another slot. @returns its waiting operations and unresolved transactions */
+  /**
+   * Has its worker close a cell, once nothing of the cell runs. Nothing new of it may start meanwhile.
+   *
+   * @returns false if the worker still needs the cell
+   */
+  async closeCell(cellId: string): Promise<boolean> {
+    if (this.#batch?.holds(cellId)) await new Promise<void>((resolve) => this.#batchOver.push(resolve))
+    const worker = this.#worker
+    if (worker === undefined) return true
+    try {
+      return await worker.closeCell(cellId, this.#context.record(cellId))
+    } catch (error) {
+      // What else can fail is the closing itself: then it is as open as before.
+      return error instanceof WorkerEnded
+    }
+  }
+
+  /** Hands a cell that is not open over to another slot. @returns its waiting operations and unresolved transactions */
   releaseCell(cellId: string): { operations: QueuedOperation[]; provisional: ProvisionalResults[] } {
     return { operations: this.queue.takeCell(cellId), provisional: this.#unresolved.takeCell(cellId) }
   }
 
-  /** @throws `WorkerEnded`, the signal's reason, and what the task throws */
-  async runTask<T extends WorkerTask>(
-    task: T,
-    options: TaskOptions = {},
-  ): Promise<WorkerTaskResults[T['task']]> {
+  /**
+   * Whether a task has to wait for a worker. A caller that has waited looks again for the slot that has the cell.
+   *
+   * @returns undefined if there is a worker; what it returns rejects with the signal's reason
+   */
+  untilWorker(signal: AbortSignal | undefined): Promise<void> | undefined {
     const hasWorker = this.#worker !== undefined && !this.#stopping
-    const worker = hasWorker
-      ? (this.#worker as WorkerHandle)
-      : await this.#nextWorker(task.cellId, options.signal)
-    return await worker.runTask(task, this.#context.record(task.cellId), options)
+    return hasWorker ? undefined : this.#waiting.wait(signal)
+  }
+
+  /** For a slot with a worker. @throws `WorkerEnded`, and what the task throws */
+  runTask<T extends WorkerTask>(task: T, options: TaskOptions = {}): Promise<WorkerTaskResults[T['task']]> {
+    const worker = this.#worker as WorkerHandle
+    return worker.runTask(task, this.#context.record(task.cellId), options)
   }
 
   /** Refuses operations that have waited too long. */
@@ -175,31 +189,25 @@ export class WorkerSlot {
     this.#worker?.kill()
   }
 
-  /** Lets the worker finish and close its cells. Resolves when it has ended; the slot takes no other. */
-  async stop(): Promise<void> {
+  /**
+   * Lets the worker finish and close its cells. Resolves when it has ended; the slot takes no other.
+   *
+   * @param closeMs the worker is killed if it takes longer
+   */
+  async stop(closeMs: number): Promise<void> {
+    const worker = this.#worker
     this.#stopping = true
-    this.#worker?.stop()
-    await this.#worker?.ended
+    worker?.stop()
+    const timer = this.#context.clock.setTimer(() => worker?.kill(), closeMs)
+    await worker?.ended
+    timer.cancel()
   }
 
   /** Ends the use of a stopped slot. @returns the operations that wait */
   dispose(): QueuedOperation[] {
-    for (const { reject } of this.#waiting) reject(new WorkerEnded())
+    this.#waiting.wakeAll()
     this.#unresolved.giveUp()
     return this.queue.takeAll()
-  }
-
-  #nextWorker(cellId: string, signal: AbortSignal | undefined): Promise<WorkerHandle> {
-    const { promise, resolve, reject } = Promise.withResolvers<WorkerHandle>()
-    const waiting = { cellId, resolve, reject }
-    const abandon = () => reject(signal?.reason)
-    if (signal?.aborted === true) abandon()
-    this.#waiting.add(waiting)
-    signal?.addEventListener('abort', abandon, { once: true })
-    return promise.finally(() => {
-      this.#waiting.delete(waiting)
-      signal?.removeEventListener('abort', abandon)
-    })
   }
 
   #schedule(): void {
@@ -239,17 +247,19 @@ export class WorkerSlot {
     this.#batch?.take(message, now)
     const finished = this.#batch?.finished
     if (finished === undefined) return
-    this.#batch = undefined
+    this.#endBatch()
     this.#finish(finished)
     this.#flush()
   }
 
+  #endBatch(): void {
+    this.#batch = undefined
+    for (const over of this.#batchOver.splice(0)) over()
+  }
+
   #finish(finished: FinishedBatch): void {
     const { turns } = this.queue
-    for (const each of finished.ran) {
-      turns.charge(each.accountId, each.operations, each.ms)
-      if (each.hasStatements) this.#context.ranStatements(each)
-    }
+    for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
     if (finished.returned.length > 0) this.queue.putBack(finished)
     if (this.queue.size === 0) turns.reset()
   }
@@ -267,7 +277,7 @@ export class WorkerSlot {
     this.#killedWork = undefined
     this.#task = undefined
     const { provisional, notRun } = this.#batch?.lost() ?? { provisional: [], notRun: [] }
-    this.#batch = undefined
+    this.#endBatch()
     // The statement had just ended when its worker was killed: the commit marker decides what happens to it.
     const isUndecided = provisional.some(({ outcomes }) =>
       outcomes.some(([operation]) => operation === statement),

@@ -60,6 +60,9 @@ export type WorkerTask =
   /** Switches to the restored database. */
   | { task: 'install'; cellId: string; options: InstallOptions }
   | { task: 'collect'; cellId: string }
+  /** Closes the cell for another worker, unless it is in use here. Answered at once, as is the next one. */
+  | { task: 'close'; cellId: string }
+  /** Closes a deleted cell, and removes its local state. */
   | { task: 'release'; cellId: string }
   /** Why the cell is kept closed. Answered at once, as is `last-transaction`. */
   | { task: 'quarantine'; cellId: string }
@@ -72,6 +75,7 @@ export interface WorkerTaskResults {
   'note-mark': undefined
   install: undefined
   collect: undefined
+  close: boolean
   release: undefined
   quarantine: QuarantineState | undefined
   'last-transaction': string | undefined

@@ -111,6 +111,19 @@ export class WorkerCells {
     this.#state.close()
   }
 
+  /**
+   * Closes a cell, so that another worker can open it. A backup of it that is under way goes on there.
+   *
+   * @returns false if the cell must stay here: it is in use, or kept closed because of a fault that this worker watches
+   */
+  closeForMove(cellId: string): boolean {
+    const { pool, archived } = this.local
+    if (pool.peek(cellId)?.busy === true || pool.quarantine.state(cellId) !== undefined) return false
+    archived?.cutter.end(cellId)
+    pool.close(cellId)
+    return true
+  }
+
   /** Closes a deleted cell, and removes it from the local state. */
   release(cellId: string): void {
     this.local.release(cellId)

@@ -32,7 +32,7 @@ function ledgers(store: CellStore, count: number, extraBytes = 0): Cell[] {
   })
 }
 
-test('80 backups requested at once all succeed: four upload at a time, and no more are spooled', async () => {
+test('80 backups requested at once of small cells all succeed: sixteen upload at a time, and no more are spooled', async () => {
   const store = await place.create({ objectStore: gated })
   const cells = ledgers(store, 80)
   await store.core.catalogStored()
@@ -43,19 +43,19 @@ test('80 backups requested at once all succeed: four upload at a time, and no mo
   const backups = Promise.all(cells.map(({ id }) => store.backups.snapshot(id)))
   let done = false
   void backups.then(() => (done = true))
-  await turnsUntil(() => gated.waiting === 4, 'four are uploaded')
+  await turnsUntil(() => gated.waiting === 16, 'sixteen are uploaded')
   while (!done) {
     await new Promise((resolve) => setImmediate(resolve))
     const files = fs.existsSync(place.paths.spool) ? filesBelow(place.paths.spool).length : 0
     most = { uploads: Math.max(most.uploads, gated.waiting), files: Math.max(most.files, files) }
-    if (gated.waiting < 4) continue
+    if (gated.waiting < 16) continue
     passed += gated.waiting
     gated.open()
-    if (passed < 76) gated.gates = isUpload
+    if (passed < 64) gated.gates = isUpload
   }
   expect((await backups).length).toBe(80)
-  expect(most.uploads).toBe(4)
-  expect(most.files).toBeLessThanOrEqual(8)
+  expect(most.uploads).toBe(16)
+  expect(most.files).toBeLessThanOrEqual(32)
 })
 
 test('after a total loss, 40 large cells are restored at once with four threads, whatever their number', async () => {
@@ -96,6 +96,26 @@ test('a restore that waits for its turn ends with its caller’s signal, and lea
   expect(notes(second)).toEqual(['cell 1', 'newer'])
   gated.open()
   await running
+})
+
+test('a restore that is past its deadline fails, leaves nothing behind, and the cell as it was (invariant 13)', async () => {
+  const store = await place.create({ objectStore: gated, backups: { deadlineMs: 60_000 } })
+  const [cell] = ledgers(store, 1) as [Cell]
+  const { version } = await store.backups.snapshot(cell.id)
+  addRow(cell, 'newer')
+  gated.gates = (call, key) => call === 'get' && key === version
+  const restore = store.backups.restore(cell.id)
+  restore.catch(() => {})
+  await gated.arrival()
+  place.clock.advance(59_999)
+  expect(gated.waiting).toBe(1)
+  place.clock.advance(1)
+  await expect(restore).rejects.toMatchObject({ code: 'busy', details: { limit: 60_000 } })
+  expect(notes(cell)).toEqual(['cell 0', 'newer'])
+  expect(filesBelow(place.data).filter((file) => file.includes('incoming'))).toEqual([])
+  gated.open()
+  await store.backups.restore(cell.id)
+  expect(notes(cell)).toEqual(['cell 0'])
 })
 
 test('so does one that waits for a backup of its cell', async () => {

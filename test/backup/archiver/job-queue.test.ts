@@ -6,6 +6,7 @@ import { turnsUntil } from '../../support/turns.ts'
 
 const MIB = 1_048_576
 const WAIT_MS = 60_000
+const RUN_MS = 600_000
 
 let clock: FakeClock
 let queue: JobQueue
@@ -20,9 +21,11 @@ beforeEach(() => {
   queue = newQueue()
 })
 
-function newQueue(atOnce = 1): JobQueue {
-  const limits = { waitingPerAccountMax: 4, waitingMax: 6, waitMs: WAIT_MS }
-  return new JobQueue({ ...limits, atOnce: { backup: atOnce, restore: atOnce, verify: 1 } }, clock)
+function newQueue(most = 1, heavy = most): JobQueue {
+  const limits = { waitingPerAccountMax: 4, waitingMax: 6, waitMs: WAIT_MS, runMs: RUN_MS }
+  const atOnce = { backup: most, restore: most, verify: 1 }
+  const heavyAtOnce = { backup: heavy, restore: heavy, verify: 1 }
+  return new JobQueue({ ...limits, atOnce, heavyAtOnce }, clock)
 }
 
 /** Adds a job, named after its cell, that runs until it is ended. */
@@ -115,17 +118,7 @@ describe('the order', () => {
   test('large jobs leave a slot for small ones, and go on as soon as another large one ends', async () => {
     queue = newQueue(3)
     const moved: string[] = []
-    const large = (cell: string) =>
-      add(
-        cell,
-        {},
-        {
-          during: async ({ willMove }) => {
-            await willMove(100 * MIB)
-            moved.push(cell)
-          },
-        },
-      )
+    const large = (cell: string) => add(cell, {}, { during: moves(100, () => moved.push(cell)) })
     for (const cell of ['l1', 'l2', 'l3']) large(cell)
     add('small')
     await turns()
@@ -136,7 +129,51 @@ describe('the order', () => {
     await end('l1')
     expect(moved).toEqual(['l1', 'l2', 'l3'])
   })
+
+  test('of the jobs that run, only some may be heavy, and the others do not wait for these', async () => {
+    queue = newQueue(6, 2)
+    const moved: string[] = []
+    const job = (cell: string, mebibytes: number) =>
+      add(cell, { account: cell }, { during: moves(mebibytes, () => moved.push(cell)) })
+    for (const cell of ['h1', 'h2', 'h3']) job(cell, 5)
+    for (const cell of ['s1', 's2', 's3']) job(cell, 4)
+    job('s4', 4)
+    await turns()
+    expect(moved).toEqual(['h1', 'h2', 's1', 's2', 's3', 's4'])
+    await end('s1')
+    expect(moved).not.toContain('h3')
+    await end('h1')
+    expect(moved.at(-1)).toBe('h3')
+  })
+
+  test('a job that turns out to be larger than it said counts as that', async () => {
+    queue = newQueue(4, 2)
+    const moved: string[] = []
+    add('large', {}, { during: moves(100, () => moved.push('large')) })
+    add(
+      'grows',
+      {},
+      {
+        during: async (turn) => {
+          await moves(5, () => moved.push('heavy'))(turn)
+          await moves(100, () => moved.push('grown'))(turn)
+        },
+      },
+    )
+    await turns()
+    expect(moved).toEqual(['large', 'heavy'])
+    await end('large')
+    expect(moved).toEqual(['large', 'heavy', 'grown'])
+  })
 })
+
+/** @param moved called when the job may go on */
+function moves(mebibytes: number, moved: () => void) {
+  return async ({ willMove }: Turn) => {
+    await willMove(mebibytes * MIB)
+    moved()
+  }
+}
 
 describe('bounds (invariant 13)', () => {
   test('one account can not fill the queue, and all of them together can not either', async () => {
@@ -190,6 +227,26 @@ describe('bounds (invariant 13)', () => {
     clock.advance(WAIT_MS)
     await end('running')
     expect(await running).toBe('running')
+  })
+
+  test('a job runs so long and no longer, also if it has had to wait again; its waiting does not count', async () => {
+    add('running')
+    const late = add('late')
+    await turns()
+    clock.advance(WAIT_MS - 1)
+    await end('running')
+    clock.advance(RUN_MS - 1)
+    await turns()
+    const next = add('next')
+    expect(begun).toEqual(['running', 'late'])
+    clock.advance(1)
+    await expect(late).rejects.toMatchObject({
+      code: 'busy',
+      message: expect.stringContaining(`restore did not end within ${RUN_MS} ms (backups.deadlineMs)`),
+      details: { limit: RUN_MS },
+    })
+    await end('next')
+    expect(await next).toBe('next')
   })
 })
 

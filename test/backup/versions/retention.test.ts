@@ -367,6 +367,21 @@ describe('Retention', () => {
     expect(stored(cell)).toHaveLength(3)
   })
 
+  test('reads no manifest of a version that this machine stored, also after a restart', async () => {
+    const recording = new RecordingStore(place.folder())
+    const store = await place.create({ objectStore: recording })
+    const cell = createLedger(store)
+    await snapshots(store, cell, 3, 60_000)
+    addRow(cell, 'since')
+    await store.backups.incremental(cell.id)
+    await store.close()
+    const again = await place.open({ objectStore: recording })
+    recording.forget()
+    const { versions } = await retentionOf(again).prune(cell.id)
+    expect(versions).toHaveLength(4)
+    expect(recording.calls.map(({ call }) => call)).toEqual(['list'])
+  })
+
   test('asks for nothing until it is due, and reads no manifest twice', async () => {
     const recording = new RecordingStore(place.folder())
     const store = await place.create({ objectStore: recording, backups: { keep: 'hourly:2d,daily:30d' } })

@@ -98,6 +98,8 @@ export class BucketStorm {
     this.#proxy.rate = 0
     let proven = 0
     for (const [id, acknowledged] of this.#acknowledged) {
+      // If an empty node was shown an old catalog, it does not have the cell: then its id brings it back.
+      if (this.#store.findCell(id) === undefined) await this.#store.backups.restore(id)
       await this.#store.openCell(id).ensureLocal()
       this.#checkState(id)
       await this.#backup(id, 'incremental')
@@ -182,8 +184,6 @@ export class BucketStorm {
     fs.rmSync(this.directory.path, { recursive: true, force: true })
     this.counts.lost++
     this.#proxy.rate = this.#rate
-    // An old listing on an empty node hides versions: only a log of the store's own could show that.
-    this.#proxy.faults = this.#proxy.faults.filter((fault) => fault !== 'lagging')
     await this.#open()
     if (this.#store.id !== this.#storeId) throw new Error('An empty node has begun another history.')
     for (const [id, acknowledged] of this.#acknowledged) {

@@ -4,6 +4,8 @@ import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { OpenCellCuts } from '../../../src/backup/changes/open-cell-cuts.ts'
 import { BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { openObjectStore } from '../../../src/backup/object-store/open-object-store.ts'
+import { systemClock } from '../../../src/base/clock.ts'
 import { CellDatabase } from '../../../src/engine/cell-database.ts'
 import { CellStore } from '../../../src/store/cell-store.ts'
 import { FakeClock } from '../fake-clock.ts'
@@ -49,7 +51,11 @@ async function withCuts<T>(cellId: string, ask: (cuts: CellCuts) => Promise<T>):
 async function obey(order: StoreOrder): Promise<unknown> {
   switch (order.do) {
     case 'open':
-      gated = new GatedStore(new FileObjectStore({ root: order.objects }))
+      gated = new GatedStore(
+        order.objects.startsWith('s3:')
+          ? openObjectStore(order.objects, { clock: systemClock, dataDir: order.data })
+          : new FileObjectStore({ root: order.objects }),
+      )
       store = await CellStore.open(order.data, {
         objectStore: gated,
         clock: new FakeClock(order.now),
@@ -75,6 +81,14 @@ async function obey(order: StoreOrder): Promise<unknown> {
     case 'forget rows':
       BackupProgressTable.prototype.save = () => {}
       return undefined
+    case 'prune':
+      return await store.retention?.prune(order.cellId)
+    case 'verify':
+      return await store.backups.verify(order.cellId)
+    case 'purge':
+      return await store.purgeCell(order.cellId)
+    case 'sweep':
+      return await gated.sweepUploads('', Date.UTC(2100, 0))
     case 'close':
       await store.close()
       setImmediate(() => process.disconnect())

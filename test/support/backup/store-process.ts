@@ -8,6 +8,7 @@ import type { ScratchPlace } from './scratch-store.ts'
 export interface ChildSettings {
   checkpointBytes?: number
   openCellsMax?: number
+  backups?: { keep: string; prune: boolean }
 }
 
 /** What a store in a process of its own can be asked to do. */
@@ -23,6 +24,9 @@ export type StoreOrder =
   | { do: 'base stored'; cellId: string; backup: StoredBackup }
   /** From here on nothing is written to the local state any more. */
   | { do: 'forget rows' }
+  | { do: 'prune' | 'verify' | 'purge'; cellId: string }
+  /** Ends the uploads that nobody has finished. */
+  | { do: 'sweep' }
   | { do: 'close' }
 
 /** What it answers, or tells unasked: that a backup has been cut, under which name, and what it holds. */
@@ -47,7 +51,11 @@ export class StoreProcess {
     })
   }
 
-  static async open(place: ScratchPlace, settings: ChildSettings = {}): Promise<StoreProcess> {
+  /** @param place where its objects are: a folder, or the URL of a bucket */
+  static async open(
+    place: Pick<ScratchPlace, 'data' | 'objects' | 'clock'>,
+    settings: ChildSettings = {},
+  ): Promise<StoreProcess> {
     const script = fileURLToPath(new URL('./store-process-child.ts', import.meta.url))
     const store = new StoreProcess(fork(script, [], { execArgv: ['--no-warnings'] }))
     const { data, objects, clock } = place

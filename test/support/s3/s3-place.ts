@@ -29,8 +29,10 @@ export class S3Place {
   readonly #client: S3Client
 
   constructor(options: S3ObjectStoreOptions) {
-    const { endpoint, credentials, region = 'us-east-1', pathStyle = endpoint !== undefined } = options
-    this.#options = options
+    const { bucket, prefix, endpoint, credentials } = options
+    const { region = 'us-east-1', pathStyle = endpoint !== undefined } = options
+    // Not all that a server says of itself.
+    this.#options = { bucket, prefix, endpoint, credentials, region, pathStyle }
     this.#client = new S3Client({
       region,
       forcePathStyle: pathStyle,
@@ -77,11 +79,7 @@ export class S3Place {
       new S3ObjectStore({ ...this.#options, prefix, patience })
     return {
       open,
-      strandUpload: async (key) => {
-        const UploadId = await this.#begin(at(key))
-        const Body = Buffer.from('the first half')
-        await this.#client.send(new UploadPartCommand({ ...at(key), UploadId, PartNumber: 1, Body }))
-      },
+      strandUpload: (key) => this.strand(`${prefix}/${key}`),
       fill: async (key) => {
         await this.#client.send(new PutObjectCommand({ ...at(key), Body: Buffer.from(key) }))
       },
@@ -100,6 +98,14 @@ export class S3Place {
         await store.close()
       },
     }
+  }
+
+  /** Begins an upload that nobody finishes. @param key in the bucket */
+  async strand(key: string): Promise<void> {
+    const target = { Bucket: this.#options.bucket, Key: key }
+    const UploadId = await this.#begin(target)
+    const Body = Buffer.from('the first half')
+    await this.#client.send(new UploadPartCommand({ ...target, UploadId, PartNumber: 1, Body }))
   }
 
   close(): void {

@@ -21,6 +21,10 @@ export class ScriptedWorker implements WorkerHandle {
   isReady = false
   isKilled = false
   isStopped = false
+  yields = false
+  isEnded = false
+  /** The last batch that is over, for tests that keep count. */
+  doneBatch: object | undefined
   ranOutOfMemory = false
   memory = 0
   readonly hasUsed = new Set<string>()
@@ -43,6 +47,7 @@ export class ScriptedWorker implements WorkerHandle {
 
   /** Its process is gone. */
   end(): void {
+    this.isEnded = true
     this.#ready.reject(new WorkerEnded())
     for (const { reject } of this.tasks.splice(0)) reject(new WorkerEnded())
     this.#ended.resolve()
@@ -93,6 +98,12 @@ export class ScriptedWorker implements WorkerHandle {
     })
   }
 
+  async closeCell(cellId: string): Promise<boolean> {
+    const isClosed = await this.runTask({ task: 'close', cellId }, undefined)
+    if (isClosed) this.hasUsed.delete(cellId)
+    return isClosed
+  }
+
   mayHaveUsed(cellId: string): boolean {
     return this.hasUsed.has(cellId)
   }
@@ -125,7 +136,9 @@ export class ScriptedWorker implements WorkerHandle {
     return this.ran
   }
 
-  yieldToOthers(): void {}
+  yieldToOthers(): void {
+    this.yields = true
+  }
 
   kill(): void {
     this.isKilled = true

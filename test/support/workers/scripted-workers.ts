@@ -17,6 +17,8 @@ export const WAIT_MS = 20_000
 export const ISOLATION_MS = 30_000
 export const MEMORY_MAX = 1_000
 export const KILLS_BURST = 10
+export const TRIAL_MS = 10_000
+export const PROBATION_MS = 60_000
 
 export interface Asked {
   /** What it was answered with, once it was. */
@@ -50,6 +52,8 @@ export class ScriptedWorkers {
         memoryMax: MEMORY_MAX,
         killsPerMinute: 6,
         killsBurst: KILLS_BURST,
+        trialMs: TRIAL_MS,
+        probationMs: PROBATION_MS,
       },
       bounds: { operationsMax: 1_000, operationsPerCellMax: 500, bytesMax: 1_000_000 },
       settings: {} as WorkerPoolParts['settings'],
@@ -58,6 +62,7 @@ export class ScriptedWorkers {
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},
+      isKnown: () => true,
       onStrike: (cellId) => this.strikes.push(cellId),
       ...parts,
     })

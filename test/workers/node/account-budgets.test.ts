@@ -8,26 +8,19 @@ const mine = { accountId: 'mine' }
 /** Its task has no operation that says so. */
 const record = () => ({ accountId: 'mine' }) as CellRecord
 
-/** The first slow statement of the shared worker holds up the neighbour, and is ended. */
+/** Slow statements begin. The one that holds up other cells costs its worker. */
 async function holdUp(node: ScriptedWorkers): Promise<void> {
-  const shared = node.asked.find(({ given }) => given.includes('neighbour')) as ScriptedWorker
-  shared.say({ type: 'started', index: shared.given.findIndex((text) => text.startsWith('slow')) })
+  const isSlow = (text: string) => text.startsWith('slow')
+  const slow = node.asked.filter(({ given }) => given.some(isSlow))
+  for (const worker of slow) worker.say({ type: 'started', index: worker.given.findIndex(isSlow) })
   await node.pass(HOLD_MS + 20)
-  expect(shared.isKilled).toBe(true)
-  await node.end(shared)
-}
-
-/** Statements of these cells were short until now, so that they share a worker. */
-async function runShort(node: ScriptedWorkers, cells: number): Promise<void> {
-  for (let n = 0; n < cells; n++) node.sql(cellOf(n), 'short', mine)
-  await node.settle()
-  node.busy.answer(Object.fromEntries(Array.from({ length: cells }, (_, n) => [n, 'done'])))
-  node.busy.say({ type: 'done' })
+  const killed = slow.filter(({ isKilled }) => isKilled)
+  expect(killed).toHaveLength(1)
+  await node.end(killed[0] as ScriptedWorker)
 }
 
 test('an account whose many cells end one worker after the other is told to wait with whatever would run in a shared worker; its neighbours and its isolated cells go on', async () => {
   const node = await ScriptedWorkers.started()
-  await runShort(node, KILLS_BURST + 2)
   const slow = Array.from({ length: KILLS_BURST + 2 }, (_, n) => node.sql(cellOf(n), `slow ${n}`, mine))
   node.sql(B, 'neighbour')
   await node.settle()
@@ -49,30 +42,32 @@ test('an account whose many cells end one worker after the other is told to wait
   node.put(A, 'put', mine)
 })
 
-test('an account has a share of the workers for isolated cells, so that the cell of another one finds one', async () => {
-  const node = await ScriptedWorkers.started()
-  for (const n of [1, 2]) node.sql(cellOf(n), `slow ${n}`, mine)
-  node.sql(cellOf(3), 'slow 3', { accountId: 'yours' })
-  node.sql(B, 'neighbour')
-  await node.settle()
-  for (let kill = 0; kill < 3; kill++) await holdUp(node)
-  const isolated = node.asked.map(({ given }) => given).filter(([first]) => first?.startsWith('slow'))
-  expect(isolated.toSorted()).toEqual([['slow 1'], ['slow 3']])
-})
-
-/** Each of the cells has a slow statement that holds up the neighbour, one after the other. */
+/** Each of the cells has a slow statement that holds up another cell of its account, one after the other. */
 async function isolate(node: ScriptedWorkers, cells: [n: number, accountId: string][]): Promise<void> {
-  for (const [n, accountId] of cells) node.sql(cellOf(n), `slow ${n}`, { accountId })
-  node.sql(B, 'neighbour')
-  await node.settle()
-  for (let kill = 0; kill < cells.length; kill++) await holdUp(node)
-  const shared = node.asked.find(({ given }) => given.includes('neighbour'))
-  shared?.answer({ 0: 'neighbour' })
-  shared?.say({ type: 'done' })
+  for (const [n, accountId] of cells) {
+    node.sql(cellOf(n), `slow ${n}`, { accountId })
+    node.put(cellOf(100 + n), 'behind', { accountId })
+    await node.settle()
+    await holdUp(node)
+    const shared = node.asked.find(({ given }) => given.includes('behind'))
+    shared?.answer({ 0: 'done' })
+    shared?.say({ type: 'done' })
+  }
 }
 
+/** Workers that were given nothing but a slow statement. */
 const isolatedWorkers = (node: ScriptedWorkers) =>
   node.asked.filter(({ given, isStopped }) => given[0]?.startsWith('slow') === true && !isStopped)
+
+test('an account has a share of the workers for isolated cells, so that the cell of another one finds one', async () => {
+  const node = await ScriptedWorkers.started()
+  await isolate(node, [
+    [1, 'mine'],
+    [2, 'mine'],
+    [3, 'yours'],
+  ])
+  expect(isolatedWorkers(node).map(({ given }) => given)).toEqual([['slow 1'], ['slow 3']])
+})
 
 test('a worker for isolated cells that becomes free goes to the account that has waited, not to the next cell of the same one', async () => {
   const node = await ScriptedWorkers.started()
@@ -110,75 +105,38 @@ test('an isolated cell that is busy without a pause gives its worker up after it
   expect(isolatedWorkers(node).map(({ given }) => given)).toContainEqual(['slow 3'])
 })
 
-test('upkeep of an account that cost too many workers is not refused, but runs where it holds up nobody', async () => {
+test('upkeep of an account that cost too many workers is not refused, but runs where it holds up no neighbour', async () => {
   const node = await ScriptedWorkers.started({ record })
-  await runShort(node, KILLS_BURST + 1)
   for (let n = 0; n <= KILLS_BURST; n++) node.sql(cellOf(n), `slow ${n}`, mine)
   node.sql(B, 'neighbour')
   await node.settle()
   for (let kill = 0; kill < KILLS_BURST; kill++) await holdUp(node)
   void node.workers.runTask({ task: 'collect', cellId: A }).catch(() => {})
-  void node.workers.runTask({ task: 'quarantine', cellId: A }).catch(() => {})
   await node.settle()
   const shared = node.asked.find(({ given }) => given.includes('neighbour'))
   expect(shared?.tasks).toEqual([])
+  expect(node.asked.flatMap(({ tasks }) => tasks.map(({ task }) => task))).toEqual([
+    { task: 'collect', cellId: A },
+  ])
 })
 
-test('an account with several slow cells has its next ones tried in a worker of their own, before one of them costs a shared worker', async () => {
-  const node = await ScriptedWorkers.started()
-  for (let n = 0; n < 40; n++) node.sql(cellOf(n), `slow ${n}`, mine)
+test('upkeep of such an account starts only when the worker that has the cell open has closed it (invariant 2)', async () => {
+  const node = await ScriptedWorkers.started({ record, count: 2 })
+  node.put(A, 'put', mine)
+  await node.settle()
+  const { busy: first } = node
+  first.answer({ 0: 'done' })
+  first.say({ type: 'done' })
+  // All of them have the other shared worker.
+  for (let n = 0; n <= KILLS_BURST; n++) node.sql(cellOf(2 * n + 1), `slow ${n}`, mine)
   node.sql(B, 'neighbour')
   await node.settle()
-  for (let kill = 0; kill < 3; kill++) await holdUp(node)
-  const shared = node.asked.find(({ given }) => given.includes('neighbour'))
-  expect(shared?.given).toEqual(['neighbour'])
-  expect(() => node.sql(cellOf(41), 'slow 41', mine)).not.toThrow()
-  node.put(cellOf(42), 'put', mine)
-  shared?.say({ type: 'done' })
+  for (let kill = 0; kill < KILLS_BURST; kill++) await holdUp(node)
+  void node.workers.runTask({ task: 'collect', cellId: A }).catch(() => {})
   await node.settle()
-  expect(shared?.given).toEqual(['put'])
-  expect(node.all.filter(({ isKilled }) => isKilled)).toHaveLength(3)
-})
-
-test('a cell on trial shares a worker once its statements have turned out to be short; a slow one is tried again', async () => {
-  const node = await ScriptedWorkers.started()
-  await isolate(node, [
-    [1, 'mine'],
-    [2, 'mine'],
-    [3, 'mine'],
-  ])
-  for (let n = 4; n < 9; n++) node.sql(cellOf(n), `slow ${n}`, mine)
-  const trial = async (ms: number) => {
-    const worker = isolatedWorkers(node)[0] as ScriptedWorker
-    const [cellId] = worker.batches[0]?.cells.map((cell) => cell.cellId) ?? []
-    worker.answer({ 0: 'done' })
-    worker.say({ type: 'done', spent: [[0, ms]] })
-    await node.pass(200)
-    await node.end(worker)
-    return cellId as string
-  }
-  const slow = await trial(HOLD_MS + 1)
-  const short = await trial(HOLD_MS)
-  node.sql(slow, 'again', mine)
-  node.sql(short, 'short', mine)
+  const asked = () => node.asked.flatMap((worker) => worker.tasks.map(({ task }) => [worker, task.task]))
+  expect(asked()).toEqual([[first, 'close']])
+  first.reply('close', true)
   await node.settle()
-  expect(node.asked.flatMap(({ given }) => given)).not.toContain('again')
-  expect(node.asked.flatMap(({ given }) => given)).toContain('short')
-})
-
-test('a cell that the shared worker may have open is not tried elsewhere (invariant 2)', async () => {
-  const node = await ScriptedWorkers.started()
-  await isolate(node, [
-    [1, 'mine'],
-    [2, 'mine'],
-    [3, 'mine'],
-  ])
-  node.put(cellOf(4), 'put', mine)
-  await node.settle()
-  node.sql(cellOf(4), 'SELECT 1', mine)
-  const shared = node.busy
-  expect(shared.given).toEqual(['put'])
-  shared.say({ type: 'done' })
-  await node.settle()
-  expect(shared.given).toEqual(['SELECT 1'])
+  expect(asked()).toEqual([[expect.not.objectContaining({ identity: first.identity }), 'collect']])
 })

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import { CellError } from '../../../src/errors.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
@@ -155,6 +156,39 @@ describe('work for a cell besides its operations', () => {
     expect(own.isKilled).toBe(true)
     await node.end(own)
     expect(node.strikes).toEqual([A])
+  })
+
+  test('is not refused because of the statements of its cell: while these have to wait, it runs', async () => {
+    const checkStrikes = () => {
+      throw new CellError('rate_limited', 'The cell has to wait.')
+    }
+    const node = await ScriptedWorkers.started({ checkStrikes })
+    node.sql(A, 'endless')
+    await node.settle()
+    const worker = node.busy
+    worker.say({ type: 'started', index: 0 })
+    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    await node.pass(STATEMENT_MS + 20)
+    await node.end(worker)
+    expect(node.strikes).toEqual([A])
+    const next = node.asked.find(({ tasks }) => tasks.length > 0) as ScriptedWorker
+    next.reply('collect', undefined)
+    await task
+  })
+
+  test('but is after its own: it does not end one worker after the other', async () => {
+    const checkStrikes = () => {
+      throw new CellError('rate_limited', 'The cell has to wait.')
+    }
+    const node = await ScriptedWorkers.started({ checkStrikes })
+    const task = node.workers.runTask({ task: 'collect', cellId: A })
+    void task.catch(() => {})
+    await node.settle()
+    const worker = node.busy
+    worker.say({ type: 'working', cellId: A })
+    await busyFor(node, worker, STATEMENT_MS + 1)
+    await node.end(worker)
+    await expect(task).rejects.toMatchObject({ code: 'rate_limited' })
   })
 
   test('that waits for the disk, or is over, ends no worker', async () => {

@@ -82,11 +82,6 @@ const PATIENCE: S3Patience = {
   attempts: 4,
 }
 
-const CREDENTIALS_NAMES: Known<S3Credentials> = {
-  accessKeyId: true,
-  secretAccessKey: true,
-  sessionToken: true,
-}
 const OPTION_NAMES: Known<S3ObjectStoreOptions> = {
   bucket: true,
   prefix: true,
@@ -103,9 +98,9 @@ const OPTION_NAMES: Known<S3ObjectStoreOptions> = {
 function checkOptionNames(options: S3ObjectStoreOptions): void {
   const code = 'invalid_setting'
   checkNames(options, OPTION_NAMES, { code })
-  const { patience, credentials } = options
+  const { patience } = options
+  // Not those of the credentials: the providers of the AWS SDK add names of their own.
   if (patience !== undefined) checkNames(patience, PATIENCE, { code, at: 'patience.' })
-  if (credentials !== undefined) checkNames(credentials, CREDENTIALS_NAMES, { code, at: 'credentials.' })
 }
 
 /**

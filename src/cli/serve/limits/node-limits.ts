@@ -1,3 +1,4 @@
+import { DEFAULT_JOB_LIMITS } from '../../../backup/archiver/job-queue.ts'
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/connection-limits.ts'
 import {
   type BackupSettings,
@@ -112,6 +113,23 @@ export const workers: Rows<WorkerLimits> = {
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },
+  trialMs: {
+    flag: 'trial',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.trialMs,
+    about:
+      'time that a new account is on probation, and any account on probation after a statement over `--hold`',
+    over: 'the account shares the workers of the others',
+    max: HOUR_MS,
+  },
+  probationMs: {
+    flag: 'probation',
+    unit: 'duration',
+    default: DEFAULT_WORKER_LIMITS.probationMs,
+    about: 'time that an account is on probation after it has cost a worker',
+    over: 'the account shares the workers of the others',
+    max: HOUR_MS,
+  },
 }
 
 export const connections: Rows<ConnectionLimits> = {
@@ -211,12 +229,12 @@ export const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 
   },
 }
 
-export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency'>> = {
+export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs'>> = {
   concurrency: {
     flag: 'backups-at-once',
     unit: 'count',
     default: DEFAULT_BACKUPS_AT_ONCE,
-    about: 'backups that run at a time',
+    about: 'backups that run at a time; of cells up to 4 MiB, four times as many',
     over: 'the others wait',
     max: AT_ONCE_MAX,
   },
@@ -227,5 +245,13 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     about: 'restores that run at a time',
     over: 'the others wait',
     max: AT_ONCE_MAX,
+  },
+  deadlineMs: {
+    flag: 'backup-timeout',
+    unit: 'duration',
+    default: DEFAULT_JOB_LIMITS.runMs,
+    about: 'time that a backup, a restore or a verification may run',
+    over: 'it is cancelled and changes nothing: 503 `busy`',
+    max: 30 * 24 * HOUR_MS,
   },
 }

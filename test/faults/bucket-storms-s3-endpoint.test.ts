@@ -1,19 +1,32 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import type { S3ObjectStoreOptions } from '../../src/backup/object-store/s3/s3-settings.ts'
 import { BucketStorm } from '../support/backup/bucket-storm.ts'
 import { countOf } from '../support/counts.ts'
 import { Random } from '../support/random.ts'
 import { FaultProxy } from '../support/s3/fault-proxy.ts'
+import { S3Place, s3FromEnvironment } from '../support/s3/s3-place.ts'
 import { type LocalS3, startS3rver } from '../support/s3/s3rver.ts'
 import { seededRandom } from '../support/seed.ts'
 
 const STORMS = countOf('CELLSTORE_BUCKET_STORMS')
 const STEPS = 20
 
-let s3: LocalS3
+/** The endpoint of the environment, or s3rver. */
+const real = s3FromEnvironment()
+let local: LocalS3 | undefined
+let bucket: S3ObjectStoreOptions & { endpoint: string }
 beforeAll(async () => {
-  s3 = await startS3rver()
+  if (real?.endpoint === undefined) {
+    local = await startS3rver()
+    bucket = { bucket: local.bucket, endpoint: local.endpoint, credentials: local.credentials }
+    return
+  }
+  const place = new S3Place(real)
+  await place.makeBucket()
+  place.close()
+  bucket = { ...real, endpoint: real.endpoint }
 })
-afterAll(() => s3.stop())
+afterAll(() => local?.stop())
 
 describe('A bucket that fails in every way loses nothing, and nothing is silent (invariants 9, 10, 14):', () => {
   test(`${STORMS} storms of ${STEPS} steps`, { timeout: 60_000 + STORMS * 120_000 }, async () => {
@@ -23,9 +36,8 @@ describe('A bucket that fails in every way loses nothing, and nothing is silent 
     for (let run = 0; run < STORMS; run++) {
       const seed = seeds.below(2 ** 31)
       const random = new Random(seed)
-      const proxy = await FaultProxy.start(s3.endpoint, random)
-      const { bucket, credentials } = s3
-      const storm = new BucketStorm(proxy, { bucket, credentials }, random, 0.05 + random.below(30) / 100)
+      const proxy = await FaultProxy.start(bucket.endpoint, random)
+      const storm = new BucketStorm(proxy, bucket, random, 0.05 + random.below(30) / 100)
       try {
         await storm.start()
         for (let step = 0; step < STEPS; step++) await storm.step()

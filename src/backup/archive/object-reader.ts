@@ -1,0 +1,103 @@
+import type { Clock } from '../../base/clock.ts'
+import type { CellError } from '../../errors.ts'
+import type { ByteRange } from '../object-store/byte-range.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { corrupt } from './backup-errors.ts'
+import { RangeAhead } from './range-ahead.ts'
+
+/** A smaller object, or rest of one, is read with one request. */
+export const RANGE_BYTES = 8 * 1_048_576
+/** Ranges of an object that are received before they are needed. */
+const AHEAD_MAX = 3
+/** Memory for all of these, of all objects that are read at the same time. */
+const AHEAD_BYTES_MAX = 4 * RANGE_BYTES
+
+/**
+ * Reads objects in order. A large one comes in ranges, several at a time: a connection gives only part of what an object
+ * store has to give, and each request waits for its answer. The range that is needed next takes no memory, so that every
+ * reading goes on; further ones are received while there is memory for them.
+ */
+export class ObjectReader {
+  readonly clock: Clock
+  readonly #objectStore: ObjectStore
+  #aheadBytes = 0
+
+  constructor(objectStore: ObjectStore, clock: Clock) {
+    this.#objectStore = objectStore
+    this.clock = clock
+  }
+
+  /** Bytes of memory that hold ranges. */
+  get aheadBytes(): number {
+    return this.#aheadBytes
+  }
+
+  /** @returns an object's bytes @throws `backup_corrupt` if there is no such object */
+  async size(key: string, options: CallOptions): Promise<number> {
+    const found = await this.#objectStore.head(key, options)
+    if (found === undefined) throw missing(key)
+    return found.size
+  }
+
+  /**
+   * The bytes of an object from `offset` to its end at `size`. A chunk's memory may be used again once the reader asks for
+   * the next one. It ends early if the object store sends fewer bytes: what they mean shows where they end.
+   *
+   * @throws `backup_corrupt` if there is no such object; what the object store throws
+   */
+  async *read(
+    key: string,
+    size: number,
+    offset: number,
+    { signal }: CallOptions,
+  ): AsyncGenerator<Uint8Array> {
+    const ahead: RangeAhead[] = []
+    let next = offset
+    const take = (): ByteRange => {
+      const range = { offset: next, length: Math.min(RANGE_BYTES, size - next) }
+      next += range.length
+      return range
+    }
+    try {
+      do {
+        const received = ahead.shift()
+        const range = received?.range ?? take()
+        const isWhole = range.length === size
+        const bytes = received?.bytes() ?? this.#receive(key, isWhole ? undefined : range, signal)
+        while (next < size && ahead.length < AHEAD_MAX && this.#aheadBytes + RANGE_BYTES <= AHEAD_BYTES_MAX)
+          ahead.push(this.#receiveAhead(key, take(), signal))
+        let length = 0
+        for await (const chunk of bytes) {
+          length += chunk.length
+          yield chunk
+        }
+        if (length < range.length) return
+      } while (ahead.length > 0 || next < size)
+    } finally {
+      await Promise.all(ahead.map((each) => each.close()))
+    }
+  }
+
+  #receiveAhead(key: string, range: ByteRange, signal: AbortSignal | undefined): RangeAhead {
+    this.#aheadBytes += range.length
+    const open = (ended: AbortSignal) =>
+      this.#receive(key, range, signal === undefined ? ended : AbortSignal.any([signal, ended]))
+    return new RangeAhead(range, open, () => {
+      this.#aheadBytes -= range.length
+    })
+  }
+
+  async *#receive(
+    key: string,
+    range: ByteRange | undefined,
+    signal: AbortSignal | undefined,
+  ): AsyncGenerator<Uint8Array> {
+    const content = await this.#objectStore.get(key, { signal, reusesMemory: true, range })
+    if (content === undefined) throw missing(key)
+    yield* content.body
+  }
+}
+
+function missing(version: string): CellError {
+  return corrupt(version, 'this backup is part of the chain, but it is missing')
+}

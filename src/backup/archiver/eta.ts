@@ -1,0 +1,45 @@
+import type { Clock } from '../../base/clock.ts'
+import type { BackupProgressEvent } from '../versions/backup-types.ts'
+
+/** The rate of this time counts: it follows a line that becomes slower, and does not jump with each chunk. */
+const WINDOW_MS = 10_000
+const SAMPLE_EVERY_MS = 500
+
+interface Sample {
+  atMs: number
+  bytes: number
+}
+
+/** How long the rest of a phase will take, at the rate of its last seconds. */
+class Eta {
+  readonly #clock: Clock
+  #phase: string | undefined
+  #samples: Sample[] = []
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** @returns milliseconds; undefined while nothing is known */
+  after({ phase, bytes, total }: BackupProgressEvent): number | undefined {
+    if (phase !== this.#phase) this.#samples = []
+    this.#phase = phase
+    const atMs = this.#clock.monotonic()
+    const last = this.#samples.at(-1)
+    if (last === undefined || atMs - last.atMs >= SAMPLE_EVERY_MS) this.#samples.push({ atMs, bytes })
+    while ((this.#samples[1]?.atMs ?? atMs) <= atMs - WINDOW_MS) this.#samples.shift()
+    const [first] = this.#samples
+    if (first === undefined || atMs - first.atMs < SAMPLE_EVERY_MS || bytes <= first.bytes) return undefined
+    return Math.round(((total - bytes) * (atMs - first.atMs)) / (bytes - first.bytes))
+  }
+}
+
+/** Tells with each event how long the rest of its phase will take. */
+export function withEta(
+  onProgress: ((event: BackupProgressEvent) => void) | undefined,
+  clock: Clock,
+): ((event: BackupProgressEvent) => void) | undefined {
+  if (onProgress === undefined) return undefined
+  const eta = new Eta(clock)
+  return (event) => onProgress({ ...event, etaMs: eta.after(event) })
+}

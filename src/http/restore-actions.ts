@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import type { RestoreOptions, RestoreResult } from '../backup/versions/backup-types.ts'
+import { cellNotFound } from '../catalog/cell-registry.ts'
+import { CellError } from '../errors.ts'
+import { text } from '../service/json/fields.ts'
+import { durationOf, timeOf } from '../service/json/time.ts'
+import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asTold, ok } from './action.ts'
+import type { RestoreDocument, RestoreStatusDocument } from './answers/backup-answers.ts'
+import type { BegunRestore } from './begun-restores.ts'
+import { prefersAsync } from './prefer.ts'
+import { transfer } from './transfer.ts'
+
+type Run = (options: RestoreOptions) => Promise<RestoreResult>
+
+const ROUTE = '/v1/databases/{id}/restore'
+
+/** Answers at the end, or at once with where to ask about it if the client prefers that. */
+export const restore = archiveActionWith(
+  z.strictObject({ version: text.optional() }),
+  async (call, { version }) => {
+    const { context, request, accountId, cellId, cell } = call
+    const isBack = cell === undefined || cell.deletedAt !== null
+    if (isBack && accountId !== undefined) {
+      context.store.checkRoomForCell(accountId)
+      context.storedBytes?.checkRoomForCell(accountId)
+    }
+    const run: Run = (options) =>
+      context.service.restore(cellId, { ...options, accountId, version }).catch((error) => {
+        throw asTold(call, error)
+      })
+    if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
+    return ok(encodeRestore(await transfer(call, run)))
+  },
+)
+
+/** How far a restore is that was answered before its end. */
+export const getRestore = archiveAction(({ context, segments, accountId, cellId, cell }) => {
+  const found = context.restores.find(accountId ?? '', cellId, segments[1] ?? '')
+  if (found !== undefined) return ok(encodeStatus(found))
+  if (cell === undefined) throw cellNotFound()
+  throw new CellError(
+    'restore_not_found',
+    'There is no such restore of the cell. Restores are remembered for an hour after their end, and not across a restart.',
+  )
+})
+
+/** The work goes on without its client, under the key that asked for it. */
+async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
+  const { context, request, requestId, accountId = '', permit, cellId } = call
+  const begun = await context.restores.begin(accountId, cellId, {
+    run: (onProgress) => run({ permit, onProgress }),
+    explain: (error) => context.problemOf(error, request.method, ROUTE, requestId),
+    atOnce: context.store.turns.next(accountId),
+  })
+  const headers = {
+    // The path that was asked ends in `/restore`.
+    Location: `${request.mount}${request.path}s/${begun.id}`,
+    'Preference-Applied': 'respond-async',
+  }
+  return { ...ok(encodeStatus(begun)), status: 202, headers }
+}
+
+function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult): RestoreDocument {
+  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
+}
+
+function encodeStatus({ id, startedAt, progress, end }: BegunRestore): RestoreStatusDocument {
+  const outcome = end?.outcome
+  return {
+    id,
+    state: outcome === undefined ? 'running' : 'result' in outcome ? 'succeeded' : 'failed',
+    bytes_done: progress?.bytes ?? 0,
+    bytes_total: progress?.total ?? null,
+    eta_ms: end === undefined ? (progress?.etaMs ?? null) : null,
+    started_at: timeOf(startedAt),
+    ended_at: timeOf(end?.at ?? null),
+    result: outcome !== undefined && 'result' in outcome ? encodeRestore(outcome.result) : null,
+    problem: outcome !== undefined && 'problem' in outcome ? outcome.problem : null,
+  }
+}

@@ -1,0 +1,65 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { Log } from '../../../src/base/log.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+
+let place: ScratchPlace
+let errors: object[]
+let warnings: object[]
+let log: Log
+beforeEach(() => {
+  place = new ScratchPlace()
+  errors = []
+  warnings = []
+  const ignore = () => {}
+  log = {
+    debug: ignore,
+    info: ignore,
+    warn: (fields: object) => void warnings.push(fields),
+    error: (fields: object) => void errors.push(fields),
+  } as Log
+})
+
+/** Two versions of a cell whose files are lost then, and not the machine. */
+async function loseFiles() {
+  const store = await place.create()
+  const cell = createLedger(store)
+  createLedger(store)
+  const versions: string[] = []
+  for (const note of ['one', 'two']) {
+    addRow(cell, note)
+    versions.push((await store.backups.snapshot(cell.id)).version)
+  }
+  await store.close()
+  fs.rmSync(place.paths.cell(cell.id).directory, { recursive: true })
+  return { id: cell.id, versions }
+}
+
+describe('A cell whose files are lost', () => {
+  test('and whose newest backup somebody removed is set back with an error that names it', async () => {
+    const { id, versions } = await loseFiles()
+    const [one, two] = versions as [string, string]
+    fs.rmSync(path.join(place.objects, two))
+    const store = await place.open({ log })
+    await store.openCell(id).ensureLocal()
+    expect(notes(store.openCell(id))).toEqual(['one'])
+    expect(errors).toMatchObject([{ cellId: id, version: one, missing: two }])
+  })
+
+  test('comes back as it was without an error, also where a restore was the last thing that happened to it', async () => {
+    const { id, versions } = await loseFiles()
+    const store = await place.open({ log })
+    await store.openCell(id).ensureLocal()
+    expect(notes(store.openCell(id))).toEqual(['one', 'two'])
+    // The newest again after an older one: the last name is that of a mark, which is no version.
+    for (const version of [versions[0], versions[1]]) await store.backups.restore(id, { version })
+    await store.close()
+    fs.rmSync(place.paths.cell(id).directory, { recursive: true })
+    const again = await place.open({ log })
+    await again.openCell(id).ensureLocal()
+    expect(notes(again.openCell(id))).toEqual(['one', 'two'])
+    expect(errors).toEqual([])
+    expect(warnings).toHaveLength(2)
+  })
+})

@@ -1,0 +1,82 @@
+import type { BackupOrigin } from '../../../../src/backup/versions/backup-types.ts'
+import { compareVersions } from '../../../../src/backup/versions/object-keys.ts'
+import type { BucketDamage } from './bucket-damage.ts'
+
+/** One backup, as the model knows it from the moment at which it was made. */
+export interface MadeVersion {
+  version: string
+  /** What the cell held. */
+  content: string
+  /** The versions below it, its base first. */
+  chain: readonly string[]
+  origin: BackupOrigin
+  createdAt: number
+}
+
+/** What must be true of a cell and of its backups. */
+export class CellHistory {
+  readonly id: string
+  readonly versions = new Map<string, MadeVersion>()
+  readonly pins = new Set<string>()
+  plan: string | undefined
+  /** What the cell holds now; undefined if it is deleted or lost. */
+  content: string | undefined
+  isDeleted = false
+  isPurged = false
+  /** The version whose state this machine knows to be stored; undefined on a new machine. */
+  known: string | undefined
+  /** The version that the cell was restored to since its newest backup. */
+  #restoredTo: string | undefined
+  readonly #bucket: BucketDamage
+
+  constructor(id: string, bucket: BucketDamage) {
+    this.id = id
+    this.#bucket = bucket
+  }
+
+  get prefix(): string {
+    return `snapshots/${this.id}/`
+  }
+
+  made(each: MadeVersion): void {
+    this.versions.set(each.version, each)
+    this.known = each.version
+    this.#restoredTo = undefined
+  }
+
+  restored(version: string): void {
+    this.content = this.of(version).content
+    // A repeat of the current state leaves no mark, and the last one holds.
+    this.#restoredTo = version
+    this.known = version
+    this.isDeleted = false
+  }
+
+  of(version: string): MadeVersion {
+    const made = this.versions.get(version)
+    if (made === undefined) throw new Error(`Nobody has made ${version}.`)
+    return made
+  }
+
+  /** What is stored, damaged or not, newest first. */
+  get stored(): MadeVersion[] {
+    const stored = [...this.versions.values()].filter(({ version }) => this.#bucket.has(version))
+    return stored.sort((a, b) => compareVersions(a.version, b.version))
+  }
+
+  /** The objects that a restore of the version reads and that are damaged or missing. */
+  damaged({ version, chain }: MadeVersion): string[] {
+    return [...chain, version].filter((key) => this.#bucket.isDamaged(key))
+  }
+
+  /** Whether no object of its chain was ever damaged, so that a store has no reason at all to pass it over. */
+  isClean({ version, chain }: MadeVersion): boolean {
+    return ![...chain, version].some((key) => this.#bucket.wasDamaged(key))
+  }
+
+  /** The version that a loss of the cell's files brings back; undefined if nothing is stored. */
+  get last(): MadeVersion | undefined {
+    if (this.#restoredTo !== undefined && this.#bucket.has(this.#restoredTo)) return this.of(this.#restoredTo)
+    return this.stored[0]
+  }
+}

@@ -1,0 +1,119 @@
+import fs from 'node:fs'
+import { expect, test } from 'vitest'
+import { until } from '../support/until.ts'
+import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
+
+const TRIAL_MS = 500
+const ROUNDS = 4
+/** Far longer than a statement may hold up others here. */
+const SLOW =
+  'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r LIMIT 300000) SELECT count(*) FROM r'
+
+/** The processes that have a cell's database open. */
+function workersWith(node: WorkerStore, cellId: string): number[] {
+  return node.workers.filter((pid) => {
+    try {
+      return fs.readdirSync(`/proc/${pid}/fd`).some((fd) => {
+        const target = fs.readlinkSync(`/proc/${pid}/fd/${fd}`)
+        return target.includes(cellId) && target.endsWith('.db')
+      })
+    } catch {
+      return false // It has just ended.
+    }
+  })
+}
+
+function accountWithCells(node: WorkerStore, count: number): string[] {
+  const { id: accountId } = node.store.accounts.create()
+  return Array.from({ length: count }, () => node.store.createCell({ accountId }).id)
+}
+
+/** Somebody whom the others could hurt: one small operation after the other. */
+function keepAsking(node: WorkerStore, cellId: string): () => Promise<void> {
+  let isOver = false
+  const asking = (async () => {
+    while (!isOver) {
+      await node.service.execute(cellId, { op: 'kv.incr', key: 'n' })
+      await new Promise((resolve) => setTimeout(resolve, 5))
+    }
+  })()
+  return async () => {
+    isOver = true
+    await asking
+  }
+}
+
+test("a new account's slow statements end no worker of a neighbour; later its cell joins the others, and its backups go on as they were", async () => {
+  const node = await openWorkerStore({ service: { limits: { trialMs: TRIAL_MS } } })
+  const { service } = node
+  const [neighbour] = accountWithCells(node, 1) as [string]
+  const stop = keepAsking(node, neighbour)
+  await until(() => workersWith(node, neighbour).length === 1, 'the neighbour has a worker')
+  const [shared] = workersWith(node, neighbour)
+  const [cell] = accountWithCells(node, 1) as [string]
+  await service.execute(cell, { op: 'kv.put', key: 'k', value: 'first' })
+  const [probation] = workersWith(node, cell)
+  expect(probation).not.toBe(shared)
+  const { version } = await service.backup(cell, 'snapshot')
+  await service.execute(cell, { op: 'kv.put', key: 'k', value: 'second' })
+  await until(async () => {
+    await service.execute(cell, { op: 'kv.put', key: 'k', value: 'third' })
+    return workersWith(node, cell)[0] === shared
+  }, 'the cell joins the others')
+  expect(workersWith(node, cell)).toEqual([shared])
+  expect(await service.backup(cell, 'incremental')).toMatchObject({
+    kind: 'incremental',
+    baseVersion: version,
+  })
+  await service.restore(cell, { version })
+  expect(await service.execute(cell, { op: 'kv.get', key: 'k' })).toMatchObject({ value: 'first' })
+
+  const before = workersWith(node, neighbour)
+  const [other, waiting] = accountWithCells(node, 2) as [string, string]
+  await Promise.all([
+    ...Array.from({ length: 3 }, () => service.execute(other, { op: 'sql', sql: SLOW })),
+    ...Array.from({ length: 3 }, () => service.execute(waiting, { op: 'kv.put', key: 'k', value: 'v' })),
+  ])
+  expect(workersWith(node, neighbour)).toEqual(before)
+  await stop()
+}, 60_000)
+
+test('cells that move to and fro under writes and kills lose nothing, and do nothing twice (invariants 1, 2, 8)', async () => {
+  const limits = {
+    trialMs: 100,
+    probationMs: TRIAL_MS,
+    isolationMs: 200,
+    killsPerMinute: 1_000,
+    killsBurst: 1_000,
+  }
+  const node = await openWorkerStore({ service: { workers: 2, limits } })
+  const { service } = node
+  const [neighbour] = accountWithCells(node, 1) as [string]
+  const stop = keepAsking(node, neighbour)
+  const cells = accountWithCells(node, 4)
+  const [slow] = cells as [string]
+  let done = 0
+  let isOver = false
+  const seen = new Set<number>()
+  const write = async () => {
+    while (!isOver) {
+      await Promise.all(cells.map((id) => service.execute(id, { op: 'kv.incr', key: 'n' })))
+      for (const pid of workersWith(node, cells[1] as string)) seen.add(pid)
+      done++
+    }
+  }
+  const writing = [write(), write()]
+  for (let round = 0; round < ROUNDS; round++) {
+    const goal = done + 20
+    await service.execute(slow, { op: 'sql', sql: SLOW })
+    await until(() => done > goal, 'the writers get on')
+    await new Promise((resolve) => setTimeout(resolve, TRIAL_MS))
+    process.kill(node.workers[round % node.workers.length] as number, 'SIGKILL')
+  }
+  isOver = true
+  await Promise.all(writing)
+  await stop()
+  for (const id of cells)
+    expect(await service.execute(id, { op: 'kv.get', key: 'n' })).toMatchObject({ value: String(done) })
+  expect(seen.size).toBeGreaterThan(1)
+}, 120_000)
