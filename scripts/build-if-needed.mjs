@@ -15,7 +15,7 @@ const lockFile = path.join(root, 'node_modules', '.cellstore-build.lock')
 
 const INPUTS = ['src', 'package.json', 'tsup.config.ts', 'tsconfig.json']
 /** What a finished build always holds. */
-const OUTPUTS = ['index.js', 'index.d.ts', 'cellstore.js']
+const OUTPUTS = ['index.js', 'index.d.ts', 'client.d.ts', 'testing.d.ts', 'cellstore.js']
 /** A build takes some ten seconds; nobody waits for a lock that is older than this. */
 const LOCK_AGE_MS_MAX = 120_000
 const LOCK_POLL_MS = 100
@@ -62,7 +62,10 @@ function build(node, tsup) {
     }
     const missing = OUTPUTS.filter((name) => !fs.existsSync(path.join(target, name)))
     if (missing.length > 0) return fail(`The build did not produce ${missing.join(', ')}.`)
-    exportOnlyTypesAsTypes(path.join(target, 'index.d.ts'), path.join(target, 'index.js'))
+    for (const name of ['index', 'client', 'testing']) {
+      exportOnlyTypesAsTypes(path.join(target, `${name}.d.ts`), path.join(target, `${name}.js`))
+    }
+    importFromTheBuild(path.join(target, 'testing.d.ts'))
     // What was edited while the build ran counts as newer than the build.
     for (const name of OUTPUTS) fs.utimesSync(path.join(target, name), startedAt, startedAt)
     replaceDist(target)
@@ -88,6 +91,12 @@ function exportOnlyTypesAsTypes(typesFile, codeFile) {
     return `${line('export', others)}\n${line('export type', onlyTypes)}`
   })
   fs.writeFileSync(typesFile, types)
+}
+
+/** The bundler leaves the path of the source where it was told not to copy the library's types. */
+function importFromTheBuild(typesFile) {
+  const types = fs.readFileSync(typesFile, 'utf8')
+  fs.writeFileSync(typesFile, types.replaceAll(/(['"])[^'"]*\/index\.ts\1/g, "'./index.js'"))
 }
 
 /** Of `A, B as C`: what each is written as, and the name that it is exported by. */

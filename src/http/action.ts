@@ -6,6 +6,7 @@ import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import { parseFields } from '../service/json/fields.ts'
 import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
+import type { ProblemDocument } from './answers/problem-document.ts'
 import type { BackupCharges } from './backup-charges.ts'
 import type { BegunRestores } from './begun-restores.ts'
 import type { HttpLimits } from './handler-options.ts'
@@ -23,11 +24,13 @@ export interface HttpContext {
   readonly backupCharges: BackupCharges
   readonly restores: BegunRestores
   /** The problem document of an error that comes after its request was answered. */
-  problemOf(error: unknown, method: string, route: string, requestId: string): unknown
+  problemOf(error: unknown, method: string, route: string, requestId: string): ProblemDocument
   /** Undefined: no account's bytes are bounded. */
   readonly storedBytes: StoredBytesQuota | undefined
   /** Undefined: any number is kept. */
   readonly keptBackups: KeptBackups | undefined
+  /** The OpenAPI document, for clients who find the interface below a path. */
+  readonly openApi: (mount: string) => Promise<JsonText>
 }
 
 /** A request whose sender is known and whose body was read. */
@@ -73,6 +76,10 @@ export interface Action {
   readonly takesBody: boolean
   /** Whether it passes on a body of many values unread. Other actions take no such body. */
   readonly passesUnread?: boolean
+  /** The parameters that it takes in the query. */
+  readonly query?: readonly string[]
+  /** What the body must be; undefined if it takes none. */
+  readonly body?: z.ZodType
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
 }
 
@@ -82,7 +89,7 @@ export type Run<C extends Call, B> = (call: C, body: B, exact: boolean) => Answe
 export const emptyBody = z.strictObject({})
 
 /** A route that anyone may ask. */
-export function openAction(run: (call: Call) => Answer): Action {
+export function openAction(run: (call: Call) => Answer | Promise<Answer>): Action {
   return { needsKey: false, takesBody: false, perform: run }
 }
 
@@ -139,6 +146,7 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
     actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
       needsKey: true,
       takesBody: true,
+      body: schema,
       perform: (call, { value, exact }) =>
         perform(call, (admitted) => {
           refuseQuery(call)
@@ -151,12 +159,14 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
     ): Action => ({
       needsKey: true,
       takesBody: false,
+      query: names,
       perform: (call) => perform(call, (admitted) => run(admitted, new Query(call.request.query, names))),
     }),
-    /** With a body that the action reads for itself, or passes on. */
-    actionOfBody: (run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
+    /** With a body that the action reads for itself, or passes on. @param schema what it is read with in the end */
+    actionOfBody: (schema: z.ZodType, run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
       needsKey: true,
       takesBody: true,
+      body: schema,
       passesUnread: true,
       perform: (call, body) =>
         perform(call, (admitted) => {

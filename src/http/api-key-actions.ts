@@ -4,6 +4,7 @@ import { CellError } from '../errors.ts'
 import { name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import { accountAction, accountActionWith, accountActionWithQuery, ok, takeTurn } from './action.ts'
+import type { ApiKeyDocument, CreatedApiKeyDocument, RevokedKeyDocument } from './answers/api-key-answers.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */
@@ -46,16 +47,14 @@ export const revokeApiKey = accountAction(async ({ context: { store }, accountId
   return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
 })
 
-export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey) {
+export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey): CreatedApiKeyDocument {
   return { id, key, name, hint, created_at: timeOf(createdAt) }
 }
 
-export function encodeKey({ id, name, hint, createdAt, lastUsedAt }: ApiKeyRecord) {
+export function encodeKey({ id, name, hint, createdAt, lastUsedAt }: ApiKeyRecord): ApiKeyDocument {
   return { id, name, hint, created_at: timeOf(createdAt), last_used_at: timeOf(lastUsedAt) }
 }
 
-export type RevokedKeyDocument = ReturnType<typeof encodeRevokedKey>
-
-export function encodeRevokedKey({ id, revokedAt }: { id: string; revokedAt: number }) {
+export function encodeRevokedKey({ id, revokedAt }: { id: string; revokedAt: number }): RevokedKeyDocument {
   return { id, revoked: true, revoked_at: timeOf(revokedAt) }
 }

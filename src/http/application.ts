@@ -19,6 +19,7 @@ import {
 import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted } from './http-message.ts'
 import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
+import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
@@ -66,6 +67,7 @@ export class Application {
         quotas.backupsMax === undefined
           ? undefined
           : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
+      openApi: servedDocument(),
     }
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown

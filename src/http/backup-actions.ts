@@ -2,6 +2,7 @@ import type { BackupList } from '../backup/versions/backup-page.ts'
 import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok } from './action.ts'
+import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
 import { transfer } from './transfer.ts'
 
 export const backUp = backUpAs('snapshot')
@@ -31,10 +32,7 @@ export const listBackups = archiveActionWithQuery(
   },
 )
 
-export type BackupDocument = ReturnType<typeof encodeBackup>
-export type BackupPageDocument = ReturnType<typeof encodeBackupPage>
-
-function encodeBackup(result: BackupResult) {
+function encodeBackup(result: BackupResult): BackupDocument {
   const { version, kind, sizeBytes, sha256, createdAt, durationMs, baseVersion } = result
   return {
     version,
@@ -47,7 +45,7 @@ function encodeBackup(result: BackupResult) {
   }
 }
 
-function encodeBackupPage({ backups, nextCursor }: BackupList) {
+function encodeBackupPage({ backups, nextCursor }: BackupList): BackupPageDocument {
   return {
     backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
       version,

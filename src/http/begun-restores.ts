@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { BackupProgressEvent, RestoreResult } from '../backup/versions/backup-types.ts'
 import type { Clock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
+import type { ProblemDocument } from './answers/problem-document.ts'
 
 /** Restores of an account that are remembered. */
 const PER_ACCOUNT_MAX = 100
@@ -30,13 +31,13 @@ interface RestoreEnd {
   at: number
   /** By the monotonic clock. */
   forgetAtMs: number
-  outcome: { result: RestoreResult } | { problem: unknown }
+  outcome: { result: RestoreResult } | { problem: ProblemDocument }
 }
 
 export interface RestoreWork {
   run(onProgress: (event: BackupProgressEvent) => void): Promise<RestoreResult>
   /** An error as its client sees it. */
-  explain(error: unknown): unknown
+  explain(error: unknown): ProblemDocument
   /** What `run` refuses before this resolves is thrown, and not remembered. */
   atOnce: Promise<void>
 }

@@ -13,6 +13,11 @@ import {
   ok,
   takeTurn,
 } from './action.ts'
+import type {
+  CellSummaryDocument,
+  DeletedCellDocument,
+  DescribedCellDocument,
+} from './answers/cell-answers.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 
 const COLLECTION = '/v1/databases'
@@ -81,30 +86,36 @@ export const deleteCell = cellAction(async (call) => {
   return ok(encodeDeletedCell(cellId))
 })
 
-export type DeletedCellDocument = ReturnType<typeof encodeDeletedCell>
-
-function encodeDeletedCell(id: string) {
+function encodeDeletedCell(id: string): DeletedCellDocument {
   return { id, deleted: true }
 }
 
-export function encodeCell({ id, name, createdAt }: CellRecord) {
+export function encodeCell({ id, name, createdAt }: CellRecord): CellSummaryDocument {
   return { id, name, created_at: timeOf(createdAt) }
 }
 
 /** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
-export function encodeLastStored({ retention }: CellDirectory, { id }: CellRecord) {
+export function encodeLastStored(
+  { retention }: CellDirectory,
+  { id }: CellRecord,
+): Pick<DescribedCellDocument, 'last_stored_at'> {
   return { last_stored_at: timeOf(retention?.lastStoredAt(id) ?? null) }
 }
 
 /** The version that a restore has proven last, as far as this machine knows; null if it knows of none. */
-export function encodeLastProven({ retention }: CellDirectory, { id }: CellRecord) {
+export function encodeLastProven(
+  { retention }: CellDirectory,
+  { id }: CellRecord,
+): Pick<DescribedCellDocument, 'last_proven'> {
   const proof = retention?.lastProven(id)
   return {
     last_proven: proof === undefined ? null : { version: proof.version, proven_at: timeOf(proof.provenAt) },
   }
 }
 
-function encodeStatus(quarantine: QuarantineState | undefined) {
+function encodeStatus(
+  quarantine: QuarantineState | undefined,
+): Pick<DescribedCellDocument, 'status' | 'quarantine'> {
   if (quarantine === undefined) return { status: 'ok' }
   return { status: 'quarantined', quarantine: { reason: quarantine.reason, since: timeOf(quarantine.since) } }
 }
@@ -113,7 +124,9 @@ function encodeStatus(quarantine: QuarantineState | undefined) {
  * The newest backup that can be restored; null if there is none, or no object store. If the object store does not answer,
  * a second member says so: the cell itself works on.
  */
-async function lastBackup(call: CellCall) {
+async function lastBackup(
+  call: CellCall,
+): Promise<Pick<DescribedCellDocument, 'last_backup' | 'last_backup_unknown'>> {
   try {
     return { last_backup: await newestBackup(call) }
   } catch (error) {
@@ -125,7 +138,7 @@ async function lastBackup(call: CellCall) {
   }
 }
 
-async function newestBackup({ context, cellId }: CellCall) {
+async function newestBackup({ context, cellId }: CellCall): Promise<DescribedCellDocument['last_backup']> {
   const last = await context.service.latestBackup(cellId)
   return last === undefined
     ? null

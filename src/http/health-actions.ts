@@ -1,7 +1,8 @@
 import { ok, openAction } from './action.ts'
+import type { HealthDocument, ReadyDocument } from './answers/health-answers.ts'
 
 /** The process serves. */
-export const healthz = openAction(() => ok({ status: 'ok' }))
+export const healthz = openAction(() => ok({ status: 'ok' } satisfies HealthDocument))
 
 /** Any id will do: what is asked is whether the catalog answers. */
 const NO_CELL = '00000000-0000-0000-0000-000000000000'
@@ -12,5 +13,6 @@ const NO_CELL = '00000000-0000-0000-0000-000000000000'
  */
 export const readyz = openAction(({ context: { store } }) => {
   store.findCell(NO_CELL)
-  return ok({ status: 'ready', damaged_backups: store.verifications?.damagedCount() ?? 0 })
+  const damaged = store.verifications?.damagedCount() ?? 0
+  return ok({ status: 'ready', damaged_backups: damaged } satisfies ReadyDocument)
 })

@@ -1,5 +1,6 @@
 import { STATUS_CODES } from 'node:http'
 import { CellError, type CellErrorCode, messageWithCause } from '../errors.ts'
+import type { ProblemDocument } from './answers/problem-document.ts'
 import { type HttpResponse, RequestAborted } from './http-message.ts'
 
 /**
@@ -96,9 +97,9 @@ export function problemResponse(
   if (details.allowed !== undefined) headers['Allow'] = details.allowed.join(', ')
   if (code === 'unauthorized') headers['WWW-Authenticate'] = 'Bearer'
   const { field, limit, usage, sqliteCode, reason, member, version, allowed, index } = details
-  const body = JSON.stringify({
+  const document: ProblemDocument = {
     type: 'about:blank',
-    title: STATUS_CODES[status],
+    title: STATUS_CODES[status] as string,
     status,
     detail: message,
     code,
@@ -112,8 +113,8 @@ export function problemResponse(
     version,
     allowed,
     index,
-  })
-  return { status, headers, body }
+  }
+  return { status, headers, body: JSON.stringify(document) }
 }
 
 /** Options of the library that bodies call something else. */

@@ -5,6 +5,7 @@ import { CellError } from '../errors.ts'
 import { text } from '../service/json/fields.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asTold, ok } from './action.ts'
+import type { RestoreDocument, RestoreStatusDocument } from './answers/backup-answers.ts'
 import type { BegunRestore } from './begun-restores.ts'
 import { prefersAsync } from './prefer.ts'
 import { transfer } from './transfer.ts'
@@ -59,13 +60,11 @@ async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
   return { ...ok(encodeStatus(begun)), status: 202, headers }
 }
 
-export type RestoreDocument = ReturnType<typeof encodeRestore>
-
-function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult) {
+function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult): RestoreDocument {
   return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
 }
 
-function encodeStatus({ id, startedAt, progress, end }: BegunRestore) {
+function encodeStatus({ id, startedAt, progress, end }: BegunRestore): RestoreStatusDocument {
   const outcome = end?.outcome
   return {
     id,

@@ -16,6 +16,7 @@ import {
   putEntry,
   ttl,
 } from './kv-actions.ts'
+import { getOpenApi } from './openapi-action.ts'
 import { getRestore, restore } from './restore-actions.ts'
 import { runBatch, runSql } from './sql-actions.ts'
 
@@ -26,6 +27,7 @@ export type Route = readonly [method: string, path: string, action: Action]
 export const ROUTES: readonly Route[] = [
   ['GET', '/healthz', healthz],
   ['GET', '/readyz', readyz],
+  ['GET', '/openapi.json', getOpenApi],
 
   ['POST', '/v1/api-keys', createApiKey],
   ['GET', '/v1/api-keys', listApiKeys],

@@ -1,13 +1,13 @@
 import { CellError } from '../errors.ts'
 import type { ExecuteOptions } from '../service/cell-service.ts'
-import { decodeRequest } from '../service/json/requests.ts'
+import { batchSchema, decodeRequest, statementSchema } from '../service/json/requests.ts'
 import type { BodyBounds, JsonText } from '../service/operations.ts'
 import { type Answer, type CellCall, cellActionOfBody } from './action.ts'
 import type { JsonBody } from './request-body.ts'
 
-export const runSql = cellActionOfBody((call, body) => run('sql', call, body))
+export const runSql = cellActionOfBody(statementSchema, (call, body) => run('sql', call, body))
 
-export const runBatch = cellActionOfBody(async (call, body) => {
+export const runBatch = cellActionOfBody(batchSchema, async (call, body) => {
   try {
     return await run('batch', call, body)
   } catch (error) {

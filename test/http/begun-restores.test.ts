@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import type { RestoreResult } from '../../src/backup/versions/backup-types.ts'
+import type { ProblemDocument } from '../../src/http/answers/problem-document.ts'
 import { type BegunRestore, BegunRestores } from '../../src/http/begun-restores.ts'
 import { FakeClock } from '../support/fake-clock.ts'
 
@@ -11,7 +12,11 @@ const clock = new FakeClock()
 function begin(restores: BegunRestores, account: string, running?: Promise<RestoreResult>) {
   // As a restore that takes a while: it ends after the answer.
   const run = () => running ?? new Promise<RestoreResult>((resolve) => setImmediate(() => resolve(RESULT)))
-  return restores.begin(account, 'cell', { run, explain: (error) => error, atOnce: Promise.resolve() })
+  return restores.begin(account, 'cell', {
+    run,
+    explain: (error) => error as ProblemDocument,
+    atOnce: Promise.resolve(),
+  })
 }
 
 async function endOf(restore: BegunRestore): Promise<void> {

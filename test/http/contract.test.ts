@@ -30,6 +30,7 @@ test('every route has a row that succeeds', () => {
   })
   expect(missing.map(([method, path]) => `${method} ${path}`)).toEqual([
     'GET /healthz',
+    'GET /openapi.json',
     'DELETE /v1/api-keys/{key_id}',
     'GET /v1/databases/{id}/restores/{restore_id}',
   ])

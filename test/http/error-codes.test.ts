@@ -3,7 +3,7 @@ import { CellError, type CellErrorCode, ERROR_KINDS } from '../../src/errors.ts'
 import { problemResponse, STATUS_OF_CODE } from '../../src/http/problem.ts'
 import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
-import { TRANSPORTS, viaFetch } from '../support/http/transports.ts'
+import { UNCHECKED_TRANSPORTS, viaFetch } from '../support/http/transports.ts'
 import { AREAS } from './rows/areas.ts'
 import { checkEveryReply, checkProblem } from './rows/row.ts'
 
@@ -166,7 +166,7 @@ function failing(error: unknown): CellService {
   }
 }
 
-describe.each(TRANSPORTS)('through %s', (_name, transport) => {
+describe.each(UNCHECKED_TRANSPORTS)('through %s', (_name, transport) => {
   const ask = { method: 'GET', path: '/v1/databases/{cell}/kv/k' }
 
   test.each(Object.keys(NOT_REACHED) as CellErrorCode[])('a service that fails with %s', async (code) => {

@@ -2,7 +2,8 @@ import { setImmediate } from 'node:timers/promises'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { ROUTES } from '../../src/http/routes.ts'
 import { Bench } from '../support/http/bench.ts'
-import { type RawRequest, TRANSPORTS, type Transport } from '../support/http/transports.ts'
+import type { RawRequest } from '../support/http/raw-exchange.ts'
+import { TRANSPORTS, type Transport } from '../support/http/transports.ts'
 
 describe.each(TRANSPORTS)('through %s', (_name, open) => {
   async function opened(): Promise<{

@@ -28,12 +28,27 @@ describe.each(['src/index.ts', 'dist/index.js'])('a program that imports %s', (e
   })
 })
 
+describe.each(['src/client/index.ts', 'dist/client.js'])('a program that imports %s', (entry) => {
+  test('loads nothing but the client: it runs in browsers too', async () => {
+    const urls = await urlsLoadedBy(entry, "cellstore.createClient({ baseUrl: 'http://x' })")
+    const foreign = urls.filter((url) => !/\/(src\/client|dist)\//.test(url))
+    expect(foreign).toEqual([])
+  })
+})
+
 function isLate(name: string): boolean {
   return LOADED_LATE.some((late) => name === late || name.startsWith(`${late}/`))
 }
 
 /** The packages of which a process loads any file: it imports the entry as `cellstore` and runs the statements. */
 async function packagesLoadedBy(entry: string, statements: string): Promise<string[]> {
+  const names = (await urlsLoadedBy(entry, statements)).map(
+    (file) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1],
+  )
+  return [...new Set(names.filter((name) => name !== undefined))].sort()
+}
+
+async function urlsLoadedBy(entry: string, statements: string): Promise<string[]> {
   const url = pathToFileURL(path.join(PROJECT, entry)).href
   const program = `
     import { registerHooks } from 'node:module'
@@ -50,8 +65,5 @@ async function packagesLoadedBy(entry: string, statements: string): Promise<stri
   const args = ['--input-type=module', '--eval', program]
   const { code, stdout, stderr } = await run(process.execPath, args, { cwd: PROJECT })
   expect(code, stderr).toBe(0)
-  const names = (JSON.parse(stdout) as string[]).map(
-    (file) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1],
-  )
-  return [...new Set(names.filter((name) => name !== undefined))].sort()
+  return JSON.parse(stdout) as string[]
 }

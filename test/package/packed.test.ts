@@ -29,6 +29,10 @@ describe('the package', () => {
       expect.arrayContaining([
         'dist/index.js',
         'dist/index.d.ts',
+        'dist/client.js',
+        'dist/client.d.ts',
+        'dist/testing.js',
+        'dist/testing.d.ts',
         'dist/cellstore.js',
         'dist/restore-thread.js',
         'docs/errors.md',
@@ -60,12 +64,16 @@ describe('the package', () => {
     }
   })
 
-  test('exports in its types the values that it has', async () => {
-    const types = project.read('node_modules/cellstore/dist/index.d.ts')
+  test.each([
+    ['cellstore', 'index'],
+    ['cellstore/client', 'client'],
+    ['cellstore/testing', 'testing'],
+  ])('%s exports in its types the values that it has', async (name, file) => {
+    const types = project.read(`node_modules/cellstore/dist/${file}.d.ts`)
     const declared = [...types.matchAll(/^export \{([^}]*)\}/gm)]
       .flatMap(([, names = '']) => names.split(',').map((name) => name.trim().replace(/^.* as /, '')))
       .filter((name) => name !== '' && !name.startsWith('type '))
-    const program = "console.log(JSON.stringify(Object.keys(await import('cellstore'))))"
+    const program = `console.log(JSON.stringify(Object.keys(await import('${name}'))))`
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], {
       cwd: project.folder,
     })
@@ -122,6 +130,19 @@ describe('a store of the installed package', () => {
     )
     const { code, stdout, stderr } = await run(process.execPath, ['restore.mjs'], { cwd: project.folder })
     expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '6000000\n', stderr: '' })
+  })
+})
+
+describe('docs/testing.md', () => {
+  test('has a test file that runs as it stands', async () => {
+    project.write(
+      'recipe.test.ts',
+      firstCodeBlock(fs.readFileSync(path.join(PROJECT, 'docs', 'testing.md'), 'utf8')),
+    )
+    const { code, stdout } = await run(process.execPath, ['--test', 'recipe.test.ts'], {
+      cwd: project.folder,
+    })
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringMatching(/pass 3\n/) })
   })
 })
 
@@ -206,7 +227,7 @@ describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
 /** The first example in TypeScript or JavaScript. */
 function firstCodeBlock(markdown: string): string {
   const block = /^```(?:ts|typescript|js|javascript|mjs)\n(.*?)^```/ms.exec(markdown)?.[1]
-  if (block === undefined) throw new Error('README.md has no code block in TypeScript or JavaScript.')
+  if (block === undefined) throw new Error('The page has no code block in TypeScript or JavaScript.')
   return block
 }
 

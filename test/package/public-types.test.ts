@@ -12,10 +12,13 @@ beforeAll(async () => {
   expect({ code, stderr }).toMatchObject({ code: 0 })
 }, BUILD_TIMEOUT_MS)
 
-test('every type that the exports mention can be imported', () => {
-  const types = fs.readFileSync(path.join(PROJECT, 'dist', 'index.d.ts'), 'utf8')
-  expect(unnameableTypes(types)).toEqual([])
-})
+test.each(['index', 'client', 'testing'])(
+  'every type that the exports of %s mention can be imported',
+  (entry) => {
+    const types = fs.readFileSync(path.join(PROJECT, 'dist', `${entry}.d.ts`), 'utf8')
+    expect(unnameableTypes(types)).toEqual([])
+  },
+)
 
 describe('a type that can not be imported is found', () => {
   const HIDDEN = 'interface Hidden { deeper: Deeper }\ntype Deeper = string'

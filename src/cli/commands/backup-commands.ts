@@ -1,5 +1,5 @@
 import type { Command } from 'commander'
-import type { BackupPageDocument } from '../../http/backup-actions.ts'
+import type { BackupPageDocument } from '../../http/answers/backup-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import { allPages, runOwnerCommand } from '../owner-command.ts'

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import { isCellError } from '../../errors.ts'
-import type { SqlDocument } from '../../service/json/documents.ts'
+import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatTable, printResult } from '../output.ts'
 import { runOwnerCommand } from '../owner-command.ts'

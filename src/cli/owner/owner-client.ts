@@ -1,19 +1,22 @@
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
-import type { RevokedKeyDocument } from '../../http/api-key-actions.ts'
-import type { BackupDocument, BackupPageDocument } from '../../http/backup-actions.ts'
-import type { DeletedCellDocument } from '../../http/cell-actions.ts'
+import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
+import type {
+  BackupDocument,
+  BackupPageDocument,
+  RestoreDocument,
+} from '../../http/answers/backup-answers.ts'
+import type { DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type {
   CellDocument,
   CellPageDocument,
   CreatedKeyDocument,
   KeyDocument,
 } from '../../http/owner-routes.ts'
-import type { RestoreDocument } from '../../http/restore-actions.ts'
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
-import type { SqlDocument } from '../../service/json/documents.ts'
+import type { SqlDocument } from '../../service/json/sql-answers.ts'
 
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
 export interface Transport {

@@ -32,6 +32,19 @@ const kindSchema = z.object({
     .optional(),
 })
 
+/** One operation of a batch, as {@link decodeOperation} reads it. */
+export function operationShape(): z.ZodType {
+  const keyed = (kv: string, schema: z.ZodObject) => schema.extend({ kv: z.literal(kv) })
+  return z.union([
+    sqlSchema,
+    keyed('put', keyedPutSchema),
+    keyed('incr', keyedIncrSchema),
+    keyed('expire', keyedExpireSchema),
+    keyed('delete', keyedDeleteSchema),
+    keyed('getdel', keyedGetdelSchema),
+  ])
+}
+
 /** What decoding an operation of a batch needs besides the operation. */
 export interface DecodeOptions extends StatementContext {
   index: number

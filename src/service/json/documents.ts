@@ -1,9 +1,19 @@
 import type { SqlRow, SqlValue } from '../../engine/statements/sql-values.ts'
 import type { KvEntry } from '../../kv/entry.ts'
 import type { BatchableOperation, JsonText, OperationResults } from '../operations.ts'
+import type {
+  EntryDocument,
+  EntryPageDocument,
+  ExpireDocument,
+  FoundDocument,
+  IncrDocument,
+  PutDocument,
+  PutsDocument,
+} from './kv-answers.ts'
+import type { SqlDocument } from './sql-answers.ts'
 import { durationOf, timeOf } from './time.ts'
 
-/** The JSON documents that answer operations: docs/http-api.md describes them. */
+/** The JSON documents that answer operations: docs/http-api.md describes them, kv-answers.ts and sql-answers.ts are their schemas. */
 
 /** An operation of a batch, whether or not its SQL was parsed. */
 type InBatch = Exclude<BatchableOperation, { op: 'sql' }> | { op: 'sql' }
@@ -41,34 +51,49 @@ function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unkno
   }
 }
 
-export function encodeEntry({ key, value, version, ttlSeconds, expiresAt }: KvEntry) {
+export function encodeEntry({ key, value, version, ttlSeconds, expiresAt }: KvEntry): EntryDocument {
   return { key, value, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodePut({ key, created, version, ttlSeconds, expiresAt }: OperationResults['kv.put']) {
+export function encodePut({
+  key,
+  created,
+  version,
+  ttlSeconds,
+  expiresAt,
+}: OperationResults['kv.put']): PutDocument {
   return { key, created, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodePuts(entries: OperationResults['kv.mset']) {
+export function encodePuts(entries: OperationResults['kv.mset']): PutsDocument {
   return { count: entries.length, entries: entries.map(encodePut) }
 }
 
 /** An entry that was asked for by its key, and need not be there. */
-export function encodeFound(entry: KvEntry | undefined) {
+export function encodeFound(entry: KvEntry | undefined): FoundDocument {
   return { entry: entry === undefined ? null : encodeEntry(entry) }
 }
 
 /** The value is a number while it is exact, and beyond that a decimal string. */
-export function encodeIncr({ key, value, version, ttlSeconds, expiresAt }: OperationResults['kv.incr']) {
+export function encodeIncr({
+  key,
+  value,
+  version,
+  ttlSeconds,
+  expiresAt,
+}: OperationResults['kv.incr']): IncrDocument {
   const number = typeof value === 'bigint' ? value.toString() : value
   return { key, value: number, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodeExpire(key: string, { updated, version, ttlSeconds }: OperationResults['kv.expire']) {
+export function encodeExpire(
+  key: string,
+  { updated, version, ttlSeconds }: OperationResults['kv.expire'],
+): ExpireDocument {
   return { key, updated, version, ttl_seconds: ttlSeconds }
 }
 
-function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
+function encodePage({ entries, nextCursor }: OperationResults['kv.list']): EntryPageDocument {
   return {
     entries: entries.map(({ key, version, ttlSeconds, expiresAt, value }) => ({
       key,
@@ -81,15 +106,14 @@ function encodePage({ entries, nextCursor }: OperationResults['kv.list']) {
   }
 }
 
-export type SqlDocument = ReturnType<typeof encodeSqlResult>
-
 /** The answer to a statement. Changes the result's rows in place: values become what JSON can hold exactly. */
-export function encodeSqlResult(result: OperationResults['sql']) {
+function encodeSqlResult(result: OperationResults['sql']): SqlDocument {
   const { columns, rows, changes, lastInsertRowid, durationMs } = result
   for (const row of rows) encodeRow(row)
   return {
     columns,
-    rows,
+    // Encoded in place.
+    rows: rows as SqlDocument['rows'],
     row_count: rows.length,
     changes,
     last_insert_rowid: typeof lastInsertRowid === 'bigint' ? lastInsertRowid.toString() : lastInsertRowid,

@@ -2,6 +2,7 @@ import { z } from 'zod'
 import { unknownName } from '../../base/known-names.ts'
 import type { Limits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
+import { checkedByHand, noted } from './schema-notes.ts'
 
 /**
  * The types of fields in a body. Each message continues the field's name: `value` + `must be a string`. Only types are
@@ -14,7 +15,18 @@ export const flag = z.boolean({ error: 'must be true or false' })
 export const versionOrNull = z.string({ error: 'must be a version, "*" or null' }).nullable()
 
 /** A JSON integer: no fraction, no string, and small enough to be exact. */
-export const integer = z.custom<number>((value) => Number.isSafeInteger(value), 'must be a whole number')
+export const integer = checkedByHand(
+  z.custom<number>((value) => Number.isSafeInteger(value), 'must be a whole number'),
+  () => z.int(),
+)
+
+/** Seconds to live. Its bounds are the library's to check. */
+export const ttlSeconds = noted(
+  checkedByHand(integer, () => z.int().min(1)),
+  {
+    description: 'Whole seconds, up to 100 years (limits.ttlSecondsMax).',
+  },
+)
 
 const NAME_CHARS_MAX = 255
 
@@ -27,9 +39,11 @@ export const name = z
  * A list of anything: a body can hold a million elements, so their number is checked before they are.
  *
  * @param entries what the list holds, for the message: `a list of keys`
+ * @param entry what each of them is, for the OpenAPI document
  */
-export function list(entries: string) {
-  return z.custom<unknown[]>(Array.isArray, `must be a list of ${entries}`)
+export function list(entries: string, entry: () => z.ZodType) {
+  const any = z.custom<unknown[]>(Array.isArray, `must be a list of ${entries}`)
+  return checkedByHand(any, () => z.array(entry()))
 }
 
 /**

@@ -1,26 +1,36 @@
 import { z } from 'zod'
 import type { Limits } from '../../base/limits.ts'
 import type { BatchableOperation } from '../operations.ts'
-import { flag, integer, list, parseList, text, versionOrNull } from './fields.ts'
-import { decodeInteger } from './sql-body.ts'
+import { flag, list, parseList, text, ttlSeconds, versionOrNull } from './fields.ts'
+import { checkedByHand, noted } from './schema-notes.ts'
+import { decodeInteger, typedInteger } from './sql-body.ts'
+
+/** Decoded by hand: it can have 64 bits. */
+const delta = noted(
+  checkedByHand(z.unknown(), () => z.union([z.int(), typedInteger])),
+  { description: 'An integer of 64 bits; 1 by default.' },
+)
+/** Where no header can hold the condition. */
+const ifVersion = noted(versionOrNull, {
+  description: 'Only if the entry has this version; null: only if there is none; "*": only if there is one.',
+})
 
 export const putSchema = z.strictObject({
   value: text,
-  ttl_seconds: integer.optional(),
-  keep_ttl: flag.optional(),
+  ttl_seconds: ttlSeconds.optional(),
+  keep_ttl: noted(flag, { description: 'Keeps the time to live that the entry has.' }).optional(),
 })
-/** Where no header can hold the condition. */
-export const conditionalPutSchema = putSchema.extend({ key: text, if_version: versionOrNull.optional() })
+export const conditionalPutSchema = putSchema.extend({ key: text, if_version: ifVersion.optional() })
 export const deleteSchema = z.strictObject({ key: text, if_version: text.optional() })
 export const incrSchema = z.strictObject({
   key: text,
-  delta: z.unknown().optional(),
-  ttl_seconds: integer.optional(),
+  delta: delta.optional(),
+  ttl_seconds: ttlSeconds.optional(),
 })
-export const expireSchema = z.strictObject({ key: text, ttl_seconds: integer.nullish() })
+export const expireSchema = z.strictObject({ key: text, ttl_seconds: ttlSeconds.nullish() })
 export const keySchema = z.strictObject({ key: text })
-export const keysSchema = z.strictObject({ keys: list('keys') })
-export const msetSchema = z.strictObject({ entries: list('entries') })
+export const keysSchema = z.strictObject({ keys: list('keys', () => text) })
+export const msetSchema = z.strictObject({ entries: list('entries', () => msetEntrySchema) })
 const msetEntrySchema = z.strictObject(conditionalPutSchema.shape, { error: 'must be a JSON object' })
 
 type Operation<Name extends BatchableOperation['op']> = Extract<BatchableOperation, { op: Name }>

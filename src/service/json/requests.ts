@@ -2,9 +2,10 @@ import { z } from 'zod'
 import type { Growth } from '../../engine/delete-reserve.ts'
 import { CellError } from '../../errors.ts'
 import type { AnsweredAsJson, BodyBounds, UnreadOperation } from '../operations.ts'
-import { decodeOperation } from './batch-body.ts'
+import { decodeOperation, operationShape } from './batch-body.ts'
 import { parseJson } from './exact-json.ts'
 import { integer, list, parseFields } from './fields.ts'
+import { noted } from './schema-notes.ts'
 import { decodeStatement, sqlSchema } from './sql-body.ts'
 
 /** A request to run statements, as the service takes it. */
@@ -14,9 +15,13 @@ export interface StatementRequest {
   timeoutMs: number | undefined
 }
 
-const timeoutSchema = z.strictObject({ timeout_ms: integer.optional() })
-const statementSchema = sqlSchema.extend(timeoutSchema.shape)
-const batchSchema = timeoutSchema.extend({ operations: list('operations') })
+const timeout = noted(integer, {
+  description:
+    'How long the statements may run, in milliseconds: from 1 to http.statementMsMax, the default.',
+})
+const timeoutSchema = z.strictObject({ timeout_ms: timeout.optional() })
+export const statementSchema = sqlSchema.extend(timeoutSchema.shape)
+export const batchSchema = timeoutSchema.extend({ operations: list('operations', operationShape) })
 
 /**
  * The body of a request to run a statement or a batch, from JSON.

@@ -4,11 +4,41 @@ import { checkSqlLength } from '../../engine/statements/prepared-statements.ts'
 import type { SqlParam, SqlParams } from '../../engine/statements/sql-values.ts'
 import { CellError } from '../../errors.ts'
 import { text } from './fields.ts'
+import { checkedByHand, noted } from './schema-notes.ts'
+
+export const typedInteger = noted(
+  z.object({ type: z.literal('integer'), value: z.string().regex(/^-?\d+$/) }),
+  {
+    id: 'TypedInteger',
+    description: 'The digits of an integer of 64 bits.',
+  },
+)
+
+const param = noted(
+  z.union([
+    z.string(),
+    z.number(),
+    z.boolean(),
+    z.null(),
+    typedInteger,
+    z.object({ type: z.literal('real'), value: z.union([z.number(), typedInteger]) }),
+    z.object({ type: z.literal('blob'), base64: z.string() }),
+  ]),
+  {
+    id: 'SqlParam',
+    description: 'An integer of JSON is bound with all of its digits, true and false as 1 and 0.',
+  },
+)
+
+const params = noted(
+  checkedByHand(z.unknown(), () => z.union([z.array(param), z.record(z.string(), param), z.null()])),
+  { description: 'An array for ? and ?NNN, an object for :name, @name and $name.' },
+)
 
 /** Parameters are decoded by hand: their values differ in kind, and there can be 32,766 of them. */
 export const sqlSchema = z.strictObject({
   sql: text,
-  params: z.unknown().optional(),
+  params: params.optional(),
   row_mode: z.enum(['object', 'array'], { error: 'must be "object" or "array"' }).optional(),
 })
 

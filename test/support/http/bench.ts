@@ -7,8 +7,9 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { StoreOptions } from '../../../src/store/settings.ts'
 import { GatedStore } from '../backup/object-store-decorators.ts'
 import { StoreDirectory } from '../store-directory.ts'
+import type { RawReply } from './raw-exchange.ts'
 import { SteppedClock } from './stepped-clock.ts'
-import type { RawReply, Transport, TransportFactory } from './transports.ts'
+import type { Transport, TransportFactory } from './transports.ts'
 
 /** What a test asks. Strings of `path` and `body` may hold `{cell}` and the other names of {@link Bench.fill}. */
 export interface Ask {

@@ -4,20 +4,8 @@ import { createHandler } from '../../../src/http/fetch-handler.ts'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import { createListener } from '../../../src/http/node-listener.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-
-/** A request as a test sends it: nothing is added on the way. */
-export interface RawRequest {
-  method: string
-  path: string
-  headers: Record<string, string>
-  body?: string | Uint8Array
-}
-
-export interface RawReply {
-  status: number
-  headers: Headers
-  text: string
-}
+import { checkDocumented } from './documented.ts'
+import type { RawReply, RawRequest } from './raw-exchange.ts'
 
 /** One way for a request to reach the core. */
 export interface Transport {
@@ -28,7 +16,7 @@ export interface Transport {
 export type TransportFactory = (store: CellStore, options?: HandlerOptions) => Promise<Transport>
 
 /** The Fetch handler, called as a function: no socket. */
-export const viaFetch: TransportFactory = async (store, options) => {
+const calling: TransportFactory = async (store, options) => {
   const handler = createHandler(store, options)
   return {
     async send({ method, path, headers, body }) {
@@ -45,7 +33,7 @@ export const viaFetch: TransportFactory = async (store, options) => {
 }
 
 /** The node:http listener, over a socket of 127.0.0.1; paths go out as they are written. */
-const viaSocket: TransportFactory = async (store, options) => {
+const overSocket: TransportFactory = async (store, options) => {
   const server = http.createServer(createListener(store, options))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -60,9 +48,32 @@ const viaSocket: TransportFactory = async (store, options) => {
   }
 }
 
+/** Each answer is checked against the OpenAPI document. */
+function checked(open: TransportFactory): TransportFactory {
+  return async (store, options) => {
+    const transport = await open(store, options)
+    return {
+      close: () => transport.close(),
+      async send(request) {
+        const reply = await transport.send(request)
+        checkDocumented(request, reply, options?.basePath)
+        return reply
+      },
+    }
+  }
+}
+
+export const viaFetch = checked(calling)
+
 export const TRANSPORTS: [name: string, open: TransportFactory][] = [
   ['the fetch handler', viaFetch],
-  ['the node:http listener', viaSocket],
+  ['the node:http listener', checked(overSocket)],
+]
+
+/** For services of a test that fail in ways in which no route does. */
+export const UNCHECKED_TRANSPORTS: typeof TRANSPORTS = [
+  ['the fetch handler', calling],
+  ['the node:http listener', overSocket],
 ]
 
 export function sendOverSocket(

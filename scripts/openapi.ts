@@ -1,0 +1,68 @@
+/**
+ * Writes the OpenAPI document from the routes and their schemas, and from the document what the client needs: the types
+ * and a table of the operations. `npm run openapi`; a test fails while a file differs.
+ */
+import fs from 'node:fs'
+import { pathToFileURL } from 'node:url'
+import openapiTypeScript, { astToString } from 'openapi-typescript'
+import { describeRoutes, type OpenApiDocument } from '../src/http/openapi/document.ts'
+import { OPERATIONS } from '../src/http/openapi/operations.ts'
+import { ROUTES } from '../src/http/routes.ts'
+
+const PROJECT = new URL('../', import.meta.url)
+const BY = 'Made by `npm run openapi`.'
+
+/** Each generated file, by its path in the project. */
+export async function generatedFiles(): Promise<Record<string, string>> {
+  const document = describeRoutes(ROUTES, OPERATIONS)
+  return {
+    'src/http/openapi/document.generated.json': `${JSON.stringify(document, null, 1)}\n`,
+    'src/client/schema.generated.ts': await typesOf(document),
+    'src/client/operations.generated.ts': tableOf(document),
+  }
+}
+
+async function typesOf(document: OpenApiDocument): Promise<string> {
+  // It changes what it is given.
+  const copy = JSON.parse(JSON.stringify(document))
+  return `// ${BY}\n\n${astToString(await openapiTypeScript(copy))}`
+}
+
+/** Where each operation is, and which of its arguments go where; the rest of them are the body. */
+function tableOf({ paths }: OpenApiDocument): string {
+  const rows = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => {
+      const { operationId, parameters = [], requestBody } = operation as DocumentedOperation
+      const inQuery = parameters.filter((each) => each.in === 'query').map(({ name }) => name)
+      const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
+      const row = {
+        method: method.toUpperCase(),
+        path,
+        query: inQuery,
+        hasBody: requestBody !== undefined,
+        idempotent,
+      }
+      return `  ${operationId}: ${JSON.stringify(row)},`
+    }),
+  )
+  return `// ${BY}
+
+import type { OperationRow } from './operation-row.ts'
+
+export const OPERATIONS = {
+${rows.join('\n')}
+} as const satisfies Record<string, OperationRow>
+`
+}
+
+interface DocumentedOperation {
+  operationId: string
+  parameters?: { name: string; in: string }[]
+  requestBody?: object
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  for (const [file, text] of Object.entries(await generatedFiles())) {
+    fs.writeFileSync(new URL(file, PROJECT), text)
+  }
+}

@@ -1,0 +1,130 @@
+import type { OperationRow } from './operation-row.ts'
+import { OPERATIONS } from './operations.generated.ts'
+import { ProblemError } from './problem-error.ts'
+import type { CallOptions, Client, Problem, ProblemCode } from './types.ts'
+import { wait } from './wait.ts'
+
+/** How a client reaches a server. */
+export interface ClientOptions {
+  /** Where the interface is, without `/v1`: `https://cells.example.com`, or with the path that it is mounted at. */
+  baseUrl: string
+  /** The account's key. Only `healthz`, `readyz` and `openapi` need none. */
+  apiKey?: string | undefined
+  /** In place of the global `fetch`. */
+  fetch?: ((request: string, init: RequestInit) => Promise<Response>) | undefined
+  /** How often a call is tried again; 3 by default, 0 for never. */
+  retries?: number | undefined
+  /** The longest `Retry-After`, in milliseconds, that a call waits for; 30,000 by default. A longer one ends the call. */
+  retryAfterMsMax?: number | undefined
+  /** In place of a timer between tries, for tests. Rejects once the signal is aborted. */
+  wait?: ((ms: number, signal?: AbortSignal) => Promise<void>) | undefined
+}
+
+/** The server refused these before their work began, so that any call may be sent again. */
+const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring']
+const RETRIES = 3
+const RETRY_AFTER_MS_MAX = 30_000
+
+type Arguments = Readonly<Record<string, unknown>>
+
+/**
+ * A client with a method for each operation of the OpenAPI document, by its operationId. Arguments have the document's names,
+ * whether they go into the path, the query or the body.
+ *
+ * ```ts
+ * const cells = createClient({ baseUrl: 'http://127.0.0.1:8787', apiKey })
+ * const { id } = await cells.createCell({ name: 'acme' })
+ * await cells.kvPut({ id, key: 'session/1', value: 'Ann', ttl_seconds: 60 })
+ * const { rows } = await cells.sql<{ n: number }>({ id, sql: 'SELECT count(*) AS n FROM cell_kv' })
+ * ```
+ *
+ * A call that is answered 429 or 503 is sent again after its `Retry-After`, if the server had not begun its work or the call
+ * can be repeated: a GET, PUT or DELETE, and `createCell`, of which every call has an idempotency key. A call has no deadline
+ * but its `signal`.
+ */
+export function createClient(options: ClientOptions): Client {
+  const methods = Object.entries<OperationRow>(OPERATIONS).map(([id, row]) => [
+    id,
+    (args: Arguments = {}, call: CallOptions = {}) => perform(row, args, call, options),
+  ])
+  return Object.fromEntries(methods) as Client
+}
+
+async function perform(
+  row: OperationRow,
+  args: Arguments,
+  call: CallOptions,
+  options: ClientOptions,
+): Promise<unknown> {
+  const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
+  const { url, init } = requestOf(row, args, call, options)
+  for (let tries = 1; ; tries++) {
+    const response = await fetch(url, init)
+    if (response.ok) return await response.json()
+    const problem = await problemOf(response)
+    const waitMs = retryAfterMs(response)
+    const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)
+    if (tries > retries || waitMs === undefined || waitMs > retryAfterMsMax || !isRepeatable) {
+      throw new ProblemError(problem)
+    }
+    await (options.wait ?? wait)(waitMs, call.signal)
+  }
+}
+
+function requestOf(
+  row: OperationRow,
+  args: Arguments,
+  { signal, idempotencyKey, headers }: CallOptions,
+  { baseUrl, apiKey }: ClientOptions,
+): { url: string; init: RequestInit } {
+  const rest = new Map(Object.entries(args).filter(([, value]) => value !== undefined))
+  const path = row.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => {
+    const segment = segmentOf(name, rest.get(name))
+    rest.delete(name)
+    return segment
+  })
+  const query = new URLSearchParams()
+  for (const name of row.query) {
+    if (rest.has(name)) query.set(name, String(rest.get(name)))
+    rest.delete(name)
+  }
+  const [unknown] = rest.keys()
+  if (!row.hasBody && unknown !== undefined) throw new TypeError(`The operation has no argument ${unknown}.`)
+  const search = query.size === 0 ? '' : `?${query}`
+  const sent: Record<string, string> = { ...(apiKey === undefined ? {} : { 'x-api-key': apiKey }) }
+  if (row.hasBody) sent['content-type'] = 'application/json'
+  if (row.idempotent) sent['idempotency-key'] = idempotencyKey ?? crypto.randomUUID()
+  return {
+    url: `${baseUrl.replace(/\/+$/, '')}${path}${search}`,
+    init: {
+      method: row.method,
+      headers: { ...sent, ...headers },
+      ...(row.hasBody ? { body: JSON.stringify(Object.fromEntries(rest)) } : {}),
+      ...(signal === undefined ? {} : { signal }),
+    },
+  }
+}
+
+/** @throws `TypeError` for what can not stand in a path: it would be the path of something else */
+function segmentOf(name: string, value: unknown): string {
+  if (typeof value !== 'string' || value === '') throw new TypeError(`${name} must be a string, not empty.`)
+  if (value === '.' || value === '..') {
+    throw new TypeError(`${name} cannot be "${value}" in a path: use kvMget, kvMset or kvDeleteMany.`)
+  }
+  return encodeURIComponent(value)
+}
+
+/** What stands between may answer too, in other words. */
+async function problemOf(response: Response): Promise<Problem> {
+  const { status, headers } = response
+  const text = await response.text()
+  if (/^application\/problem\+json\b/.test(headers.get('content-type') ?? ''))
+    return JSON.parse(text) as Problem
+  throw new TypeError(`The server answered ${status} without a problem document: ${text.slice(0, 200)}`)
+}
+
+function retryAfterMs({ status, headers }: Response): number | undefined {
+  if (status !== 429 && status !== 503) return undefined
+  const seconds = headers.get('retry-after') ?? ''
+  return /^\d+$/.test(seconds) ? Number(seconds) * 1_000 : undefined
+}

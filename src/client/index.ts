@@ -1,0 +1,19 @@
+// cellstore/client: a client of the HTTP interface for Node.js, browsers and other runtimes with fetch. It imports nothing.
+
+export { type ClientOptions, createClient } from './client.ts'
+export { isProblem, ProblemError } from './problem-error.ts'
+export type { components, operations, paths } from './schema.generated.ts'
+export type {
+  AnswerOf,
+  ArgumentsOf,
+  CallOptions,
+  Client,
+  Method,
+  Problem,
+  ProblemCode,
+  Row,
+  RowsAnswer,
+  SqlParam,
+  SqlValue,
+} from './types.ts'
+export { blob, bytesOf, integer } from './values.ts'

@@ -1,0 +1,2481 @@
+// Made by `npm run openapi`.
+
+export interface paths {
+    "/healthz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The process serves */
+        get: operations["healthz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/readyz": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The catalog is open */
+        get: operations["readyz"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/openapi.json": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** This document */
+        get: operations["openapi"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the active API keys of the account, newest first */
+        get: operations["listApiKeys"];
+        put?: never;
+        /** Make an API key of the account */
+        post: operations["createApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/api-keys/{key_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        post?: never;
+        /** Revoke an API key */
+        delete: operations["revokeApiKey"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the cells of the account, oldest first */
+        get: operations["listCells"];
+        put?: never;
+        /** Make a cell */
+        post: operations["createCell"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Describe a cell */
+        get: operations["getCell"];
+        put?: never;
+        post?: never;
+        /** Delete a cell; its backups stay */
+        delete: operations["deleteCell"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/sql": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run one statement */
+        post: operations["sql"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/batch": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Run statements and KV operations in one transaction, all or none */
+        post: operations["batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List entries in the order of their keys */
+        get: operations["kvList"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/{key}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Get an entry */
+        get: operations["kvGet"];
+        /** Put an entry */
+        put: operations["kvPut"];
+        post?: never;
+        /** Delete an entry */
+        delete: operations["kvDelete"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/incr": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Add to a counter */
+        post: operations["kvIncr"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/ttl": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Seconds that entries have left */
+        post: operations["kvTtl"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/expire": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Set or remove the time to live of an entry */
+        post: operations["kvExpire"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/mget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Get several entries */
+        post: operations["kvMget"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/mset": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Put several entries, all or none */
+        post: operations["kvMset"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Delete several entries at once */
+        post: operations["kvDeleteMany"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/kv/ops/getdel": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Get an entry and delete it */
+        post: operations["kvGetdel"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/backup": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Back up the whole cell */
+        post: operations["backup"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/backup/incr": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Back up what changed since the newest backup */
+        post: operations["backupIncremental"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/backups": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the backups of a cell, newest first */
+        get: operations["listBackups"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/restore": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Restore the cell, deleted or not, from its newest backup or a version */
+        post: operations["restore"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/restores/{restore_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** How far a restore is that was answered before its end */
+        get: operations["getRestore"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+}
+export type webhooks = Record<string, never>;
+export interface components {
+    schemas: {
+        CreatedApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            /** @description The first characters of the key. */
+            hint: string;
+            created_at: components["schemas"]["Time"];
+            /** @description Only in this answer. */
+            key: string;
+        };
+        /**
+         * Format: date-time
+         * @description RFC 3339 in UTC with milliseconds.
+         */
+        Time: string;
+        ApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            /** @description The first characters of the key. */
+            hint: string;
+            created_at: components["schemas"]["Time"];
+            last_used_at: components["schemas"]["Time"] | null;
+        };
+        Cell: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            created_at: components["schemas"]["Time"];
+        };
+        ListedCell: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            created_at: components["schemas"]["Time"];
+            /** @description When this server last stored a backup of the cell, as far as it knows. */
+            last_stored_at: components["schemas"]["Time"] | null;
+            /** @description The version that the server has last restored to prove it. */
+            last_proven: {
+                version: string;
+                proven_at: components["schemas"]["Time"];
+            } | null;
+        };
+        CellDescription: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            created_at: components["schemas"]["Time"];
+            /** @description When this server last stored a backup of the cell, as far as it knows. */
+            last_stored_at: components["schemas"]["Time"] | null;
+            /** @description The version that the server has last restored to prove it. */
+            last_proven: {
+                version: string;
+                proven_at: components["schemas"]["Time"];
+            } | null;
+            /** @enum {string} */
+            status: "ok" | "quarantined";
+            quarantine?: {
+                /** @enum {string} */
+                reason: "io_error" | "damaged";
+                since: components["schemas"]["Time"];
+            };
+            size_bytes: number;
+            last_backup: {
+                version: string;
+                /** @enum {string} */
+                kind: "snapshot" | "incremental";
+                created_at: components["schemas"]["Time"];
+            } | null;
+            /**
+             * @description The object store did not say which backup is the last one.
+             * @constant
+             */
+            last_backup_unknown?: true;
+        };
+        /** @description An integer of JSON is bound with all of its digits, true and false as 1 and 0. */
+        SqlParam: string | number | boolean | null | components["schemas"]["TypedInteger"] | {
+            /** @constant */
+            type: "real";
+            value: number | components["schemas"]["TypedInteger"];
+        } | {
+            /** @constant */
+            type: "blob";
+            base64: string;
+        };
+        /** @description The digits of an integer of 64 bits. */
+        TypedInteger: {
+            /** @constant */
+            type: "integer";
+            value: string;
+        };
+        SqlResult: {
+            columns: string[];
+            /** @description Objects, or arrays if row_mode is "array". */
+            rows: {
+                [key: string]: components["schemas"]["SqlValue"];
+            }[] | components["schemas"]["SqlValue"][][];
+            row_count: number;
+            changes: number;
+            last_insert_rowid: components["schemas"]["WideInteger"] | null;
+            /** @description Milliseconds, to the microsecond. */
+            duration_ms: number;
+        };
+        /** @description An integer beyond ±(2^53−1) is a string of its digits, and an infinite real is "Infinity" or "-Infinity". */
+        SqlValue: string | number | null | {
+            /** @constant */
+            type: "blob";
+            base64: string;
+        };
+        /** @description A number within ±(2^53−1), and beyond that a string of its digits. */
+        WideInteger: number | string;
+        PutResult: {
+            key: string;
+            created: boolean;
+            /** @description Changes with each write of the entry, and never comes back. */
+            version: string;
+            ttl_seconds: components["schemas"]["TtlLeft"];
+            expires_at: components["schemas"]["Time"] | null;
+        };
+        /** @description Whole seconds left, rounded up; -1 if the entry does not expire. */
+        TtlLeft: number;
+        IncrResult: {
+            key: string;
+            value: components["schemas"]["WideInteger"];
+            /** @description Changes with each write of the entry, and never comes back. */
+            version: string;
+            ttl_seconds: components["schemas"]["TtlLeft"];
+            expires_at: components["schemas"]["Time"] | null;
+        };
+        ExpireResult: {
+            key: string;
+            updated: boolean;
+            version: string | null;
+            ttl_seconds: components["schemas"]["TtlLeft"] | null;
+        };
+        DeleteResult: {
+            key: string;
+            deleted: boolean;
+        };
+        FoundEntry: {
+            /** @description As it was; null if there was none. */
+            entry: components["schemas"]["Entry"] | null;
+        };
+        Entry: {
+            key: string;
+            value: string;
+            /** @description Changes with each write of the entry, and never comes back. */
+            version: string;
+            ttl_seconds: components["schemas"]["TtlLeft"];
+            expires_at: components["schemas"]["Time"] | null;
+        };
+        Backup: {
+            version: components["schemas"]["Version"];
+            /** @enum {string} */
+            kind: "snapshot" | "incremental";
+            /** @description Of the stored object. */
+            size_bytes: number;
+            /** @description Of the stored object. */
+            sha256: string;
+            created_at: components["schemas"]["Time"];
+            /** @description Milliseconds, to the microsecond. */
+            duration_ms: number;
+            base_version?: components["schemas"]["Version"] | null;
+        };
+        /** @description The key of the stored object, with the cell’s id and a timestamp. */
+        Version: string;
+        RestoreResult: {
+            /** @constant */
+            restored: true;
+            version: components["schemas"]["Version"];
+            /** @enum {string} */
+            kind: "snapshot" | "incremental";
+            /** @description Of the restored database. */
+            size_bytes: number;
+            /** @description Milliseconds, to the microsecond. */
+            duration_ms: number;
+        };
+        RestoreStatus: {
+            /** Format: uuid */
+            id: string;
+            /**
+             * @description running also while it waits for its turn.
+             * @enum {string}
+             */
+            state: "running" | "succeeded" | "failed";
+            bytes_done: number;
+            /** @description Null until it is known. */
+            bytes_total: number | null;
+            /** @description Milliseconds that the rest of the download will take; null while nobody knows. */
+            eta_ms: number | null;
+            started_at: components["schemas"]["Time"];
+            ended_at: components["schemas"]["Time"] | null;
+            result: components["schemas"]["RestoreResult"] | null;
+            problem: components["schemas"]["Problem"] | null;
+        };
+        Problem: {
+            /** @constant */
+            type: "about:blank";
+            title: string;
+            status: number;
+            /** @description For people; may change. */
+            detail: string;
+            /** @description For programs. */
+            code: string;
+            request_id: string;
+            /** @description The input that was wrong. */
+            field?: string;
+            /** @description The limit that was reached. */
+            limit?: number;
+            /** @description What the account has of what the limit bounds. */
+            usage?: number;
+            sqlite_code?: string;
+            /**
+             * @description Why the cell is quarantined.
+             * @enum {string}
+             */
+            reason?: "io_error" | "damaged";
+            /** @description The damaged part of a backup. */
+            member?: string;
+            /** @description The version that the damaged part belongs to. */
+            version?: string;
+            /** @description The methods that the path takes. */
+            allowed?: string[];
+            /** @description The operation of a batch, from 0. */
+            index?: number;
+        };
+        /** @enum {string} */
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+    };
+    responses: {
+        /** @description busy, shutting_down */
+        healthz503: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "busy" | "shutting_down";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description headers_too_large */
+        headers_too_large: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "headers_too_large";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description internal */
+        internal: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "internal";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_request */
+        invalid_request: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description request_timeout */
+        request_timeout: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "request_timeout";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description body_too_large */
+        body_too_large: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "body_too_large";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description disk_full */
+        disk_full: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "disk_full";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description idempotency_not_supported, invalid_json, invalid_request */
+        createApiKey400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "idempotency_not_supported" | "invalid_json" | "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description quota_exceeded */
+        quota_exceeded: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "quota_exceeded";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description rate_limited */
+        rate_limited: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "rate_limited";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description unauthorized */
+        unauthorized: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "unauthorized";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description unsupported_media_type */
+        unsupported_media_type: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "unsupported_media_type";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description api_key_not_found */
+        api_key_not_found: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "api_key_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description busy, cells_missing, shutting_down */
+        createCell503: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "busy" | "cells_missing" | "shutting_down";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description cell_not_found */
+        cell_not_found: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "cell_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description idempotency_in_progress */
+        idempotency_in_progress: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "idempotency_in_progress";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description idempotency_key_reused */
+        idempotency_key_reused: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "idempotency_key_reused";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_request */
+        createCell400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description backup_corrupt */
+        backup_corrupt: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "backup_corrupt";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description busy, cell_quarantined, cell_restoring, cells_missing, object_store_unavailable, shutting_down */
+        getCell503: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                "Retry-After": components["headers"]["RetryAfter"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "object_store_unavailable" | "shutting_down";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description cell_full, disk_full */
+        getCell507: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "cell_full" | "disk_full";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description no_backup */
+        no_backup: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "no_backup";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description object_store_error */
+        object_store_error: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "object_store_error";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description body_too_large, sql_too_long */
+        sql413: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "body_too_large" | "sql_too_long";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description constraint_violation, no_backup */
+        sql409: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "constraint_violation" | "no_backup";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_parameter, invalid_request, multiple_statements, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
+        sql400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description quota_exceeded, statement_not_allowed */
+        sql403: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "quota_exceeded" | "statement_not_allowed";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description request_timeout, statement_timeout */
+        sql408: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "request_timeout" | "statement_timeout";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description body_too_large, sql_too_long, value_too_large */
+        batch413: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "body_too_large" | "sql_too_long" | "value_too_large";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description integer_overflow, invalid_json, invalid_key, invalid_parameter, invalid_request, invalid_ttl, multiple_statements, not_an_integer, param_count_mismatch, result_memory_exceeded, result_too_large, sql_error */
+        batch400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_parameter" | "invalid_request" | "invalid_ttl" | "multiple_statements" | "not_an_integer" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description precondition_failed */
+        precondition_failed: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "precondition_failed";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_key, invalid_request */
+        kvList400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_key" | "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description body_too_large, value_too_large */
+        kvPut413: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "body_too_large" | "value_too_large";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_key, invalid_request, invalid_ttl */
+        kvPut400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description cell_not_found, key_not_found */
+        kvGet404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "cell_not_found" | "key_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description integer_overflow, invalid_json, invalid_key, invalid_request, invalid_ttl, not_an_integer */
+        kvIncr400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "integer_overflow" | "invalid_json" | "invalid_key" | "invalid_request" | "invalid_ttl" | "not_an_integer";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_key, invalid_request */
+        kvTtl400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_key" | "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_key, invalid_request, result_too_large */
+        kvMget400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_key" | "invalid_request" | "result_too_large";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description no_backup, restore_in_progress */
+        backup409: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "no_backup" | "restore_in_progress";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description object_store_not_configured */
+        object_store_not_configured: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "object_store_not_configured";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description backup_not_found, cell_not_found */
+        restore404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "backup_not_found" | "cell_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_request, invalid_version */
+        restore400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_request" | "invalid_version";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description cell_not_found, restore_not_found */
+        getRestore404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "cell_not_found" | "restore_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+    };
+    parameters: never;
+    requestBodies: never;
+    headers: {
+        /** @description The request’s id: the one that was sent, or a new one. */
+        RequestId: string;
+        /** @description Seconds to wait before the request is sent again. */
+        RetryAfter: number;
+    };
+    pathItems: never;
+}
+export type $defs = Record<string, never>;
+export interface operations {
+    healthz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The process serves */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        status: "ok";
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            408: components["responses"]["request_timeout"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    readyz: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The catalog is open */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        status: "ready";
+                        /** @description Cells, and the catalog, with backups that proved damaged and no newer proven one. */
+                        damaged_backups: number;
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            408: components["responses"]["request_timeout"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    openapi: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description This document */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        [key: string]: unknown;
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            408: components["responses"]["request_timeout"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    listApiKeys: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string;
+                /** @description How many entries the page may have; at most limits.pageMax. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the active API keys of the account, newest first */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The path of the next page, if there is one. */
+                    Link?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ApiKey"][];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    createApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    name?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Make an API key of the account */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedApiKey"];
+                };
+            };
+            400: components["responses"]["createApiKey400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    revokeApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Revoke an API key */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: uuid */
+                        id: string;
+                        /** @constant */
+                        revoked: true;
+                        revoked_at: components["schemas"]["Time"];
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["api_key_not_found"];
+            408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    listCells: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string;
+                /** @description How many entries the page may have; at most limits.pageMax. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the cells of the account, oldest first */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        databases: components["schemas"]["ListedCell"][];
+                        /** @description The cursor of the next page; null on the last one. */
+                        next_cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    createCell: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description 1–255 printable ASCII characters. For 24 hours the same key with the same body gets the first answer again. */
+                "Idempotency-Key"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    name?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Make a cell */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The path of the cell. */
+                    Location?: string;
+                    /** @description true, if this is the first answer again. */
+                    "Idempotent-Replayed"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cell"];
+                };
+            };
+            400: components["responses"]["createCell400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["idempotency_in_progress"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["idempotency_key_reused"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["createCell503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    getCell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Describe a cell */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CellDescription"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    deleteCell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Delete a cell; its backups stay */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** Format: uuid */
+                        id: string;
+                        /** @constant */
+                        deleted: true;
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    sql: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    sql: string;
+                    /** @description An array for ? and ?NNN, an object for :name, @name and $name. */
+                    params?: components["schemas"]["SqlParam"][] | {
+                        [key: string]: components["schemas"]["SqlParam"];
+                    } | null;
+                    /** @enum {string} */
+                    row_mode?: "object" | "array";
+                    /** @description How long the statements may run, in milliseconds: from 1 to http.statementMsMax, the default. */
+                    timeout_ms?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Run one statement */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SqlResult"];
+                };
+            };
+            400: components["responses"]["sql400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["sql403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["sql408"];
+            409: components["responses"]["sql409"];
+            413: components["responses"]["sql413"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    batch: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @description How long the statements may run, in milliseconds: from 1 to http.statementMsMax, the default. */
+                    timeout_ms?: number;
+                    operations: ({
+                        sql: string;
+                        /** @description An array for ? and ?NNN, an object for :name, @name and $name. */
+                        params?: components["schemas"]["SqlParam"][] | {
+                            [key: string]: components["schemas"]["SqlParam"];
+                        } | null;
+                        /** @enum {string} */
+                        row_mode?: "object" | "array";
+                    } | {
+                        value: string;
+                        /** @description Whole seconds, up to 100 years (limits.ttlSecondsMax). */
+                        ttl_seconds?: number;
+                        /** @description Keeps the time to live that the entry has. */
+                        keep_ttl?: boolean;
+                        key: string;
+                        /** @description Only if the entry has this version; null: only if there is none; "*": only if there is one. */
+                        if_version?: string | null;
+                        /** @constant */
+                        kv: "put";
+                    } | {
+                        key: string;
+                        /** @description An integer of 64 bits; 1 by default. */
+                        delta?: number | components["schemas"]["TypedInteger"];
+                        /** @description Whole seconds, up to 100 years (limits.ttlSecondsMax). */
+                        ttl_seconds?: number;
+                        /** @constant */
+                        kv: "incr";
+                    } | {
+                        key: string;
+                        ttl_seconds?: number | null;
+                        /** @constant */
+                        kv: "expire";
+                    } | {
+                        key: string;
+                        if_version?: string;
+                        /** @constant */
+                        kv: "delete";
+                    } | {
+                        key: string;
+                        /** @constant */
+                        kv: "getdel";
+                    })[];
+                };
+            };
+        };
+        responses: {
+            /** @description Run statements and KV operations in one transaction, all or none */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description For each operation what it would answer alone. */
+                        results: (components["schemas"]["SqlResult"] | components["schemas"]["PutResult"] | components["schemas"]["IncrResult"] | components["schemas"]["ExpireResult"] | components["schemas"]["DeleteResult"] | components["schemas"]["FoundEntry"])[];
+                    };
+                };
+            };
+            400: components["responses"]["batch400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["sql403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["sql408"];
+            409: components["responses"]["sql409"];
+            412: components["responses"]["precondition_failed"];
+            413: components["responses"]["batch413"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvList: {
+        parameters: {
+            query?: {
+                prefix?: string;
+                /** @description next_cursor of the page before. */
+                cursor?: string;
+                /** @description How many entries the page may have; at most limits.pageMax. */
+                limit?: number;
+                reverse?: boolean;
+                /** @description Whether entries have their values. */
+                values?: boolean;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List entries in the order of their keys */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        entries: {
+                            key: string;
+                            /** @description Changes with each write of the entry, and never comes back. */
+                            version: string;
+                            ttl_seconds: components["schemas"]["TtlLeft"];
+                            expires_at: components["schemas"]["Time"] | null;
+                            value?: string;
+                        }[];
+                        /** @description The cursor of the next page; null on the last one. */
+                        next_cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["kvList400"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvGet: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag: 304 if the entry has this version. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                id: string;
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Get an entry */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The entry’s version, in quotes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Entry"];
+                };
+            };
+            /** @description The entry has the version of If-None-Match */
+            304: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The entry’s version, in quotes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            400: components["responses"]["kvList400"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["kvGet404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvPut: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag: only if the entry has this version; *: only if there is one. */
+                "If-Match"?: string;
+                /** @description *: only if there is no entry. */
+                "If-None-Match"?: string;
+            };
+            path: {
+                id: string;
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    value: string;
+                    /** @description Whole seconds, up to 100 years (limits.ttlSecondsMax). */
+                    ttl_seconds?: number;
+                    /** @description Keeps the time to live that the entry has. */
+                    keep_ttl?: boolean;
+                };
+            };
+        };
+        responses: {
+            /** @description Put an entry */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The entry’s version, in quotes. */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PutResult"];
+                };
+            };
+            400: components["responses"]["kvPut400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            412: components["responses"]["precondition_failed"];
+            413: components["responses"]["kvPut413"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvDelete: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description An ETag: only if the entry has this version; *: only if there is one. */
+                "If-Match"?: string;
+            };
+            path: {
+                id: string;
+                key: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Delete an entry */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeleteResult"];
+                };
+            };
+            400: components["responses"]["kvList400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            412: components["responses"]["precondition_failed"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvIncr: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    key: string;
+                    /** @description An integer of 64 bits; 1 by default. */
+                    delta?: number | components["schemas"]["TypedInteger"];
+                    /** @description Whole seconds, up to 100 years (limits.ttlSecondsMax). */
+                    ttl_seconds?: number;
+                };
+            };
+        };
+        responses: {
+            /** @description Add to a counter */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["IncrResult"];
+                };
+            };
+            400: components["responses"]["kvIncr400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvTtl: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    keys: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description Seconds that entries have left */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": (components["schemas"]["TtlLeft"] | null)[];
+                };
+            };
+            400: components["responses"]["kvTtl400"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvExpire: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    key: string;
+                    ttl_seconds?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Set or remove the time to live of an entry */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ExpireResult"];
+                };
+            };
+            400: components["responses"]["kvPut400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvMget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    keys: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description Get several entries */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        /** @description In the order of the keys; null for a missing one. */
+                        entries: (components["schemas"]["Entry"] | null)[];
+                    };
+                };
+            };
+            400: components["responses"]["kvMget400"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvMset: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    entries: {
+                        value: string;
+                        /** @description Whole seconds, up to 100 years (limits.ttlSecondsMax). */
+                        ttl_seconds?: number;
+                        /** @description Keeps the time to live that the entry has. */
+                        keep_ttl?: boolean;
+                        key: string;
+                        /** @description Only if the entry has this version; null: only if there is none; "*": only if there is one. */
+                        if_version?: string | null;
+                    }[];
+                };
+            };
+        };
+        responses: {
+            /** @description Put several entries, all or none */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        count: number;
+                        entries: components["schemas"]["PutResult"][];
+                    };
+                };
+            };
+            400: components["responses"]["kvPut400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            412: components["responses"]["precondition_failed"];
+            413: components["responses"]["kvPut413"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvDeleteMany: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    keys: string[];
+                };
+            };
+        };
+        responses: {
+            /** @description Delete several entries at once */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        deleted: number;
+                    };
+                };
+            };
+            400: components["responses"]["kvTtl400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    kvGetdel: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    key: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Get an entry and delete it */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["FoundEntry"];
+                };
+            };
+            400: components["responses"]["kvTtl400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    backup: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Back up the whole cell */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            400: components["responses"]["createCell400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["backup409"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    backupIncremental: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Back up what changed since the newest backup */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backup"];
+                };
+            };
+            400: components["responses"]["createCell400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["backup409"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    listBackups: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string;
+                /** @description How many entries the page may have; at most limits.pageMax. */
+                limit?: number;
+            };
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the backups of a cell, newest first */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        backups: {
+                            version: components["schemas"]["Version"];
+                            /** @enum {string} */
+                            kind: "snapshot" | "incremental";
+                            size_bytes: number;
+                            created_at: components["schemas"]["Time"];
+                            base_version: components["schemas"]["Version"] | null;
+                        }[];
+                        /** @description The cursor of the next page; null on the last one. */
+                        next_cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    restore: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description respond-async: answer at once, and not at the end. */
+                Prefer?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    version?: string;
+                };
+            };
+        };
+        responses: {
+            /** @description Restore the cell, deleted or not, from its newest backup or a version */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreResult"];
+                };
+            };
+            /** @description The restore has begun, for a request that prefers respond-async */
+            202: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description The path of its status. */
+                    Location?: string;
+                    /** @description respond-async */
+                    "Preference-Applied"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreStatus"];
+                };
+            };
+            400: components["responses"]["restore400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["quota_exceeded"];
+            404: components["responses"]["restore404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["backup409"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+    getRestore: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+                restore_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description How far a restore is that was answered before its end */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RestoreStatus"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            404: components["responses"]["getRestore404"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["getCell507"];
+        };
+    };
+}

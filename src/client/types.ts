@@ -1,0 +1,68 @@
+import type { components, operations } from './schema.generated.ts'
+
+/** The types of a method of the client, from those of the operation in the OpenAPI document. */
+
+/** What a problem document holds: RFC 9457, and the members of cellstore. */
+export type Problem = components['schemas']['Problem'] & { code: ProblemCode }
+
+/** The codes of all errors that come over HTTP. */
+export type ProblemCode = components['schemas']['ProblemCode']
+
+/** A value in a row. An integer beyond ±(2^53−1) is a string of its digits. */
+export type SqlValue = components['schemas']['SqlValue']
+
+/** A parameter of a statement; see `integer` and `blob`. */
+export type SqlParam = components['schemas']['SqlParam']
+
+/** The arguments of an operation, by the names that the OpenAPI document gives them: of its path, its query and its body. */
+export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : unknown) &
+  (O extends { parameters: { query?: infer Q } }
+    ? [Q] extends [never]
+      ? unknown
+      : NonNullable<Q>
+    : unknown) &
+  (O extends { requestBody?: { content: { 'application/json': infer B } } } ? B : unknown)
+
+/** What an operation answers. */
+export type AnswerOf<O> = O extends { responses: infer R }
+  ? R[keyof R & (200 | 201 | 202)] extends { content: { 'application/json': infer A } }
+    ? A
+    : never
+  : never
+
+/** A call's arguments may be left out if all of them may. */
+export type Method<O> =
+  Record<string, never> extends ArgumentsOf<O>
+    ? (args?: ArgumentsOf<O>, options?: CallOptions) => Promise<AnswerOf<O>>
+    : (args: ArgumentsOf<O>, options?: CallOptions) => Promise<AnswerOf<O>>
+
+/** What a single call can say beyond its arguments. */
+export interface CallOptions {
+  /** Ends the call, and the waits between its tries. */
+  signal?: AbortSignal | undefined
+  /** For `createCell`: the same key gets the same cell, for 24 hours. Without one each call has a key of its own. */
+  idempotencyKey?: string | undefined
+  /** More headers of the request. */
+  headers?: Readonly<Record<string, string>> | undefined
+}
+
+/** A row of a result, if `row_mode` is not `array`. */
+export type Row = Record<string, SqlValue>
+
+/** The answer to a statement, with its rows as the caller knows them. */
+export type RowsAnswer<R> = Omit<components['schemas']['SqlResult'], 'rows'> & { rows: R[] }
+
+/** A method for each operation of the OpenAPI document. Each throws {@link ProblemError}, and what `fetch` throws. */
+export type Client = {
+  [Id in Exclude<keyof operations, 'sql'>]: Method<operations[Id]>
+} & {
+  /** Runs one statement. `R` is the caller's word for what the rows hold. */
+  sql<R = Row>(
+    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },
+    options?: CallOptions,
+  ): Promise<RowsAnswer<R>>
+  sql<R = SqlValue[]>(
+    args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode: 'array' },
+    options?: CallOptions,
+  ): Promise<RowsAnswer<R>>
+}

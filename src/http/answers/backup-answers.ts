@@ -1,0 +1,75 @@
+import { z } from 'zod'
+import { count, duration, nextCursor, time, uuid } from '../../service/json/answer-fields.ts'
+import { noted } from '../../service/json/schema-notes.ts'
+import { problemAnswer } from './problem-document.ts'
+
+/** The answers of the routes for backups. The encoders have their types. */
+
+export const backupKind = z.enum(['snapshot', 'incremental'])
+
+const version = noted(z.string(), {
+  id: 'Version',
+  description: 'The key of the stored object, with the cell’s id and a timestamp.',
+})
+const baseVersion = version.nullable()
+
+export const backupAnswer = noted(
+  z.object({
+    version,
+    kind: backupKind,
+    size_bytes: noted(count, { description: 'Of the stored object.' }),
+    sha256: noted(z.string().regex(/^[0-9a-f]{64}$/), { description: 'Of the stored object.' }),
+    created_at: time,
+    duration_ms: duration,
+    base_version: baseVersion.optional(),
+  }),
+  { id: 'Backup' },
+)
+
+export const restoreAnswer = noted(
+  z.object({
+    restored: z.literal(true),
+    version,
+    kind: backupKind,
+    size_bytes: noted(count, { description: 'Of the restored database.' }),
+    duration_ms: duration,
+  }),
+  { id: 'RestoreResult' },
+)
+
+export const restoreStatusAnswer = noted(
+  z.object({
+    id: uuid,
+    state: noted(z.enum(['running', 'succeeded', 'failed']), {
+      description: 'running also while it waits for its turn.',
+    }),
+    bytes_done: count,
+    bytes_total: noted(count.nullable(), { description: 'Null until it is known.' }),
+    eta_ms: noted(z.number().min(0).nullable(), {
+      description: 'Milliseconds that the rest of the download will take; null while nobody knows.',
+    }),
+    started_at: time,
+    ended_at: time.nullable(),
+    result: restoreAnswer.nullable(),
+    problem: problemAnswer.nullable(),
+  }),
+  { id: 'RestoreStatus' },
+)
+
+export const backupPageAnswer = z.object({
+  backups: z.array(
+    z.object({
+      version,
+      kind: backupKind,
+      size_bytes: count,
+      created_at: time,
+      base_version: baseVersion,
+    }),
+  ),
+  next_cursor: nextCursor,
+})
+
+export type BackupDocument = z.infer<typeof backupAnswer>
+export type RestoreDocument = z.infer<typeof restoreAnswer>
+export type RestoreStatusDocument = z.infer<typeof restoreStatusAnswer>
+export type BackupPageDocument = z.infer<typeof backupPageAnswer>
