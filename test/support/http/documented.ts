@@ -8,7 +8,7 @@ import type { RawReply, RawRequest } from './raw-exchange.ts'
 
 interface Documented {
   requestBody?: object
-  responses: Record<string, { $ref: string } | { content: Record<string, object> }>
+  responses: Record<string, { $ref: string } | { content?: Record<string, object> }>
 }
 
 const MEND = 'Mend src/http/openapi/operations.ts or the schema, and run `npm run openapi`.'
@@ -53,6 +53,11 @@ function checkAnswer(
   }
   const place = '$ref' in response ? response.$ref : `${pointer}/responses/${status}`
   if (!hasBody) return
+  if (!('$ref' in response) && response.content === undefined) {
+    if (text !== '')
+      throw new Error(`${title} answered ${status} with a body, and the document has none. ${MEND}`)
+    return
+  }
   const answer = JSON.parse(text)
   check(`${place}/content/${type.replace('/', '~1')}/schema`, answer, `What ${title} answered`)
   if (status >= 400 && STATUS_OF_CODE[answer.code as keyof typeof STATUS_OF_CODE] !== status) {
