@@ -4,6 +4,7 @@
  */
 export function prefersAsync(header: string | undefined): boolean {
   if (header === undefined) return false
-  const preferences = header.replaceAll(/"(?:[^"\\]|\\.)*"/g, '""').split(',')
+  // A quote that nothing closes takes the rest. So it always matches, and no header is read again from each of its quotes.
+  const preferences = header.replaceAll(/"(?:[^"\\]|\\.?)*(?:"|$)/g, '""').split(',')
   return preferences.some((each) => /^\s*respond-async\s*(?:=\s*(?:""\s*)?)?(?:;|$)/i.test(each))
 }

@@ -186,6 +186,8 @@ test.each([
   ['respond', false],
   ['respond-async-please', false],
   ['note="a, respond-async"', false],
+  ['note="a, respond-async', false],
+  ['note="\\", respond-async\\', false],
   ['respond-async=no', false],
 ])('the header %j asks for it: %s', (header, asks) => {
   expect(prefersAsync(header)).toBe(asks)
