@@ -93,7 +93,7 @@ export class CellMoves {
     this.#moves.delete(cellId)
     if (target === this.#parts.slotById(cellId)) this.#moved.delete(cellId)
     else this.#moved.set(cellId, target)
-    handOver(cellId, slot, target)
+    target.receiveCell(slot.releaseCell(cellId))
     return target
   }
 
@@ -101,12 +101,6 @@ export class CellMoves {
     this.#moves.delete(cellId)
     this.#kept.add(cellId)
     this.#parts.clock.setTimer(() => this.#kept.delete(cellId), AGAIN_MS)
-    handOver(cellId, slot, slot)
+    slot.receiveCell(slot.releaseCell(cellId))
   }
-}
-
-function handOver(cellId: string, from: WorkerSlot, to: WorkerSlot): void {
-  const { operations, provisional } = from.releaseCell(cellId)
-  for (const each of provisional) to.resolve(each)
-  to.requeue(operations)
 }

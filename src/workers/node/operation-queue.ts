@@ -138,6 +138,19 @@ export class OperationQueue {
     return waiting === undefined ? [] : this.#take(waiting, waiting.length)
   }
 
+  /**
+   * Puts operations of one cell, which another queue had, before what waits for it here. They were admitted before, so no
+   * bound applies. Nothing else is touched: an account can have thousands of cells that move at a time.
+   */
+  putCell(operations: readonly QueuedOperation[]): void {
+    const open = operations.filter(({ isSettled }) => !isSettled)
+    const [first] = open
+    if (first === undefined) return
+    this.#size += open.length
+    for (const { bytes } of open) this.#bytes += bytes
+    this.#moveToEnd(first, [...open, ...(this.#cells.get(first.cellId) ?? [])])
+  }
+
   /** Removes and returns all operations, in order. */
   takeAll(): QueuedOperation[] {
     const all = [...this.#cells.values()].flat()

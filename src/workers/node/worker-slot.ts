@@ -115,6 +115,13 @@ export class WorkerSlot {
     this.#schedule()
   }
 
+  /** Takes a cell over, as {@link releaseCell} of another slot hands it out. */
+  receiveCell({ operations, provisional }: ReturnType<WorkerSlot['releaseCell']>): void {
+    for (const each of provisional) this.resolve(each)
+    this.queue.putCell(operations)
+    this.#schedule()
+  }
+
   /** Gives the slot a worker that runs no batch yet. */
   use(worker: WorkerHandle): void {
     this.#worker = worker
@@ -129,10 +136,7 @@ export class WorkerSlot {
     )
   }
 
-  /**
-   * Finds out whether a transaction was committed although its worker ended. Then its operations are answered, or run
-   * again.
-   */
+  /** Finds out whether a transaction was committed although its worker ended. Then its operations are answered, or run again. */
   resolve(provisional: ProvisionalResults): void {
     this.#unresolved.add(provisional, this.#worker)
   }

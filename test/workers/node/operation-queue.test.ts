@@ -159,6 +159,26 @@ test('what waits for one cell can be taken out', () => {
   expect(queue.takeAll()).toHaveLength(1)
 })
 
+test('what comes from another queue stands before what its cell has waiting; no bound holds for it', () => {
+  const queue = new OperationQueue({ operationsMax: 2, operationsPerCellMax: 2, bytesMax: 2 }, SLICE_MS)
+  const [first, second, later] = [operation('a'), operation('a'), operation('a')]
+  for (const each of [later, operation('b')]) queue.add(each)
+  queue.putCell([first, operation('a', { isSettled: true }), second])
+  queue.putCell([])
+  expect(queue.size).toBe(4)
+  expect(queue.takeCell('a')).toEqual([first, second, later])
+  expect(shape(queue)).toBe('b:1')
+})
+
+test('cells that come from another queue cost one pass each over their own operations, not over all that wait', () => {
+  const [from, to] = [queueOf(...Array.from({ length: 1_000 }, (_, i) => mine(`m${i}`))), queueOf()]
+  const adds = vi.spyOn(Set.prototype, 'add')
+  onTestFinished(() => adds.mockRestore())
+  for (let i = 0; i < 1_000; i++) to.putCell(from.takeCell(`m${i}`))
+  expect(to.size).toBe(1_000)
+  expect(adds.mock.calls.length).toBeLessThan(5_000)
+})
+
 test('an operation whose caller may no longer do it does not start, and is refused with the reason', () => {
   const reason = new CellError('unauthorized', 'The API key is not valid.')
   const revoked = operation('a', {
