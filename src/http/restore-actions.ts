@@ -44,13 +44,24 @@ export const getRestore = archiveAction(({ context, segments, accountId, cellId,
   )
 })
 
-/** The work goes on without its client, under the key that asked for it. */
+/**
+ * The work goes on without its client, under the key that asked for it. If only its backups can say whose the cell is, the
+ * answer comes with the first byte, once they have been asked: a 202 at once would tell others' cells from absent ones.
+ */
 async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
-  const { context, request, requestId, accountId = '', permit, cellId } = call
+  const { context, request, requestId, accountId = '', permit, cellId, cell } = call
+  const { promise: hasBytes, resolve } = Promise.withResolvers<void>()
   const begun = await context.restores.begin(accountId, cellId, {
-    run: (onProgress) => run({ permit, onProgress }),
+    run: (tell) =>
+      run({
+        permit,
+        onProgress: (event) => {
+          tell(event)
+          resolve()
+        },
+      }),
     explain: (error) => context.problemOf(error, request.method, ROUTE, requestId),
-    atOnce: context.store.turns.next(accountId),
+    atOnce: cell === undefined ? hasBytes : context.store.turns.next(accountId),
   })
   const headers = {
     // The path that was asked ends in `/restore`.
