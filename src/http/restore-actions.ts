@@ -18,20 +18,32 @@ const ROUTE = '/v1/databases/{id}/restore'
 export const restore = archiveActionWith(
   z.strictObject({ version: text.optional() }),
   async (call, { version }) => {
-    const { context, request, accountId, cellId, cell } = call
-    const isBack = cell === undefined || cell.deletedAt !== null
-    if (isBack && accountId !== undefined) {
-      context.store.checkRoomForCell(accountId)
-      context.storedBytes?.checkRoomForCell(accountId)
+    const { context, request, accountId, cellId } = call
+    checkRoom(call)
+    const permit = {
+      check() {
+        call.permit?.check()
+        // Many may have been admitted while there was room for one.
+        checkRoom(call)
+      },
     }
     const run: Run = (options) =>
-      context.service.restore(cellId, { ...options, accountId, version }).catch((error) => {
+      context.service.restore(cellId, { ...options, permit, accountId, version }).catch((error) => {
         throw asTold(call, error)
       })
     if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
     return ok(encodeRestore(await transfer(call, run)))
   },
 )
+
+/** A cell that comes back needs room in its account's quotas. @throws `quota_exceeded` */
+function checkRoom({ context: { store, storedBytes }, accountId, cellId }: ArchiveCall): void {
+  const cell = store.findCell(cellId)
+  const isBack = cell === undefined || cell.deletedAt !== null
+  if (!isBack || accountId === undefined) return
+  store.checkRoomForCell(accountId)
+  storedBytes?.checkRoomForCell(accountId)
+}
 
 /** How far a restore is that was answered before its end. */
 export const getRestore = archiveAction(({ context, segments, accountId, cellId, cell }) => {

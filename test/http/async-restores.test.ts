@@ -165,6 +165,22 @@ describe('restores that were answered before their end', () => {
     expect(valueNow()).toBe('newer')
   })
 
+  test('bring no cell back if the quota is full when their turn comes', async () => {
+    await bench.close()
+    bench = await Bench.open(viaFetch, { store: { quotas: { cellsMax: 2 } } })
+    await backedUp()
+    bench.objectStore.hold()
+    const backup = bench.send({ method: 'POST', path: '/v1/databases/{cell}/backup' })
+    await bench.objectStore.arrival()
+    await bench.send({ method: 'DELETE', path: '/v1/databases/{cell}' })
+    const location = (await begin()).headers.get('location') as string
+    for (let i = 0; i < 2; i++) bench.store.createCell({ accountId: bench.accountId })
+    bench.objectStore.open()
+    await backup
+    const problem = { code: 'quota_exceeded', status: 403 }
+    expect(await ended(location)).toMatchObject({ state: 'failed', problem })
+  })
+
   test('end with the store: those that do not end until its deadline are cancelled and leave nothing', async () => {
     await held()
     await bench.store.close({ deadlineMs: 0 })
