@@ -139,6 +139,12 @@ test.each<[call: string, run: (under: Under) => unknown, code: string, message: 
     'options must be an object, not a list.',
   ],
   [
+    'a date where parameters are named',
+    ({ cell }) => cell.prepare('SELECT ?').get(given(new Date(0))),
+    'invalid_parameter',
+    'Parameters are an array, or a plain object for named ones.',
+  ],
+  [
     'prepare() with a policy that is none',
     ({ cell }) => cell.prepare('SELECT 1', { policy: given('tenat') }),
     'invalid_request',
