@@ -25,7 +25,7 @@ const LISTED_MAX = 12
  * @throws `invalid_request` or `invalid_setting`, with the nearest known name
  */
 export function checkNames(given: object, known: object, context: NameContext = {}): void {
-  if (typeof given !== 'object' || given === null) throw noObject(context)
+  if (typeof given !== 'object' || given === null || Array.isArray(given)) throw noObject(given, context)
   for (const name in given) {
     if (!Object.hasOwn(known, name)) throw unknownName(name, Object.keys(known), context)
   }
@@ -98,7 +98,8 @@ function editDistance(a: string, b: string): number {
   return last[b.length] as number
 }
 
-function noObject({ code = 'invalid_request', at = '' }: NameContext): CellError {
+function noObject(given: unknown, { code = 'invalid_request', at = '' }: NameContext): CellError {
   const what = at === '' ? 'options' : at.replace(/\.$/, '')
-  return new CellError(code, `${what} must be an object.`, { field: what })
+  const but = Array.isArray(given) ? ', not a list' : ''
+  return new CellError(code, `${what} must be an object${but}.`, { field: what })
 }

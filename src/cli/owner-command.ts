@@ -1,8 +1,11 @@
+import type { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
-import { CellError } from '../errors.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
+
+/** Of a command line whose parts do not fit together. */
+export const USAGE = { code: 'commander.conflictingOption', exitCode: 2 }
 
 /**
  * Runs an owner's command on the store that the flags name, and closes the store after it. What is slow to load is loaded
@@ -46,8 +49,8 @@ export async function allCellIds(client: OwnerClient): Promise<string[]> {
   return cells.map(({ id }) => id)
 }
 
-/** For a command that takes the id of one cell, or `--all`. @throws `invalid_request` for both, and for neither */
-export function checkCellOrAll(cell: string | undefined, all: true | undefined): void {
+/** For a command that takes the id of one cell, or `--all`: both, or neither, is a wrong command line. */
+export function checkCellOrAll(command: Command, cell: string | undefined, all: true | undefined): void {
   if ((cell === undefined) === (all === undefined))
-    throw new CellError('invalid_request', 'Name a cell, or use --all for every cell.', { field: 'cell' })
+    command.error('error: name a cell, or use --all for every cell', USAGE)
 }

@@ -61,7 +61,7 @@ function commandsBelow(command: Command): Command[] {
 
 function termOf(command: Command): string {
   const words = command.registeredArguments.map((argument) =>
-    argument.required ? `<${argument.name()}>` : `[${argument.name()}…]`,
+    argument.required ? `<${argument.name()}>` : `[${argument.name()}${argument.variadic ? '…' : ''}]`,
   )
   return [...groupsOf(command), command.name(), ...words].join(' ')
 }

@@ -17,7 +17,8 @@ export type SqlParam = components['schemas']['SqlParam']
 /** The arguments of an operation, by the names that the OpenAPI document gives them: of its path, its query and its body. */
 export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : unknown) &
   (O extends { parameters: { query?: infer Q } }
-    ? [Q] extends [never]
+    ? // Without exactOptionalPropertyTypes, what has no query has the type undefined, not never.
+      [NonNullable<Q>] extends [never]
       ? unknown
       : NonNullable<Q>
     : unknown) &

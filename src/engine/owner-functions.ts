@@ -50,6 +50,8 @@ export class OwnerFunctions {
    */
   static of(options: OwnerFunctionsOptions): OwnerFunctions | undefined {
     const { functions = {}, extensions = [], tenantFunctions = [] } = options
+    if (!Array.isArray(extensions)) throw invalid('extensions', 'must be a list of paths.')
+    if (!Array.isArray(tenantFunctions)) throw invalid('tenantFunctions', 'must be a list of names.')
     const nothing = [Object.keys(functions), extensions, tenantFunctions].every(({ length }) => length === 0)
     return nothing ? undefined : new OwnerFunctions(functions, extensions, tenantFunctions)
   }

@@ -84,3 +84,10 @@ export function prefixEnd(prefix: string): string | null {
   }
   return null
 }
+
+/** Options for a whole list would be ignored without a word. @param mend what to do instead */
+export function refuseListOptions(options: unknown, mend: string): void {
+  const isEmpty = typeof options === 'object' && options !== null && Object.keys(options).length === 0
+  if (options === undefined || isEmpty) return
+  throw new CellError('invalid_request', `A list ${mend}`, { field: 'options' })
+}

@@ -20,7 +20,7 @@ import type {
   KvTtlOptions,
 } from './entry.ts'
 import { toJson } from './json.ts'
-import { checkKey, checkKeys, checkList, isList } from './key.ts'
+import { checkKey, checkKeys, checkList, isList, refuseListOptions } from './key.ts'
 import { keyRange, keysOf, type ListRow, toPage } from './listing.ts'
 import { checkDeleteOptions, checkKeysOptions, checkListOptions, checkTtlOptions } from './options.ts'
 import { checkEntryPut, checkPut, runPut, weigh } from './puts.ts'
@@ -96,7 +96,7 @@ export class Kv {
     value?: string,
     options: KvPutOptions = {},
   ): KvPutResult | KvPutResult[] {
-    if (isList(key)) return this.#putEach(key)
+    if (isList(key)) return this.#putEach(key, value)
     const { limits, clock } = this.#context
     const now = clock.now()
     const put = checkPut(key, value as string, options, { limits, now, at: '' })
@@ -114,6 +114,10 @@ export class Kv {
   delete(keys: readonly string[]): boolean[]
   delete(key: string | readonly string[], options: KvDeleteOptions = {}): boolean | boolean[] {
     if (isList(key)) {
+      refuseListOptions(
+        options,
+        'of keys takes no options: delete keys with conditions one by one, in a transaction.',
+      )
       return this.#deleteEach(key, (statements, each, now) => statements.delete(each, now))
     }
     checkKey(key, this.#context.limits)
@@ -268,7 +272,8 @@ export class Kv {
     return this.#read((statements, now) => keys.map((key) => read(statements, key, now)))
   }
 
-  #putEach(entries: readonly KvPutEntry[]): KvPutResult[] {
+  #putEach(entries: readonly KvPutEntry[], options: unknown): KvPutResult[] {
+    refuseListOptions(options, 'of entries takes no options: each entry has its own.')
     const { limits, clock } = this.#context
     checkList(entries, 'entries', limits)
     const now = clock.now()

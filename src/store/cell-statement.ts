@@ -2,6 +2,7 @@ import { checkNames, type Known } from '../base/known-names.ts'
 import type { ResultLimits } from '../base/limits.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { rowObject } from '../engine/statements/rows.ts'
+import { checkSqlOptions } from '../engine/statements/sql-options.ts'
 import type { SqlParam, SqlParams, SqlReal, SqlRow, SqlValue } from '../engine/statements/sql-values.ts'
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 
@@ -59,6 +60,7 @@ export class CellStatement<Row = SqlRow> {
   /** @internal Statements come from `cell.prepare()`. */
   constructor(sql: string, options: PrepareOptions, use: () => CellDatabase) {
     checkNames(options, PREPARE_NAMES)
+    checkSqlOptions(options)
     this.source = sql
     this.#options = { policy: options.policy, limits: options.limits }
     this.#runOptions = this.#options

@@ -167,6 +167,7 @@ export class Cell {
    */
   exec(script: string, options: ExecOptions = {}): void {
     checkNames(options, EXEC_NAMES)
+    checkSqlOptions(options)
     runScript(this.#use(), script, options)
   }
 
@@ -186,6 +187,7 @@ export class Cell {
    * function; what a migration throws, after which those before it stay
    */
   migrate(migrations: readonly Migration[]): MigrateResult {
+    if (!Array.isArray(migrations)) throw noMigrations()
     return migrate(
       () => this.#use(),
       migrations.map((migration, i) => this.#step(migration, i)),
@@ -240,4 +242,9 @@ export class Cell {
     this.#database = this.#provider.open(this.id)
     return this.#database
   }
+}
+
+function noMigrations(): CellError {
+  const field = 'migrations'
+  return new CellError('invalid_request', `${field} must be a list of SQL texts and functions.`, { field })
 }

@@ -56,6 +56,7 @@ describe('--help', () => {
       ?.split('\n')
       .map((line) => line.trim().replace(/ {2,}.*| [<[].*/g, ''))
     expect(listed).toEqual(COMMANDS)
+    expect(rootHelp()).toMatch(/ sql <cell> <sql> \[params…\] .* backups verify \[cell\] /s)
     expect(rootHelp()).toMatch(/Exit codes: 0 .* 1 .* 2 /s)
     expect(rootHelp()).toMatch(/Examples:\n {2}\$ cellstore serve\n/)
   })

@@ -59,6 +59,10 @@ describe('what a failed command says', () => {
     [['serve', '--drain', '5'], /--drain.*with its unit/],
     [['serve', '--log-level', 'loud'], /--log-level.*loud.*silent, error/],
     [['sql', 'x', 'SELECT ?', '1', '--json-params', '[1]'], /not both/],
+    [['backups', 'verify'], /name a cell, or use --all/],
+    [['backups', 'verify', 'x', '--all'], /name a cell, or use --all/],
+    [['backups', 'verify', '--all', '--version', 'x'], /--version goes with one cell/],
+    [['backups', 'prune'], /name a cell, or use --all/],
     [['sql', 'x', 'SELECT ?', '--json-params', '[1'], /--json-params takes a JSON list/],
   ])('of a wrong command line, %j, is one line, and the exit code is 2', async (args, sentence) => {
     const { exitCode, text } = await usage(args)

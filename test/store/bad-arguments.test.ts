@@ -44,6 +44,12 @@ const UNKNOWN: [call: string, run: (under: Under) => unknown, field: string, nea
     'limits.rows',
     'rowsMax',
   ],
+  [
+    'prepare limits',
+    ({ cell }) => cell.prepare('SELECT 1', { limits: given({ rows: 1 }) }),
+    'limits.rows',
+    'rowsMax',
+  ],
   ['createCell', ({ store }) => store.createCell(given({ account: 'x' })), 'account', 'accountId'],
   ['cells', ({ store }) => store.cells(given({ limits: 5 })), 'limits', 'limit'],
   ['purgeCell', ({ store, cell }) => store.purgeCell(cell.id, given({ signl: 1 })), 'signl', 'signal'],
@@ -111,6 +117,65 @@ describe('an option that is not known is refused, with the nearest name', () => 
       details: { field },
     })
   })
+})
+
+test.each<[call: string, run: (under: Under) => unknown, code: string, message: string]>([
+  [
+    'put() of a list with options',
+    ({ cell }) => cell.kv.put(given([]), given({ ttlSeconds: 5 })),
+    'invalid_request',
+    'A list of entries takes no options: each entry has its own.',
+  ],
+  [
+    'delete() of a list with options',
+    ({ cell }) => cell.kv.delete(given(['k']), given({ ifVersion: '1' })),
+    'invalid_request',
+    'A list of keys takes no options: delete keys with conditions one by one, in a transaction.',
+  ],
+  [
+    'exec() with parameters',
+    ({ cell }) => cell.exec('SELECT ?', given([1])),
+    'invalid_request',
+    'options must be an object, not a list.',
+  ],
+  [
+    'a date where parameters are named',
+    ({ cell }) => cell.prepare('SELECT ?').get(given(new Date(0))),
+    'invalid_parameter',
+    'Parameters are an array, or a plain object for named ones.',
+  ],
+  [
+    'prepare() with a policy that is none',
+    ({ cell }) => cell.prepare('SELECT 1', { policy: given('tenat') }),
+    'invalid_request',
+    'policy must be tenant or trusted.',
+  ],
+  [
+    'exec() with a policy that is none',
+    ({ cell }) => cell.exec('', { policy: given('tenat') }),
+    'invalid_request',
+    'policy must be tenant or trusted.',
+  ],
+  [
+    'migrate() without a list',
+    ({ cell }) => cell.migrate(given('SELECT 1')),
+    'invalid_request',
+    'migrations must be a list of SQL texts and functions.',
+  ],
+  [
+    'a store with one extension',
+    () => CellStore.create(new ScratchPlace().data, { extensions: given('vec0') }),
+    'invalid_setting',
+    'extensions must be a list of paths.',
+  ],
+  [
+    'a store with one name of a function for tenants',
+    () => CellStore.create(new ScratchPlace().data, { tenantFunctions: given('slug') }),
+    'invalid_setting',
+    'tenantFunctions must be a list of names.',
+  ],
+])('%s is refused', async (_call, run, code, message) => {
+  expect(await rejectedBy((async () => run(await opened()))())).toMatchObject({ code, message })
 })
 
 test.each([undefined, null, 5, 'x', {}, [], Symbol('s'), () => {}])(

@@ -32,17 +32,17 @@ function addPrune(backups: Command): void {
       'after',
       examples('cellstore backups prune "$CELL" --dry-run', 'cellstore backups prune --all'),
     )
-    .action((cell: string | undefined, { all, dryRun, ...flags }: PruneFlags) =>
-      runOwnerCommand(flags, async (client) => {
-        checkCellOrAll(cell, all)
+    .action((cell: string | undefined, { all, dryRun, ...flags }: PruneFlags) => {
+      checkCellOrAll(command, cell, all)
+      return runOwnerCommand(flags, async (client) => {
         const cells = cell === undefined ? await allCellIds(client) : [cell]
         const results: ({ id: string } & PruneDocument)[] = []
         for (const id of cells) results.push({ id, ...(await client.prune({ cell: id, dryRun })) })
         printResult({ dry_run: dryRun === true, databases: results }, flags.json, () =>
           results.map((result) => showPruned(result, dryRun === true)).join('\n'),
         )
-      }),
-    )
+      })
+    })
 }
 
 const WHY: Readonly<Record<string, string>> = {

@@ -1,11 +1,11 @@
 import type { Command } from 'commander'
 import type { BackupOptions } from '../../backup/versions/backup-types.ts'
-import { CellError, type CellErrorCode, isCellError } from '../../errors.ts'
+import { type CellErrorCode, isCellError } from '../../errors.ts'
 import type { VerifyDocument } from '../../http/verify-actions.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
-import { allCellIds, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
+import { allCellIds, checkCellOrAll, runOwnerCommand, USAGE } from '../owner-command.ts'
 import { FailedResult } from '../report-error.ts'
 import { runTransfer } from '../transfer.ts'
 
@@ -34,21 +34,18 @@ export function addVerify(backups: Command): void {
       'after',
       examples('cellstore backups verify "$CELL"', 'cellstore backups verify --all --deep'),
     )
-    .action((cell: string | undefined, flags: VerifyFlags) =>
-      runOwnerCommand(flags, async (client) => {
-        checkChoice(cell, flags)
-        if (cell !== undefined) await verifyOne(client, cell, flags)
-        else await verifyAll(client, flags)
-      }),
-    )
+    .action((cell: string | undefined, flags: VerifyFlags) => {
+      checkChoice(command, cell, flags)
+      return runOwnerCommand(flags, (client) =>
+        cell === undefined ? verifyAll(client, flags) : verifyOne(client, cell, flags),
+      )
+    })
 }
 
-function checkChoice(cell: string | undefined, { all, version }: VerifyFlags): void {
-  checkCellOrAll(cell, all)
+function checkChoice(command: Command, cell: string | undefined, { all, version }: VerifyFlags): void {
+  checkCellOrAll(command, cell, all)
   if (all !== undefined && version !== undefined)
-    throw new CellError('invalid_request', '--version goes with one cell, not with --all.', {
-      field: 'version',
-    })
+    command.error('error: --version goes with one cell, not with --all', USAGE)
 }
 
 async function verifyOne(client: OwnerClient, cell: string, flags: VerifyFlags): Promise<void> {

@@ -32,8 +32,8 @@ function isList(values: Encoded): values is readonly Bindable[] {
 
 function encode(params: SqlParams, limits: Limits): Encoded {
   if (Array.isArray(params)) return encodeList(params as readonly SqlParam[], limits)
-  // A map or a typed array would pass for an object without members.
-  if (typeof params !== 'object' || params === null || Symbol.iterator in params) {
+  // A map, a typed array or a date would pass for an object without members.
+  if (typeof params !== 'object' || params === null || Symbol.iterator in params || params instanceof Date) {
     throw new CellError('invalid_parameter', 'Parameters are an array, or a plain object for named ones.', {
       field: 'params',
     })
