@@ -20,9 +20,15 @@ export function cellHooks(id: string, { clock, trackers, failed, closed }: CellH
     opened: (database) => {
       assertCell(database)
       trackers?.acquire(id)
-      trackers?.get(id).hooks.opened?.(database)
-      // It is a change like any other, so that the tracker has to be there.
-      CELL_SCHEMA.upgrade(database)
+      try {
+        trackers?.get(id).hooks.opened?.(database)
+        // It is a change like any other, so that the tracker has to be there.
+        CELL_SCHEMA.upgrade(database)
+      } catch (error) {
+        // The cell is not open, so that nothing calls `closed`.
+        trackers?.release(id)
+        throw error
+      }
     },
     changed: (database) => trackers?.get(id).hooks.changed?.(database),
     beforeCheckpoint: (database, wal) => trackers?.get(id).hooks.beforeCheckpoint?.(database, wal),

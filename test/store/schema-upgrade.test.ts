@@ -102,6 +102,28 @@ describe('a cell of schema version 1', () => {
     await store.backups.restore(id, { version })
     expect(store.openCell(id).kv.entry('k')).toEqual(entry)
   })
+
+  test('that cannot be upgraded now leaves no change tracker behind: another worker may use the cell next', async () => {
+    const place = new ScratchPlace()
+    let store = await place.create()
+    const { id, kv } = store.createCell()
+    kv.put('k', '1')
+    await store.close()
+    const { database } = place.paths.cell(id)
+    downgrade(database)
+    store = await place.open()
+    const other = openConnection(database)
+    other.exec('BEGIN IMMEDIATE')
+    expect(codeOf(() => store.openCell(id).kv.get('k'))).toBe('busy')
+    other.exec('ROLLBACK')
+    other.close()
+    const trackers = store.core.destination?.trackers
+    const [before, after] = [1, 2].map(() => trackers?.use(id, (tracker) => tracker))
+    expect(before).toBeDefined()
+    // One that nobody uses is made new from the row, in which another process may have written.
+    expect(after).not.toBe(before)
+    expect(store.openCell(id).kv.get('k')).toBe('1')
+  })
 })
 
 function codeOfPut(put: () => unknown): string | undefined {

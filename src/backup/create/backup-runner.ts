@@ -61,14 +61,19 @@ export class BackupRunner {
     for (let attempt = 1; ; attempt++) {
       const { identity, sizeBytes, ...known } = await source.begin()
       const versions = await this.#versions(cellId, source, known, signal)
-      const isOld = await endOldHistory(cellId, known.last, source, versions, this.#parts, { signal })
-      if (kind === 'snapshot' || known.chain === null || isOld) await willMove?.(sizeBytes)
+      await endOldHistory(cellId, known.last, source, versions, this.#parts, { signal })
       // One attempt only: if the listing lags, the key is taken.
       const first = versions.length === 0 && attempt === 1 ? this.#firstVersion(identity) : undefined
       const nextVersion = () => first ?? this.#nextVersion(cellId, known, versions)
       try {
         const backup = new CellBackup(this.#parts, identity, source, { signal, onProgress, willMove })
-        const result = await backup.run({ kind, origin, nextVersion, versionsMax: chainVersionsMax })
+        const result = await backup.run({
+          kind,
+          origin,
+          sizeBytes,
+          nextVersion,
+          versionsMax: chainVersionsMax,
+        })
         await retention.backupStored(cellId, result.version, clock.now(), { signal })
         return result
       } catch (error) {

@@ -30,6 +30,8 @@ export interface BackupTarget {
 export interface BackupOrder {
   kind: BackupKind
   origin: BackupOrigin
+  /** Bytes that a base reads. */
+  sizeBytes: number
   /** The most versions of a chain. */
   versionsMax: number
   /** Called right before the cut: the stamp of a version is that of its state. */
@@ -104,6 +106,8 @@ export class CellBackup {
   /** Copies the database while writers and checkpoints continue, and proves the copy before it counts. */
   async #base(order: BackupOrder): Promise<BackupResult> {
     const { cuts } = this.#cell
+    // Also in place of an incremental: only the cut tells that a base is due. From its beginning on, logs are kept.
+    await this.#options.willMove?.(order.sizeBytes)
     const copy = new BaseCopy(this.#target.spoolDirectory)
     try {
       const start = await cuts.beginBase()

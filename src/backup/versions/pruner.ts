@@ -64,9 +64,9 @@ export class Pruner {
     const { marks, result } = await this.#judge(cellId, looked, now, { signal })
     if (dryRun) return result
     const going = result.versions.filter(({ action }) => action === 'remove')
+    const left = await this.#remove(cellId, going, looked, { signal })
     // Not now: they stay marked.
-    if (!(await this.#remove(cellId, going, looked, { signal })))
-      for (const each of going) each.action = 'wait'
+    for (const each of left) each.action = 'wait'
     const kept = result.versions.filter(({ action }) => action === 'mark' || action === 'wait')
     const after = new Map(
       kept.slice(0, MARKS_MAX).map(({ version, markedAt }) => [version, markedAt as number]),
@@ -130,14 +130,18 @@ export class Pruner {
     return claim.firstCatalog === undefined ? [] : [claim.firstCatalog]
   }
 
-  /** Newest first: an incremental goes before what it continues, so that an end in between leaves no chain with a gap. */
+  /**
+   * Newest first: an incremental goes before what it continues, so that an end in between leaves no chain with a gap.
+   *
+   * @returns what it has left
+   */
   async #remove(
     cellId: string,
     going: readonly PrunedVersion[],
     looked: NotedVersions,
     { signal }: CallOptions,
-  ): Promise<boolean> {
-    if (going.length === 0) return true
+  ): Promise<readonly PrunedVersion[]> {
+    if (going.length === 0) return []
     const { objectStore, index, table } = this.#parts
     const { notes, restoredTo } = await listNoted(index, cellId, { signal })
     // Somebody has pinned, proven or restored a version meanwhile, or set another plan: the next look decides again.
@@ -145,13 +149,16 @@ export class Pruner {
       { notes, restoredTo },
       { notes: looked.notes, restoredTo: looked.restoredTo },
     )
-    if (!isSame) return false
-    for (const { version } of going.toSorted((a, b) => compareVersions(a.version, b.version))) {
+    if (!isSame) return going
+    const inOrder = going.toSorted((a, b) => compareVersions(a.version, b.version))
+    for (const [i, { version }] of inOrder.entries()) {
+      // Many removals take long, and a pin that was answered must hold; what it rests on is older.
+      if ((await objectStore.head(pinOf(cellId, version), { signal })) !== undefined) return inOrder.slice(i)
       await objectStore.delete(version, { signal })
       index.forget(version)
       table.removeFacts(cellId, version)
     }
-    return true
+    return []
   }
 }
 

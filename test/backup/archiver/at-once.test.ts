@@ -1,9 +1,11 @@
 import fs from 'node:fs'
 import { beforeEach, expect, test, vi } from 'vitest'
 import { RestoreThreads } from '../../../src/backup/restore/restore-threads.ts'
+import type { BackupProgressEvent } from '../../../src/backup/versions/backup-types.ts'
+import { parseVersion } from '../../../src/backup/versions/object-keys.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { GatedStore } from '../../support/backup/object-store-decorators.ts'
+import { GatedStore, PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { turnsUntil } from '../../support/turns.ts'
@@ -56,6 +58,34 @@ test('80 backups requested at once of small cells all succeed: sixteen upload at
   expect((await backups).length).toBe(80)
   expect(most.uploads).toBe(16)
   expect(most.files).toBeLessThanOrEqual(32)
+})
+
+test('large cells whose chain is gone from the object store are copied one after the other, as other large ones are', async () => {
+  const copying = new Set<string>()
+  let most = 0
+  class NotingStore extends PassingStore {
+    override async put(...[key, ...rest]: Parameters<PassingStore['put']>): Promise<void> {
+      await super.put(key, ...rest)
+      copying.delete(parseVersion(key)?.cellId ?? '')
+    }
+  }
+  const objectStore = new NotingStore(place.folder())
+  const store = await place.create({ objectStore, backups: { concurrency: 1 } })
+  const cells = ledgers(store, 3, 5 * MIB)
+  for (const cell of cells) {
+    const { version } = await store.backups.snapshot(cell.id)
+    await objectStore.delete(version)
+    addRow(cell, 'newer')
+  }
+  const backups = cells.map(({ id }) => {
+    const onProgress = ({ phase }: BackupProgressEvent) => {
+      if (phase === 'read') copying.add(id)
+      most = Math.max(most, copying.size)
+    }
+    return store.backups.incremental(id, { onProgress })
+  })
+  expect((await Promise.all(backups)).map(({ baseVersion }) => baseVersion)).toEqual([null, null, null])
+  expect(most).toBe(1)
 })
 
 test('after a total loss, 40 large cells are restored at once with four threads, whatever their number', async () => {

@@ -244,6 +244,32 @@ describe('Retention', () => {
     },
   )
 
+  test('leaves a version that is pinned while newer ones are removed, and what is older, to the next look', async () => {
+    class RemovingStore extends PassingStore {
+      atRemoval: (() => Promise<unknown>) | undefined
+
+      protected override async before(call: Call, key: string): Promise<void> {
+        const { atRemoval } = this
+        if (call !== 'delete' || !key.includes('/backup-') || atRemoval === undefined) return
+        this.atRemoval = undefined
+        await atRemoval()
+      }
+    }
+    const objectStore = new RemovingStore(place.folder())
+    const store = await place.create({ ...byHand('all:1d'), objectStore })
+    const cell = createLedger(store)
+    const [oldest, pinned, newer] = await snapshots(store, cell, 7, DAY_MS)
+    objectStore.atRemoval = () => retentionOf(store).pin(cell.id, pinned as string)
+    await pruneFully(store, cell)
+    expect(objectStore.atRemoval).toBeUndefined()
+    expect(stored(cell)).not.toContain(nameOf(newer as string))
+    expect(stored(cell)).toContain(nameOf(pinned as string))
+    expect(await actions(store, cell)).toMatchObject({
+      [pinned as string]: 'pinned',
+      [oldest as string]: 'remove',
+    })
+  })
+
   test("follows a cell's own plan in place of the store's", async () => {
     const store = await place.create(byHand('all:1d'))
     const cell = createLedger(store)
