@@ -5,6 +5,7 @@
  */
 
 import { ATTACKS } from './neighbours/attacks.ts'
+import { honestLoad } from './neighbours/honest-load.ts'
 import type { Measured } from './neighbours/neighbour.ts'
 import { NodeUnderAttack, type Round } from './neighbours/node-under-attack.ts'
 import { median } from './side-by-side.ts'
@@ -23,7 +24,8 @@ interface Row extends Round {
 }
 
 const all = Object.keys(ATTACKS)
-const table: [name: string, attacks: string[]][] = all.map((name) => [name, [name]])
+const controls = Object.keys(honestLoad)
+const table: [name: string, attacks: string[]][] = [...controls, ...all].map((name) => [name, [name]])
 table.push(['all at once', all])
 const rows: Row[] = []
 for (const [name, attacks] of table) if (name.includes(ONLY)) rows.push(await measure(name, attacks))

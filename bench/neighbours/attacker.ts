@@ -1,5 +1,6 @@
 import os from 'node:os'
 import { ATTACKS } from './attacks.ts'
+import { honestLoad } from './honest-load.ts'
 import { Tenant } from './tenant.ts'
 
 /**
@@ -35,7 +36,7 @@ async function prepare({ port, key, names, seed }: Orders): Promise<typeof begin
   tenant = new Tenant(port, key, seed)
   const attacks: ((signal: AbortSignal) => Promise<unknown>)[] = []
   for (const name of names) {
-    const attack = ATTACKS[name]
+    const attack = ATTACKS[name] ?? honestLoad[name]
     if (attack === undefined) throw new Error(`No attack has the name ${name}.`)
     attacks.push(await attack(tenant))
   }

@@ -66,12 +66,14 @@ export async function startStore<T extends StartedStore>(
   let files: NewFiles | undefined
   let lock: DirectoryLock | undefined
   let store: T | undefined
+  let isClaimed = false
   try {
     files = new NewFiles(paths.root)
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
     const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, tables)
+    isClaimed = isFirst && objectStore !== undefined
     store = build({ paths, settings, lock, objectStore, recoveredCatalog })
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
     store.start()
@@ -81,7 +83,8 @@ export async function startStore<T extends StartedStore>(
     else {
       // Before the lock is released: after that, new files may belong to another process.
       if (lock === undefined) files?.removeEmpty()
-      else if (!isLocal) files?.remove()
+      // Once the prefix is claimed, the catalog is the only one of its store: the next start goes on with it.
+      else if (!isLocal && !isClaimed) files?.remove()
       lock?.release()
       // An object store that the caller passed in stays open: the caller may try again with it.
       if (objectStore !== options.objectStore) await objectStore?.close()

@@ -218,7 +218,7 @@ describe('backups', () => {
     expect(await place.text('backups', 'verify', '--all')).toMatch(
       new RegExp(`${other}: no backup\n2 proven, 0 failed, 1 without a backup$`),
     )
-    expect(await place.failure('backups', 'verify')).toMatchObject({ exit: 1, code: 'invalid_request' })
+    expect(await place.failure('backups', 'verify')).toMatchObject({ exit: 2, code: 'invalid_request' })
     const file = path.join(place.objects, version)
     fs.chmodSync(file, 0o600)
     fs.truncateSync(file, 200)
@@ -265,7 +265,7 @@ describe('backups', () => {
     )
     expect(all.databases.map(({ plan }) => plan)).toEqual(['all:7d', 'all:2d'])
     expect(all.databases[1]?.versions).toMatchObject([{ origin: 'tenant' }])
-    expect(await place.failure('backups', 'prune')).toMatchObject({ exit: 1, code: 'invalid_request' })
+    expect(await place.failure('backups', 'prune')).toMatchObject({ exit: 2, code: 'invalid_request' })
     expect(await place.failure('backups', 'prune', cell, '--all')).toMatchObject({ code: 'invalid_request' })
     expect(await place.failure('backups', 'prune', cell, '--keep', '30')).toMatchObject({ exit: 2 })
     await node.stop()
