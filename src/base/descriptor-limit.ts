@@ -1,6 +1,6 @@
 import fs from 'node:fs'
 
-/** An open cell: database, log, shared memory, and the reading descriptor of a snapshot. */
+/** An open cell: database, log, shared memory, and one for reading the log, or the database for a snapshot. */
 const DESCRIPTORS_PER_CELL = 4
 /** For sockets, temporary files and the process itself. */
 const DESCRIPTORS_RESERVED = 512

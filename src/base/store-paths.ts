@@ -61,6 +61,11 @@ export class StorePaths {
     return path.join(this.root, 'cells')
   }
 
+  /** The commit logs of the processes that have cells open. Empty after a proper end. */
+  get commitLogs(): string {
+    return path.join(this.root, 'commit-log')
+  }
+
   /** Two levels, so that no directory holds more than a 256th of the cells. */
   cell(id: string): CellPaths {
     return new CellPaths(path.join(this.cells, id.slice(0, 2), id))

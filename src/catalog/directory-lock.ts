@@ -134,6 +134,11 @@ export function processIdentity(pid: number): ProcessIdentity {
   return { pid, startTime: processStartTime(pid) }
 }
 
+/** Names the commit log of a process among those of all processes of a store. */
+export function logOwner({ pid, startTime }: ProcessIdentity): string {
+  return `${pid}-${startTime ?? 0}`
+}
+
 /** Field 22 of /proc/<pid>/stat; the second field may hold spaces and parentheses (man 5 proc). */
 export function processStartTime(pid: number): number | null {
   try {

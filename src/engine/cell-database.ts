@@ -5,7 +5,7 @@ import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
-import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
+import { GroupCommit, type GroupEvents, type GroupWork, type Settle } from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -84,9 +84,16 @@ export class CellDatabase {
         },
         rolledBack: () => this.#runner?.statements.rolledBack(),
       })
-      this.#group = new GroupCommit(this.#transactions, (error) => this.#failureOrOwn(error))
+      const { shared } = settings
+      this.#group = new GroupCommit(
+        this.#transactions,
+        (error) => this.#failureOrOwn(error),
+        shared && (() => shared.commits.join(this)),
+      )
       this.#deleteReserve = new DeleteReserve(connection, limits.cellBytesMax)
-      this.syncs = new CommitSync(connection, path, durability, state)
+      const frames = () => this.checkpoints.state().frames
+      const inLog = shared && { log: shared.commits.log, cellId: shared.cellId }
+      this.syncs = new CommitSync(connection, { path, state, frames }, durability, inLog)
       this.checkpoints = new Checkpoints(
         connection,
         { path, state },
@@ -98,6 +105,7 @@ export class CellDatabase {
           failed: (error) => this.#failed(error),
         },
       )
+      this.syncs.opened()
       hooks.opened?.(this)
     } catch (error) {
       const failure = toCellError(error, { path, limits })
@@ -190,6 +198,11 @@ export class CellDatabase {
     return await this.#group.add(work)
   }
 
+  /** Commits what waits for the group commit. @param settle called for each piece of work, once its outcome is final */
+  commitWaiting(settle?: Settle): void {
+    this.#group.commitNext(settle)
+  }
+
   /** Commits a group that the caller has gathered: each piece of work is settled when this returns. */
   commitGroup(works: readonly GroupWork[], events?: GroupEvents): void {
     this.#state.assertUsable()
@@ -260,6 +273,7 @@ export class CellDatabase {
     if (this.quarantined === undefined) this.#connection.close()
     else frames = closeWithoutCheckpoint(this.#connection, this.path, () => this.checkpoints.state().frames)
     this.checkpoints.closed()
+    this.syncs.closed()
     this.#hooks.closed?.()
     return frames
   }

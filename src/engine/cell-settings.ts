@@ -1,5 +1,6 @@
 import type { Limits } from '../base/limits.ts'
 import type { OwnerFunctions } from './owner-functions.ts'
+import type { SharedCommits } from './shared-commits.ts'
 import type { Connection } from './sqlite.ts'
 
 /**
@@ -26,6 +27,8 @@ export interface CellDatabaseSettings {
   checkpointBytes: number
   /** What the owner has added to SQL. */
   ownerFunctions?: OwnerFunctions | undefined
+  /** Whose commits are stored together with this cell's, if any are. */
+  shared?: { commits: SharedCommits; cellId: string } | undefined
 }
 
 /** The same for every cell: SQLite's default, and that of the image from which new cells are written. */

@@ -1,27 +1,57 @@
 import { exists } from '../base/durable-files.ts'
+import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
 import type { Connection } from './sqlite.ts'
 import { WalSync } from './wal-sync.ts'
+import { placeOf, type TailOfWal, type WalPlace, WalTail } from './wal-tail.ts'
+
+/** A record for the commit log. */
+export interface LoggedTail extends TailOfWal {
+  cellId: string
+  cell: CommitSync
+}
+
+/** Where the commits of a cell can be stored together with those of others. */
+export interface CellInLog {
+  log: CommitLog
+  cellId: string
+}
 
 /**
  * How the commits of one cell get to the disk: each by SQLite's own fsync, in its COMMIT, or several by one fsync that is
- * asked for afterwards. A failed fsync quarantines the cell.
+ * asked for afterwards, or together with those of other cells in the commit log (`SharedCommits`). A failed fsync
+ * quarantines the cell.
  */
-export class CommitSync {
+export class CommitSync implements LoggedCell {
   readonly #connection: Connection
   readonly #path: string
   readonly #isRelaxed: boolean
   readonly #state: CellState
   readonly #wal: WalSync
+  readonly #inLog: CellInLog | undefined
+  readonly #frames: () => number
+  readonly #tail = new WalTail()
 
-  constructor(connection: Connection, path: string, durability: Durability, state: CellState) {
+  /** @param frames how many the WAL has up to the last commit */
+  constructor(
+    connection: Connection,
+    { path, state, frames }: { path: string; state: CellState; frames: () => number },
+    durability: Durability,
+    inLog?: CellInLog,
+  ) {
     this.#connection = connection
     this.#path = path
     this.#isRelaxed = durability === 'relaxed'
     this.#state = state
     this.#wal = new WalSync(path)
+    this.#frames = frames
+    this.#inLog = inLog
+  }
+
+  get cellId(): string {
+    return this.#inLog?.cellId ?? ''
   }
 
   /** True while commits with a deferred fsync may not be on disk. */
@@ -66,12 +96,42 @@ export class CommitSync {
    * @throws `cell_quarantined`
    */
   async sync(): Promise<void> {
+    const place = this.#place()
     try {
       await this.#wal.sync()
     } catch (error) {
       throw this.#state.quarantine(walLost(error))
     }
     this.#state.assertNotQuarantined()
+    if (place !== undefined) this.#tail.setSafe(place)
+  }
+
+  /**
+   * What {@link defer}red commits, and any before them, have added to the WAL.
+   *
+   * @returns undefined if only {@link sync} can store it, or nothing is pending
+   */
+  record(): LoggedTail | undefined {
+    const { descriptor } = this.#wal
+    if (this.#inLog === undefined || descriptor === undefined || !this.#state.usable) return undefined
+    try {
+      const tail = this.#tail.read(descriptor, this.#frames())
+      return tail && { ...tail, cellId: this.#inLog.cellId, cell: this }
+    } catch {
+      return undefined
+    }
+  }
+
+  /** The record is on disk in the commit log. */
+  recorded({ salts, offset, bytes }: LoggedTail): void {
+    this.#tail.setSafe({ salts, offset: offset + bytes.length })
+    this.#wal.storedElsewhere()
+  }
+
+  /** For the commit log, which forgets its records of the cell then. */
+  async syncWal(): Promise<void> {
+    this.#state.assertUsable()
+    await this.#wal.syncAll(() => this.sync())
   }
 
   /**
@@ -98,6 +158,43 @@ export class CommitSync {
       else this.#wal.abandon()
     } catch {
       // The cell is quarantined now, and its hooks have been told.
+    }
+  }
+
+  /** A cell that was closed as it was, with its newest bytes in the commit log, is opened again. @throws `cell_quarantined` */
+  opened(): void {
+    if (this.#inLog?.log.names(this.#inLog.cellId) !== true) return
+    this.syncFound()
+    this.#inLog.log.settled(this.#inLog.cellId)
+  }
+
+  /** The connection is closed: if its checkpoint did not move all of the WAL, that is fsynced. Never throws. */
+  closed(): void {
+    const { log, cellId } = this.#inLog ?? {}
+    try {
+      if (log === undefined || cellId === undefined || !log.names(cellId)) return
+      // In quarantine nobody knows what an fsync would store. The log keeps its records for the next start.
+      if (this.#state.quarantined !== undefined) return
+      if (exists(`${this.#path}-wal`)) {
+        this.#wal.expect()
+        this.#wal.syncNow()
+      }
+      log.settled(cellId)
+    } catch {
+      // As in quarantine.
+    } finally {
+      this.#wal.abandon()
+      this.#wal.release()
+    }
+  }
+
+  #place(): WalPlace | undefined {
+    const { descriptor } = this.#wal
+    if (this.#inLog === undefined || descriptor === undefined || !this.#state.usable) return undefined
+    try {
+      return placeOf(descriptor, this.#frames())
+    } catch {
+      return undefined
     }
   }
 

@@ -29,6 +29,9 @@ export interface GroupWork {
   settle(outcome: Outcome): void
 }
 
+/** Settles a piece of work, now or once what it has changed is on disk. */
+export type Settle = (work: GroupWork, outcome: Outcome) => void
+
 /** Called for each transaction of a group. */
 export interface GroupEvents {
   /**
@@ -55,13 +58,18 @@ const GROUP_MAX = 512
 export class GroupCommit {
   readonly #target: GroupTarget
   readonly #translate: (error: unknown) => unknown
+  readonly #schedule: () => void
   #queue: GroupWork[] = []
   #scheduled = false
 
-  /** @param translate turns an error into the one for callers; called when no transaction is open */
-  constructor(target: GroupTarget, translate: (error: unknown) => unknown) {
+  /**
+   * @param translate turns an error into the one for callers; called when no transaction is open
+   * @param schedule has {@link commitNext} called at the end of this turn of the event loop
+   */
+  constructor(target: GroupTarget, translate: (error: unknown) => unknown, schedule?: () => void) {
     this.#target = target
     this.#translate = translate
+    this.#schedule = schedule ?? (() => void setImmediate(() => this.commitNext()))
   }
 
   get pending(): boolean {
@@ -75,7 +83,7 @@ export class GroupCommit {
         run: () => refusePromise(run()),
         settle: (outcome) => (outcome.ok ? resolve(outcome.value as T) : reject(outcome.error)),
       })
-      this.#schedule()
+      this.#scheduleOnce()
     })
   }
 
@@ -92,16 +100,24 @@ export class GroupCommit {
     new Group(this.#target, this.#translate, events).commit(group)
   }
 
-  #schedule(): void {
+  /** Commits the first of the queue; the rest follows in the next turn. */
+  commitNext(settle?: Settle): void {
+    this.#scheduled = false
+    const group = this.#queue.splice(0, GROUP_MAX)
+    if (group.length > 0)
+      this.commit(settle === undefined ? group : group.map((work) => settledBy(work, settle)))
+    if (this.#queue.length > 0) this.#scheduleOnce()
+  }
+
+  #scheduleOnce(): void {
     if (this.#scheduled) return
     this.#scheduled = true
-    setImmediate(() => {
-      this.#scheduled = false
-      if (this.#queue.length === 0) return
-      this.commit(this.#queue.splice(0, GROUP_MAX))
-      if (this.#queue.length > 0) this.#schedule()
-    })
+    this.#schedule()
   }
+}
+
+function settledBy(work: GroupWork, settle: Settle): GroupWork {
+  return { run: () => work.run(), settle: (outcome) => settle(work, outcome) }
 }
 
 /** Commits one group in as few transactions as possible. */

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { exists, FILE_MODE } from '../base/durable-files.ts'
+import { PAGE_BYTES } from './cell-settings.ts'
 
 /** The format of SQLite's write-ahead log: sqlite.org/fileformat2, section 4. The file carries no locks (invariant 4). */
 export const WAL_HEADER_BYTES = 32
@@ -25,6 +26,11 @@ export function parseWalHeader(head: Buffer): WalHeader | undefined {
 /** The length of a log with this many frames. */
 export function walBytes(frames: number, pageSize: number): number {
   return WAL_HEADER_BYTES + frames * (FRAME_HEADER_BYTES + pageSize)
+}
+
+/** How many frames a log of this length has. */
+export function framesOf(bytes: number): number {
+  return Math.floor((bytes - WAL_HEADER_BYTES) / (FRAME_HEADER_BYTES + PAGE_BYTES))
 }
 
 /**

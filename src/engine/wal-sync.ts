@@ -14,6 +14,8 @@ export class WalSync {
   /** Something was written since the last fsync began. */
   #pending = false
   #running = 0
+  /** How often something was stored elsewhere since {@link release}: the descriptor stays open for the fsync that follows later. */
+  #kept = 0
   /** Settles when all fsyncs that have begun have ended. */
   #last: Promise<void> = Promise.resolve()
 
@@ -31,6 +33,30 @@ export class WalSync {
   expect(): void {
     this.#descriptor ??= fs.openSync(this.#path, 'r')
     this.#pending = true
+  }
+
+  /** What is pending was stored elsewhere. The fsync follows later. */
+  storedElsewhere(): void {
+    this.#pending = false
+    this.#kept++
+  }
+
+  /** {@link sync}, also if nothing is pending. Afterwards the descriptor need not stay open for what was stored elsewhere. */
+  async syncAll(sync: () => Promise<void>): Promise<void> {
+    this.expect()
+    const kept = this.#kept
+    await sync()
+    if (this.#kept === kept) this.release()
+  }
+
+  release(): void {
+    this.#kept = 0
+    this.#close()
+  }
+
+  /** The descriptor of the log while something is pending. */
+  get descriptor(): number | undefined {
+    return this.#pending ? this.#descriptor : undefined
   }
 
   /** Resolves once all that is in the log is on disk. Rejects with the system's error. */
@@ -71,7 +97,7 @@ export class WalSync {
   }
 
   #close(): void {
-    if (this.pending || this.#descriptor === undefined) return
+    if (this.pending || this.#kept > 0 || this.#descriptor === undefined) return
     fs.closeSync(this.#descriptor)
     this.#descriptor = undefined
   }

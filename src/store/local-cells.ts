@@ -5,11 +5,14 @@ import { CellInstaller } from '../backup/restore/cell-installer.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
+import { logOwner, processIdentity } from '../catalog/directory-lock.ts'
+import { CommitLog } from '../commit-log/commit-log.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { OwnerFunctions } from '../engine/owner-functions.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import { SharedCommits } from '../engine/shared-commits.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
@@ -53,6 +56,7 @@ export interface ArchivedCells {
 export class LocalCells implements CellProvider {
   readonly settings: StoreSettings
   readonly pool: CellPool
+  readonly commits: SharedCommits
   readonly files: CellFiles
   /** Undefined without an object store. */
   readonly archived: ArchivedCells | undefined
@@ -63,6 +67,14 @@ export class LocalCells implements CellProvider {
     this.#parts = parts
     this.settings = settings
     this.files = new CellFiles(paths)
+    const commitLog = new CommitLog({
+      directory: paths.commitLogs,
+      owner: logOwner(processIdentity(process.pid)),
+      fileBytesMax: settings.commitLogBytes,
+      clock: settings.clock,
+      log: settings.log,
+    })
+    this.commits = new SharedCommits(commitLog)
     this.pool = this.#newPool()
     if (changes === undefined) return
     const { trackers, progress } = changes
@@ -154,9 +166,10 @@ export class LocalCells implements CellProvider {
     this.pool.replace(id, () => {})
   }
 
-  /** Closes every cell. */
-  close(): void {
+  /** Closes every cell at once, and then the commit log. */
+  async close(): Promise<void> {
     this.pool.closeAll()
+    await this.commits.log.close()
   }
 
   /** As {@link open}, and keeps the cell open until `unpin`. */
@@ -181,6 +194,7 @@ export class LocalCells implements CellProvider {
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
         ownerFunctions,
+        shared: { commits: this.commits, cellId: id },
       }),
       hooks: (id: string) =>
         cellHooks(id, {

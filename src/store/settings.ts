@@ -57,6 +57,8 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   pageCacheBytes?: number | undefined
   /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
   checkpointBytes?: number | undefined
+  /** Bytes that a file of the commit log may have; 64 MiB by default. Each process with open cells has at most four. */
+  commitLogBytes?: number | undefined
   /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
   /** Default: the system's. */
@@ -85,6 +87,7 @@ export interface StoreSettings extends OwnerFunctionsOptions {
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
+  commitLogBytes: number
   objectStoreWaitMs: number
   clock: Clock
   random: () => number
@@ -94,6 +97,7 @@ export interface StoreSettings extends OwnerFunctionsOptions {
 const MIB = 1_048_576
 export const DEFAULT_PAGE_CACHE_BYTES = MIB
 export const DEFAULT_CHECKPOINT_BYTES = 4 * MIB
+const DEFAULT_COMMIT_LOG_BYTES = 64 * MIB
 export const DEFAULT_BACKUPS_AT_ONCE = 4
 export const DEFAULT_RESTORES_AT_ONCE = 4
 /** The backup of a small cell takes little memory, and waits for answers most of its time. */
@@ -126,6 +130,7 @@ const STORE_NAMES: Known<StoreOptions> = {
   openCellsMax: true,
   pageCacheBytes: true,
   checkpointBytes: true,
+  commitLogBytes: true,
   objectStoreWaitMs: true,
   functions: true,
   extensions: true,
@@ -180,6 +185,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
+    commitLogBytes: options.commitLogBytes ?? DEFAULT_COMMIT_LOG_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
     functions: options.functions,
     extensions: options.extensions,
@@ -197,7 +203,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
 function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
-  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
+  const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
   const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
@@ -206,6 +212,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     openCellsMax,
     pageCacheBytes,
     checkpointBytes,
+    commitLogBytes,
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),

@@ -15,6 +15,7 @@ import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { NewFiles } from './new-files.ts'
+import { redoCommits } from './redo-commits.ts'
 import { checkSchedule, resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 
 export type StartMode = 'create' | 'open' | 'open-or-create'
@@ -72,6 +73,7 @@ export async function startStore<T extends StartedStore>(
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
+    await redoCommits(paths, settings)
     const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, tables)
     isClaimed = isFirst && objectStore !== undefined
     store = build({ paths, settings, lock, objectStore, recoveredCatalog })

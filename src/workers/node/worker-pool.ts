@@ -29,6 +29,8 @@ export interface WorkerPoolParts {
   settings: Omit<WorkerSettings, 'sliceMs'>
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
+  /** A worker process has ended. */
+  ended(worker: ProcessIdentity): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** Whether the account existed before this process. */

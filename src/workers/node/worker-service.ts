@@ -28,6 +28,7 @@ import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
+import { LeftLogs } from './left-logs.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
 import { WorkerPool } from './worker-pool.ts'
@@ -61,6 +62,7 @@ export class WorkerService implements CellService {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
+  readonly #leftLogs: LeftLogs
   /** Undefined without an object store. */
   readonly #archiving: Archiving | undefined
   #stopped = false
@@ -76,6 +78,7 @@ export class WorkerService implements CellService {
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
+    this.#leftLogs = new LeftLogs(paths, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -96,6 +99,7 @@ export class WorkerService implements CellService {
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
+      ended: (identity) => this.#leftLogs.ended(identity),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
@@ -194,6 +198,7 @@ export class WorkerService implements CellService {
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
     await upkeep
+    await this.#leftLogs.idle()
   }
 
   /** @throws `object_store_not_configured`, `store_closed` */

@@ -44,7 +44,7 @@ export class Answers {
     this.#out.send({ type: 'results', outcomes: encoded, transaction })
   }
 
-  /** @param syncsLater the fsync follows in {@link sync} */
+  /** @param syncsLater what was committed is not on disk before {@link synced} or {@link sync} */
   committed(transaction: string, syncsLater: boolean): void {
     for (const index of this.#provisional) this.#given.add(index)
     if (syncsLater) this.#unsynced.push({ transaction, indexes: this.#provisional })
@@ -59,12 +59,17 @@ export class Answers {
   async sync(database: CellDatabase): Promise<void> {
     try {
       await database.syncs.sync()
-      for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
+      this.synced()
     } catch (error) {
       for (const index of this.#unsynced.flatMap(({ indexes }) => indexes))
         this.add(index, { ok: false, error })
       this.flush()
     }
+  }
+
+  /** Reports the commits: they are on disk. */
+  synced(): void {
+    for (const { transaction } of this.#unsynced) this.#out.post({ type: 'committed', transaction })
   }
 
   flush(): void {

@@ -81,9 +81,9 @@ export class BatchRunner {
     // Without an unread operation nothing is awaited: tasks that arrive after a batch must not overtake it.
     const read = hasUnread(cells) ? await loadReader() : undefined
     const parsed = parseBatch(cells, read, (index) => this.#announceReading(index))
-    // With one changed cell, the COMMIT does the fsync. With several, their fsyncs run in parallel afterwards.
+    // With one changed cell, the COMMIT does the fsync. With several, all are stored together afterwards.
     const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1
-    const unsynced: Promise<void>[] = []
+    const unsynced = new Map<CellDatabase, Answers>()
     const returned: number[] = []
     const spent: [cell: number, ms: number][] = []
     let first = 0
@@ -91,14 +91,14 @@ export class BatchRunner {
       const answers = new Answers(this.#out)
       if (at === 0 || !this.#isOver()) {
         const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
-        if (answers.hasUnsynced && database !== undefined) unsynced.push(answers.sync(database))
+        if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
         const ms = this.#processor.lap()
         if (ms > 0) spent.push([at, ms])
       }
       if (this.#isOver()) returned.push(...unanswered(operations, first, answers))
       first += operations.length
     }
-    if (unsynced.length > 0) await this.#allSynced(unsynced)
+    if (unsynced.size > 0) await this.#sync(unsynced)
     this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf(spent) })
   }
 
@@ -112,15 +112,23 @@ export class BatchRunner {
     this.#isAnnounced = true
   }
 
+  /** Stores what the cells of the batch have committed, in the commit log if it takes that. */
+  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>): Promise<void> {
+    this.#out.send({ type: 'upkeep', index: undefined })
+    const alone = new Set(this.#cells.commits.store([...unsynced.keys()]))
+    for (const [database, answers] of unsynced) if (!alone.has(database)) answers.synced()
+    if (alone.size === 0) return
+    await this.#allSynced([...alone].map((database) => unsynced.get(database)?.sync(database)))
+  }
+
   /** Sends answers of finished fsyncs meanwhile: the fsync of one cell can take long. */
-  async #allSynced(unsynced: readonly Promise<void>[]): Promise<void> {
+  async #allSynced(unsynced: readonly (Promise<void> | undefined)[]): Promise<void> {
     const { clock } = this.#context
     const flush = () => {
       this.#out.flush()
       timer = clock.setTimer(flush, FLUSH_EVERY_MS)
     }
     let timer = clock.setTimer(flush, FLUSH_EVERY_MS)
-    this.#out.send({ type: 'upkeep', index: undefined })
     await Promise.all(unsynced)
     timer.cancel()
   }

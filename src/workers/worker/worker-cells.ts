@@ -107,7 +107,7 @@ export class WorkerCells {
   /** Aborts running collections, and closes every cell. */
   async close(): Promise<void> {
     this.#abort.abort()
-    this.local.close()
+    await this.local.close()
     this.#state.close()
   }
 

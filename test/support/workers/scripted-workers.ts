@@ -59,6 +59,7 @@ export class ScriptedWorkers {
       settings: {} as WorkerPoolParts['settings'],
       record: () => undefined,
       publish: () => {},
+      ended: () => {},
       spawnWorker: () => this.#start(),
       taskMs: STATEMENT_MS,
       checkStrikes: () => {},

@@ -1,0 +1,87 @@
+import { randomBytes } from 'node:crypto'
+import fs from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/durable-files.ts'
+import { encodeBatch, encodeFileHead, GENERATION_BYTES, HEAD_BYTES, type LogRecord } from './log-format.ts'
+
+const ZEROS = Buffer.alloc(262_144)
+const write = promisify(fs.write)
+const fsync = promisify(fs.fsync)
+
+/**
+ * One file of a process's log. All of its blocks are written once, with zeros, so that a batch later costs no more than its
+ * own bytes: no fdatasync has to store where they are, and no full disk can refuse them.
+ */
+export class LogFile {
+  readonly path: string
+  readonly size: number
+  readonly #fd: number
+  #generation: Buffer = Buffer.alloc(0)
+  #sequence = 0
+  #end = HEAD_BYTES
+
+  private constructor(file: string, size: number, fd: number) {
+    this.path = file
+    this.size = size
+    this.#fd = fd
+  }
+
+  /** Makes a file that is ready for batches. If that fails, none is left. */
+  static async create(file: string, size: number): Promise<LogFile> {
+    makeDirectory(path.dirname(file))
+    const fd = fs.openSync(file, 'wx', FILE_MODE)
+    const made = new LogFile(file, size, fd)
+    try {
+      for (let at = 0; at < size; ) {
+        const { bytesWritten } = await write(fd, ZEROS, 0, Math.min(ZEROS.length, size - at), at)
+        at += bytesWritten
+      }
+      await made.renew()
+      await fsyncDirectoryAside(path.dirname(file))
+      return made
+    } catch (error) {
+      made.remove()
+      throw error
+    }
+  }
+
+  /** How many bytes of batches it still takes. */
+  get room(): number {
+    return this.size - this.#end
+  }
+
+  /** Makes it empty: what it holds is needed no more. Durable before its first batch. */
+  async renew(): Promise<void> {
+    this.#generation = randomBytes(GENERATION_BYTES)
+    this.#sequence = 0
+    this.#end = HEAD_BYTES
+    const head = encodeFileHead(this.#generation, this.size)
+    const { bytesWritten } = await write(this.#fd, head, 0, head.length, 0)
+    if (bytesWritten < head.length) throw new Error('The head of a log file was not written.')
+    await fsync(this.#fd)
+  }
+
+  /** Writes a batch, and returns once it is on disk. @throws the system's error; then it must not be used any more */
+  append(records: readonly LogRecord[], time: number): void {
+    const batch = encodeBatch(records, {
+      generation: this.#generation,
+      sequence: this.#sequence + 1,
+      time,
+    })
+    for (let at = 0; at < batch.length; )
+      at += fs.writeSync(this.#fd, batch, at, batch.length - at, this.#end + at)
+    fs.fdatasyncSync(this.#fd)
+    this.#sequence++
+    this.#end += batch.length
+  }
+
+  close(): void {
+    fs.closeSync(this.#fd)
+  }
+
+  remove(): void {
+    fs.rmSync(this.path, { force: true })
+    this.close()
+  }
+}

@@ -1,0 +1,131 @@
+import fs from 'node:fs'
+import path from 'node:path'
+import { promisify } from 'node:util'
+import { exists, fsyncDirectory } from '../base/durable-files.ts'
+import { type LogEntry, SALTS_BYTES } from './log-format.ts'
+import { type LogContents, readLog } from './log-reader.ts'
+
+const fsync = promisify(fs.fsync)
+
+/** Where the salts stand in a WAL: sqlite.org/fileformat2, 4.1. */
+const SALTS_AT = 16
+/** WALs that are fsynced at the same time, in the thread pool. */
+const SYNCS_AT_ONCE = 4
+
+/** What the logs belong to. */
+export interface LoggedStore {
+  /** The folder of all logs. */
+  directory: string
+  /** The path of a cell's WAL. */
+  wal(cellId: string): string
+}
+
+/** What {@link redo} could not bring back. */
+export interface LostRecords {
+  /** For each cell, the length that its WAL must have. */
+  damaged: Map<string, number>
+  /** Records of other cells may be missing too. */
+  isNameLost: boolean
+}
+
+/**
+ * Brings every acknowledged commit back into its WAL, after the processes that wrote the logs have ended: whatever a power
+ * loss has left of the WAL, SQLite's own recovery finds the commits afterwards. It can be repeated, also after it was
+ * interrupted. The logs stay until {@link removeLogs}.
+ *
+ * A record counts only for a WAL with the same salts, and no WAL is ever made. SQLite makes the header of a WAL durable before
+ * it writes a commit under new salts, and only once all commits under the old ones are durable in the database. So a record
+ * with other salts is not needed. One with the same salts holds what SQLite has put there: a committed frame is never
+ * overwritten under the same salts, whatever process has the cell.
+ */
+export async function redo(store: LoggedStore): Promise<LostRecords> {
+  const lost: LostRecords = { damaged: new Map(), isNameLost: false }
+  const touched = new Set<string>()
+  for (const file of logFiles(store.directory)) {
+    const { records, damaged, isNameLost } = readLog(fs.readFileSync(file))
+    for (const [cellId, own] of Map.groupBy([...records, ...damaged], (record) => record.cellId)) {
+      const needed = rewrite(store.wal(cellId), own)
+      if (needed.length > 0) touched.add(cellId)
+      const ends = needed
+        .filter(({ bytes }) => bytes === undefined)
+        .map((entry) => entry.offset + entry.length)
+      if (ends.length > 0) lost.damaged.set(cellId, Math.max(lost.damaged.get(cellId) ?? 0, ...ends))
+    }
+    if (isNameLost) lost.isNameLost = true
+  }
+  await syncWals([...touched].map((cellId) => store.wal(cellId)))
+  return lost
+}
+
+/** @param owner of the logs; by default all */
+export function removeLogs(directory: string, owner?: string): void {
+  const files = logFiles(directory, owner)
+  for (const file of files) fs.rmSync(file, { force: true })
+  if (files.length > 0) fsyncDirectory(directory)
+}
+
+/**
+ * Makes the logs of a process that was killed superfluous, while others go on: the system has what it wrote, so each WAL that
+ * they name is fsynced, and then they are removed. Nothing is written to a WAL, and no cell waits.
+ *
+ * @returns false if that could not be done: the logs stay for the next start
+ */
+export async function supersede(store: LoggedStore, owner: string): Promise<boolean> {
+  const cells = new Set<string>()
+  for (const file of logFiles(store.directory, owner)) {
+    const contents: LogContents = readLog(await fs.promises.readFile(file))
+    if (contents.isNameLost) return false
+    for (const { cellId } of [...contents.records, ...contents.damaged]) cells.add(cellId)
+  }
+  await syncWals([...cells].map((cellId) => store.wal(cellId)))
+  removeLogs(store.directory, owner)
+  return true
+}
+
+function logFiles(directory: string, owner?: string): string[] {
+  if (!exists(directory)) return []
+  const names = fs.readdirSync(directory).filter((name) => name.endsWith('.log'))
+  const own = owner === undefined ? names : names.filter((name) => name.startsWith(`${owner}.`))
+  return own.map((name) => path.join(directory, name))
+}
+
+/** @returns the records that belong to this WAL */
+function rewrite(wal: string, records: readonly LogEntry[]): LogEntry[] {
+  if (!exists(wal)) return []
+  const fd = fs.openSync(wal, 'r+')
+  try {
+    const salts = Buffer.alloc(SALTS_BYTES)
+    fs.readSync(fd, salts, 0, SALTS_BYTES, SALTS_AT)
+    const own = records.filter((record) => record.salts.equals(salts))
+    for (const { bytes, offset } of own) {
+      for (let at = 0; bytes !== undefined && at < bytes.length; )
+        at += fs.writeSync(fd, bytes, at, bytes.length - at, offset + at)
+    }
+    return own
+  } finally {
+    fs.closeSync(fd)
+  }
+}
+
+async function syncWals(wals: string[]): Promise<void> {
+  const sync = async () => {
+    for (let wal = wals.pop(); wal !== undefined; wal = wals.pop()) await syncFile(wal)
+  }
+  await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, sync))
+}
+
+/** Without the file, all that it held is in the database, or the cell is gone. */
+async function syncFile(file: string): Promise<void> {
+  let fd: number
+  try {
+    fd = fs.openSync(file, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return
+    throw error
+  }
+  try {
+    await fsync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+}

@@ -1,0 +1,89 @@
+import type { CommitLog } from '../commit-log/commit-log.ts'
+import type { CellDatabase } from './cell-database.ts'
+import type { LoggedTail } from './commit-sync.ts'
+import type { GroupWork, Outcome } from './group-commit.ts'
+
+/**
+ * Commits of several cells that reach the disk together, in the commit log: one write and one fdatasync instead of an fsync
+ * for each cell. One cell alone is faster with its own fsync, inside its COMMIT, because the log costs another read and write.
+ */
+export class SharedCommits {
+  readonly log: CommitLog
+  /** Cells whose group commits wait for the end of this turn of the event loop. */
+  #waiting = new Set<CellDatabase>()
+
+  constructor(log: CommitLog) {
+    this.log = log
+  }
+
+  /** Has a cell's group committed at the end of this turn of the event loop, together with those of other cells. */
+  join(cell: CellDatabase): void {
+    if (this.#waiting.size === 0) setImmediate(() => this.#commitWaiting())
+    this.#waiting.add(cell)
+  }
+
+  /**
+   * Stores the commits that the cells have {@link CommitSync.defer}red.
+   *
+   * @returns the cells that have to be synced each on its own, with `syncs.sync()`
+   */
+  store(cells: readonly CellDatabase[]): readonly CellDatabase[] {
+    if (cells.length < 2) return cells
+    const records: LoggedTail[] = []
+    const rest: CellDatabase[] = []
+    for (const cell of cells) {
+      const record = cell.syncs.record()
+      if (record === undefined) rest.push(cell)
+      else records.push(record)
+    }
+    if (records.length < 2 || !this.log.append(records)) return cells
+    for (const record of records) record.cell.recorded(record)
+    return rest
+  }
+
+  #commitWaiting(): void {
+    const cells = [...this.#waiting]
+    this.#waiting = new Set()
+    const [first] = cells
+    if (cells.length === 1) first?.commitWaiting()
+    else void this.#commitTogether(cells)
+  }
+
+  /** Never rejects: every error is the outcome of some work. */
+  async #commitTogether(cells: readonly CellDatabase[]): Promise<void> {
+    const held = new Map(cells.map((cell) => [cell, new HeldOutcomes()]))
+    for (const [cell, outcomes] of held) {
+      const commit = () => cell.commitWaiting((work, outcome) => outcomes.hold(work, outcome))
+      if (cell.usable) cell.syncs.defer(commit)
+      else commit()
+    }
+    const alone = new Set(this.store(cells.filter(({ syncs }) => syncs.pending)))
+    for (const [cell, outcomes] of held) if (!alone.has(cell)) outcomes.settle()
+    const sync = async (cell: CellDatabase) => {
+      const outcomes = held.get(cell)
+      await cell.syncs.sync().then(
+        () => outcomes?.settle(),
+        (error) => outcomes?.refuse(error),
+      )
+    }
+    await Promise.all([...alone].map(sync))
+  }
+}
+
+/** What a group has to tell once its commits are on disk. */
+class HeldOutcomes {
+  readonly #held: [work: GroupWork, outcome: Outcome][] = []
+
+  hold(work: GroupWork, outcome: Outcome): void {
+    this.#held.push([work, outcome])
+  }
+
+  settle(): void {
+    for (const [work, outcome] of this.#held) work.settle(outcome)
+  }
+
+  /** Nobody can tell any more whether what was committed stays. */
+  refuse(error: unknown): void {
+    for (const [work, outcome] of this.#held) work.settle(outcome.ok ? { ok: false, error } : outcome)
+  }
+}
