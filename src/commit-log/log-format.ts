@@ -1,4 +1,4 @@
-import { crc32 } from 'node:zlib'
+import zlib from 'node:zlib'
 
 /**
  * The format of a log file: docs/format.md, "The commit log". A head, then batches. Numbers are little-endian. A file is
@@ -48,7 +48,7 @@ export function encodeFileHead(generation: Buffer, length: number): Buffer {
   FILE_MAGIC.copy(head)
   generation.copy(head, 16)
   head.writeBigUInt64LE(BigInt(length), 24)
-  head.writeUInt32LE(crc32(head.subarray(0, 32)), 32)
+  head.writeUInt32LE(zlib.crc32(head.subarray(0, 32)), 32)
   return head
 }
 
@@ -57,7 +57,7 @@ export function readFileHead(file: Buffer): Buffer | null | undefined {
   const head = file.subarray(0, HEAD_BYTES)
   if (head.length < HEAD_BYTES || head.every((byte) => byte === 0)) return null
   const isMagic = head.subarray(0, FILE_MAGIC.length).equals(FILE_MAGIC)
-  if (!isMagic || head.readUInt32LE(32) !== crc32(head.subarray(0, 32))) return undefined
+  if (!isMagic || head.readUInt32LE(32) !== zlib.crc32(head.subarray(0, 32))) return undefined
   return head.subarray(16, 16 + GENERATION_BYTES)
 }
 
@@ -84,7 +84,7 @@ export function encodeBatch(
     salts.copy(batch, at + CELL_ID_BYTES)
     batch.writeBigUInt64LE(BigInt(offset), at + 24)
     batch.writeUInt32LE(bytes.length, at + 32)
-    batch.writeUInt32LE(crc32(bytes), at + 36)
+    batch.writeUInt32LE(zlib.crc32(bytes), at + 36)
     at += ENTRY_BYTES
   }
   batch.writeUInt32LE(directoryChecksum(batch, at), 36)
@@ -95,7 +95,7 @@ export function encodeBatch(
 
 /** Of the head without the checksum itself, and the directory. */
 function directoryChecksum(batch: Buffer, end: number): number {
-  return crc32(batch.subarray(BATCH_HEAD_BYTES, end), crc32(batch.subarray(0, 36)))
+  return zlib.crc32(batch.subarray(BATCH_HEAD_BYTES, end), zlib.crc32(batch.subarray(0, 36)))
 }
 
 /** @returns the batch that begins there; undefined if none of this generation does, or its directory is damaged */
@@ -112,7 +112,7 @@ export function readBatch(file: Buffer, at: number, generation: Buffer): LogBatc
   for (let entry = at + BATCH_HEAD_BYTES; entry < directoryEnd; entry += ENTRY_BYTES) {
     const length = file.readUInt32LE(entry + 32)
     const bytes = file.subarray(bytesAt, bytesAt + length)
-    const isWhole = bytes.length === length && crc32(bytes) === file.readUInt32LE(entry + 36)
+    const isWhole = bytes.length === length && zlib.crc32(bytes) === file.readUInt32LE(entry + 36)
     entries.push({
       cellId: toUuid(file.toString('hex', entry, entry + CELL_ID_BYTES)),
       salts: file.subarray(entry + CELL_ID_BYTES, entry + CELL_ID_BYTES + SALTS_BYTES),

@@ -3,15 +3,10 @@ import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
+import type { SharedRecord } from './shared-commits.ts'
 import type { Connection } from './sqlite.ts'
 import { WalSync } from './wal-sync.ts'
-import { placeOf, type TailOfWal, type WalPlace, WalTail } from './wal-tail.ts'
-
-/** A record for the commit log. */
-export interface LoggedTail extends TailOfWal {
-  cellId: string
-  cell: CommitSync
-}
+import { placeOf, type WalPlace, WalTail } from './wal-tail.ts'
 
 /** Where the commits of a cell can be stored together with those of others. */
 export interface CellInLog {
@@ -111,7 +106,7 @@ export class CommitSync implements LoggedCell {
    *
    * @returns undefined if only {@link sync} can store it, or nothing is pending
    */
-  record(): LoggedTail | undefined {
+  record(): SharedRecord | undefined {
     const { descriptor } = this.#wal
     if (this.#inLog === undefined || descriptor === undefined || !this.#state.usable) return undefined
     try {
@@ -123,7 +118,7 @@ export class CommitSync implements LoggedCell {
   }
 
   /** The record is on disk in the commit log. */
-  recorded({ salts, offset, bytes }: LoggedTail): void {
+  recorded({ salts, offset, bytes }: SharedRecord): void {
     this.#tail.setSafe({ salts, offset: offset + bytes.length })
     this.#wal.storedElsewhere()
   }

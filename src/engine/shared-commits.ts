@@ -1,7 +1,24 @@
-import type { CommitLog } from '../commit-log/commit-log.ts'
-import type { CellDatabase } from './cell-database.ts'
-import type { LoggedTail } from './commit-sync.ts'
-import type { GroupWork, Outcome } from './group-commit.ts'
+import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
+import type { LogRecord } from '../commit-log/log-format.ts'
+import type { GroupWork, Outcome, Settle } from './group-commit.ts'
+
+/** What the commits of a cell have added to its WAL. */
+export interface SharedRecord extends LogRecord {
+  cell: LoggedCell
+}
+
+/** A cell as its commits are stored: see `CommitSync`. */
+export interface SharedCell {
+  readonly usable: boolean
+  readonly syncs: {
+    readonly pending: boolean
+    defer<T>(run: () => T): T
+    record(): SharedRecord | undefined
+    recorded(record: SharedRecord): void
+    sync(): Promise<void>
+  }
+  commitWaiting(settle?: Settle): void
+}
 
 /**
  * Commits of several cells that reach the disk together, in the commit log: one write and one fdatasync instead of an fsync
@@ -10,35 +27,33 @@ import type { GroupWork, Outcome } from './group-commit.ts'
 export class SharedCommits {
   readonly log: CommitLog
   /** Cells whose group commits wait for the end of this turn of the event loop. */
-  #waiting = new Set<CellDatabase>()
+  #waiting = new Set<SharedCell>()
 
   constructor(log: CommitLog) {
     this.log = log
   }
 
   /** Has a cell's group committed at the end of this turn of the event loop, together with those of other cells. */
-  join(cell: CellDatabase): void {
+  join(cell: SharedCell): void {
     if (this.#waiting.size === 0) setImmediate(() => this.#commitWaiting())
     this.#waiting.add(cell)
   }
 
   /**
-   * Stores the commits that the cells have {@link CommitSync.defer}red.
+   * Stores the commits that the cells have deferred.
    *
    * @returns the cells that have to be synced each on its own, with `syncs.sync()`
    */
-  store(cells: readonly CellDatabase[]): readonly CellDatabase[] {
+  store<Cell extends SharedCell>(cells: readonly Cell[]): readonly Cell[] {
     if (cells.length < 2) return cells
-    const records: LoggedTail[] = []
-    const rest: CellDatabase[] = []
+    const records = new Map<Cell, SharedRecord>()
     for (const cell of cells) {
       const record = cell.syncs.record()
-      if (record === undefined) rest.push(cell)
-      else records.push(record)
+      if (record !== undefined) records.set(cell, record)
     }
-    if (records.length < 2 || !this.log.append(records)) return cells
-    for (const record of records) record.cell.recorded(record)
-    return rest
+    if (records.size < 2 || !this.log.append([...records.values()])) return cells
+    for (const [cell, record] of records) cell.syncs.recorded(record)
+    return cells.filter((cell) => !records.has(cell))
   }
 
   #commitWaiting(): void {
@@ -50,7 +65,7 @@ export class SharedCommits {
   }
 
   /** Never rejects: every error is the outcome of some work. */
-  async #commitTogether(cells: readonly CellDatabase[]): Promise<void> {
+  async #commitTogether(cells: readonly SharedCell[]): Promise<void> {
     const held = new Map(cells.map((cell) => [cell, new HeldOutcomes()]))
     for (const [cell, outcomes] of held) {
       const commit = () => cell.commitWaiting((work, outcome) => outcomes.hold(work, outcome))
@@ -59,7 +74,7 @@ export class SharedCommits {
     }
     const alone = new Set(this.store(cells.filter(({ syncs }) => syncs.pending)))
     for (const [cell, outcomes] of held) if (!alone.has(cell)) outcomes.settle()
-    const sync = async (cell: CellDatabase) => {
+    const sync = async (cell: SharedCell) => {
       const outcomes = held.get(cell)
       await cell.syncs.sync().then(
         () => outcomes?.settle(),

@@ -24,8 +24,9 @@ async function open(): Promise<CellStore> {
   return await CellStore.openOrCreate(`${root}/data`, {
     objectStore: new FileObjectStore({ root: `${root}/objects` }),
     durability: durability as Durability,
-    // Small, so that checkpoints and the pool have much to do.
+    // Small, so that checkpoints, the pool and the commit log have much to do.
     checkpointBytes: 65_536,
+    commitLogBytes: 131_072,
     openCellsMax: 2,
     random: () => 0.5,
   })
