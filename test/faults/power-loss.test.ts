@@ -1,24 +1,15 @@
-import fs from 'node:fs'
-import os from 'node:os'
-import path from 'node:path'
-import { expect, onTestFinished, test, vi } from 'vitest'
-import type { Durability } from '../../src/engine/cell-settings.ts'
+import { describe, expect, test, vi } from 'vitest'
 import { countOf } from '../support/counts.ts'
-import { Acknowledgements, type Event } from '../support/faults/acknowledgements.ts'
-import { checkAfterPowerLoss } from '../support/faults/after-power-loss.ts'
-import { layOut } from '../support/faults/crash-state.ts'
-import { DISK_CALLS, RecordedDisk } from '../support/faults/recorded-disk.ts'
-import { noStrace, ProgramUnderStrace } from '../support/faults/strace.ts'
-import { type Call, descriptorOf, readTrace } from '../support/faults/trace.ts'
-import { TracedProcesses } from '../support/faults/traced-processes.ts'
-import { Random } from '../support/random.ts'
+import { leaveOneOut, redoNothing, redoOverNewer } from '../support/faults/faulty-redo.ts'
+import { record, replay } from '../support/faults/power-losses.ts'
+import { noStrace } from '../support/faults/strace.ts'
 import { seededRandom } from '../support/seed.ts'
-import { tempDirectory } from '../support/temp-directory.ts'
 
 const STATES = countOf('CELLSTORE_POWER_LOSSES')
-const STEPS = countOf('CELLSTORE_POWER_LOSS_STEPS')
-/** Set, a state that fails is kept there. */
-const { CELLSTORE_KEEP } = process.env
+
+/** So many show each fault. */
+const FAULTY_STATES = 300
+const FULL = { durability: 'full', promised: 'full' } as const
 
 vi.setConfig({ testTimeout: 120_000 + STATES * 2_000 })
 
@@ -50,131 +41,21 @@ test.skipIf(noStrace !== undefined)(
   },
 )
 
-interface Recording {
-  root: string
-  trace: string
-  processes: TracedProcesses
-  /** For each call that changed the disk, whether it changed what is called what. */
-  changes: boolean[]
-}
-
-/** Has the power fail at moments of a recording. @throws at the first state that is not as it was promised */
-async function replay(
-  { root, trace, processes, changes }: Recording,
-  { durability, promised, states }: { durability: Durability; promised: Durability; states: number },
-  random: Random,
-): Promise<Acknowledgements> {
-  isAnotherBootEachTime()
-  const moments = chooseMoments(changes, states, random)
-  const acknowledged = new Acknowledgements(promised)
-  const disk = new RecordedDisk(root, processes)
-  let change = 0
-  let state = 0
-  for await (const call of readTrace(trace)) {
-    if (processes.of(call.thread) === 'main') for (const event of eventsIn(call)) acknowledged.hear(event)
-    if (!disk.apply(call)) continue
-    for (let i = moments.get(change) ?? 0; i > 0; i--) {
-      const seed = random.below(2 ** 31)
-      const folder = scratchFolder()
-      try {
-        layOut(disk.model, folder, new Random(seed))
-        await checkAfterPowerLoss(folder, acknowledged, durability, new Random(seed))
-      } catch (error) {
-        keep(disk, seed)
-        const place = `State ${state}, at change ${change}, seed ${seed}`
-        throw new Error(`${place}: ${(error as Error).message}`, { cause: error })
-      } finally {
-        fs.rmSync(folder, { recursive: true, force: true })
-      }
-      state++
-    }
-    change++
-  }
-  expect({ change, state }).toEqual({ change: changes.length, state: states })
-  return acknowledged
-}
-
-/** After a power loss the machine has started anew, which the store asks Linux for. */
-function isAnotherBootEachTime(): void {
-  const { readFileSync } = fs
-  let boots = 0
-  const read = (file: string, ...rest: []) =>
-    file === '/proc/sys/kernel/random/boot_id' ? `boot ${boots++}` : readFileSync(file, ...rest)
-  vi.spyOn(fs, 'readFileSync').mockImplementation(read as typeof readFileSync)
-  onTestFinished(() => void vi.restoreAllMocks())
-}
-
-/** Runs the program, and lists what it did to the disk. */
-async function record(program: string, durability: Durability, random: Random): Promise<Recording> {
-  const root = path.join(tempDirectory('cellstore-power'), 'recorded')
-  fs.mkdirSync(root)
-  const trace = `${root}.trace`
-  const args = [root, String(random.below(2 ** 31)), String(STEPS), durability]
-  const { child } = await ProgramUnderStrace.run(program, args, {
-    output: trace,
-    calls: DISK_CALLS,
+describe.skipIf(noStrace !== undefined)('a power loss shows a commit log', () => {
+  test.each(['no fdatasync', 'early rotation'])('with %s', async (fault) => {
+    const random = seededRandom()
+    const recording = await record('ledger-program.ts', 'full', random, fault)
+    await expect(replay(recording, { ...FULL, states: FAULTY_STATES }, random)).rejects.toThrow(/and may be/)
   })
-  expect(child.exitCode).toBe(0)
-  const processes = await TracedProcesses.read(trace)
-  const disk = new RecordedDisk(root, processes)
-  const changes: boolean[] = []
-  for await (const call of readTrace(trace)) {
-    if (disk.apply(call)) changes.push(/open|rename|link|mkdir|rmdir/.test(call.name))
-  }
-  checkModel(disk, root, random)
-  return { root, trace, processes, changes }
-}
 
-/** The model is the disk: with every change kept, it holds what the program has left. */
-function checkModel(disk: RecordedDisk, root: string, random: Random): void {
-  const folder = scratchFolder()
-  try {
-    for (const name of [...disk.model.names])
-      for (const { folder: of } of name.names) disk.model.sync(of, Infinity)
-    layOut(disk.model, folder, random, 'all')
-    expect(contents(folder)).toEqual(contents(root))
-  } finally {
-    fs.rmSync(folder, { recursive: true, force: true })
-  }
-}
-
-function contents(folder: string): Record<string, string> {
-  const files = fs
-    .readdirSync(folder, { recursive: true, withFileTypes: true })
-    .filter((entry) => entry.isFile())
-  return Object.fromEntries(
-    files.map((entry) => {
-      const file = path.join(entry.parentPath, entry.name)
-      return [path.relative(folder, file), fs.readFileSync(file, 'latin1')]
-    }),
-  )
-}
-
-/** How many states to look at after which change: one half anywhere, and one where names change, which is seldom. */
-function chooseMoments(changes: readonly boolean[], states: number, random: Random): Map<number, number> {
-  const names = [...changes.keys()].filter((i) => changes[i])
-  const moments = new Map<number, number>()
-  for (let i = 0; i < states; i++) {
-    const at = i % 2 === 0 ? random.below(changes.length) : random.pick(names)
-    moments.set(at, (moments.get(at) ?? 0) + 1)
-  }
-  return moments
-}
-
-function eventsIn({ name, args }: Call): Event[] {
-  if (name !== 'write' || descriptorOf(args[0]) !== 1) return []
-  const lines = args[1]?.bytes?.toString().split('\n') ?? []
-  return lines.filter((line) => line.startsWith('{')).map((line) => JSON.parse(line) as Event)
-}
-
-/** In memory where there is such a disk: each state is a hundred files, written and removed. */
-function scratchFolder(): string {
-  const memory = '/dev/shm'
-  return fs.mkdtempSync(path.join(fs.existsSync(memory) ? memory : os.tmpdir(), 'cellstore-state-'))
-}
-
-function keep(disk: RecordedDisk, seed: number): void {
-  if (CELLSTORE_KEEP === undefined) return
-  fs.mkdirSync(CELLSTORE_KEEP, { recursive: true })
-  layOut(disk.model, CELLSTORE_KEEP, new Random(seed))
-}
+  test.each([
+    ['that leaves a record out', leaveOneOut],
+    ['that is not redone', redoNothing],
+    ['that is redone over a newer WAL', redoOverNewer],
+  ])('%s', async (_what, meddle) => {
+    const random = seededRandom()
+    const recording = await record('ledger-program.ts', 'full', random)
+    const replaying = replay(recording, { ...FULL, states: FAULTY_STATES, meddle }, random)
+    await expect(replaying).rejects.toThrow(/^State/)
+  })
+})
