@@ -19,6 +19,7 @@ test.skipIf(noStrace !== undefined).each([
   ['full', 'full', 'ledger-program.ts'],
   ['relaxed', 'relaxed', 'ledger-program.ts'],
   ['workers', 'full', 'worker-program.ts'],
+  ['shared commits', 'full', 'shared-program.ts'],
 ] as const)(
   `after a power loss at any moment of a %s store nothing acknowledged is lost, half or damaged (invariants 1, 10, 14; ${STATES} states)`,
   async (_what, durability, program) => {
@@ -44,7 +45,7 @@ test.skipIf(noStrace !== undefined)(
 describe.skipIf(noStrace !== undefined)('a power loss shows a commit log', () => {
   test.each(['no fdatasync', 'early rotation'])('with %s', async (fault) => {
     const random = seededRandom()
-    const recording = await record('ledger-program.ts', 'full', random, fault)
+    const recording = await record('shared-program.ts', 'full', random, fault)
     await expect(replay(recording, { ...FULL, states: FAULTY_STATES }, random)).rejects.toThrow(/and may be/)
   })
 
@@ -54,7 +55,7 @@ describe.skipIf(noStrace !== undefined)('a power loss shows a commit log', () =>
     ['that is redone over a newer WAL', redoOverNewer],
   ])('%s', async (_what, meddle) => {
     const random = seededRandom()
-    const recording = await record('ledger-program.ts', 'full', random)
+    const recording = await record('shared-program.ts', 'full', random)
     const replaying = replay(recording, { ...FULL, states: FAULTY_STATES, meddle }, random)
     await expect(replaying).rejects.toThrow(/^State/)
   })

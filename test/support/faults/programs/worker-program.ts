@@ -23,7 +23,7 @@ let next = 0
 async function open(): Promise<{ store: StoreCore; service: WorkerService }> {
   const dataDir = `${root}/data`
   // Small, so that checkpoints, the pool and the commit log have much to do.
-  const options = { objectStore, checkpointBytes: 65_536, commitLogBytes: 131_072, openCellsMax: 4 }
+  const options = { objectStore, checkpointBytes: 65_536, commitLogBytes: 524_288, openCellsMax: 4 }
   const store = await StoreCore.openOrCreate(dataDir, options)
   const service = new WorkerService(store, {
     objectStore,
