@@ -3,6 +3,8 @@
  * restores, deletes, and closes the store in between; and says what was acknowledged.
  */
 import { pathToFileURL } from 'node:url'
+import { StorePaths } from '../../../../src/base/store-paths.ts'
+import { readOwner } from '../../../../src/catalog/directory-lock.ts'
 import type { BatchableOperation } from '../../../../src/service/operations.ts'
 import { StoreCore } from '../../../../src/store/store-core.ts'
 import { WorkerService } from '../../../../src/workers/node/worker-service.ts'
@@ -74,6 +76,17 @@ async function writeSome(names: readonly string[]): Promise<void> {
   await Promise.all(names.flatMap((cell) => Array.from({ length: 1 + random.below(5) }, () => write(cell))))
 }
 
+/** Its cells go on in another worker, while its commit log is still there. */
+async function killOneWhileWriting(names: readonly string[]): Promise<void> {
+  const writing = writeSome(names)
+  const { workers = [] } = readOwner(new StorePaths(`${root}/data`)) ?? {}
+  const { pid } = random.pick(workers)
+  await new Promise(setImmediate)
+  process.kill(pid, 'SIGKILL')
+  await writing
+  await writeSome(names)
+}
+
 async function backUp(cell: string): Promise<void> {
   const kind = random.chance(0.4) ? 'snapshot' : 'incremental'
   const { version } = await opened.service.backup(idOf(cell), kind)
@@ -102,6 +115,7 @@ async function step(): Promise<void> {
   if (names.length < 2 || (names.length < CELLS_MAX && random.chance(0.05))) return await create()
   const [cell, other] = [random.pick(names), random.pick(names)]
   const dice = random.below(100)
+  if (dice < 5) return await killOneWhileWriting(names)
   if (dice < 70) return await writeSome(names.filter(() => random.chance(0.5)))
   if (dice < 85) {
     const backup = backUp(cell)
