@@ -165,7 +165,8 @@ export class RemoteClient implements StoreClient {
       if (error instanceof SyntaxError || (error instanceof TypeError && NO_PROBLEM.test(error.message)))
         throw this.#strangeAnswer(error)
       // An id that can't stand in a path.
-      if (error instanceof TypeError) throw new CellError('invalid_request', error.message)
+      if (error instanceof TypeError || error instanceof URIError)
+        throw new CellError('invalid_request', error.message)
       throw error
     }
   }

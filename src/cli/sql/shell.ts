@@ -77,6 +77,8 @@ class Shell implements ShellSession {
     })
     this.#lines.on('SIGINT', () => this.#interrupt())
     this.#lines.on('close', () => {
+      // What comes next, the prompt of another shell, begins a line.
+      if (!this.#leaving) this.#options.terminal.write('\n')
       this.#leaving = true
       if (this.#running === undefined) this.#left.resolve()
     })
@@ -149,10 +151,10 @@ class Shell implements ShellSession {
       this.#running.abort()
       return
     }
+    this.#lines.setPrompt(PROMPT)
     // To the end of the line, and away with all before it.
     this.#lines.write(null, { ctrl: true, name: 'e' })
     this.#lines.write(null, { ctrl: true, name: 'u' })
-    this.#lines.setPrompt(PROMPT)
     this.#lines.prompt()
   }
 }
