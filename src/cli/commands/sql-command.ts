@@ -1,3 +1,4 @@
+import { isatty } from 'node:tty'
 import type { Command } from 'commander'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { isCellError } from '../../errors.ts'
@@ -69,20 +70,25 @@ export function addSqlCommand(program: Command): void {
     .addHelpText('after', MORE + EXAMPLES)
     .action(async (cell: string, sql: string | undefined, words: string[], flags: SqlFlags) => {
       checkUsage(command, sql, words, flags)
-      const files = flags.file ?? (sql === STANDARD_INPUT || !atTerminal() ? [STANDARD_INPUT] : [])
-      if (sql !== undefined && sql !== STANDARD_INPUT) {
+      const files = flags.file ?? (isScript(sql) ? standardInput(sql) : [])
+      if (files.length > 0) {
+        await runFiles(cell, files, flags)
+      } else if (sql === undefined) {
+        await runStoreCommand(flags, (client) => openShell(client, cell, flags))
+      } else {
         const params = paramsOf(command, words, flags)
         await runStoreCommand(flags, (client) => runStatement(client, { cell, sql, params }, flags))
-      } else if (files.length > 0) {
-        await runFiles(cell, files, flags)
-      } else {
-        await runStoreCommand(flags, (client) => openShell(client, cell, flags))
       }
     })
 }
 
-function atTerminal(): boolean {
-  return process.stdin.isTTY === true
+function isScript(sql: string | undefined): boolean {
+  return sql === undefined || sql === STANDARD_INPUT
+}
+
+/** At a terminal a person types, unless they have asked for it to be read to its end. */
+function standardInput(sql: string | undefined): string[] {
+  return sql === STANDARD_INPUT || !isatty(0) ? [STANDARD_INPUT] : []
 }
 
 function formatOf({ json, csv }: SqlFlags): SqlFormat {
@@ -96,12 +102,11 @@ function checkUsage(
   words: readonly string[],
   { json, csv, file, text, jsonParams }: SqlFlags,
 ): void {
-  const isScript = sql === undefined || sql === STANDARD_INPUT
   const hasParams = words.length > 0 || jsonParams !== undefined || text === true
   const rules: [boolean, string][] = [
     [json === true && csv === true, 'choose --json or --csv, not both'],
     [file !== undefined && sql !== undefined, 'give a statement or --file, not both'],
-    [isScript && hasParams, 'parameters go with a statement on the command line, not with a script'],
+    [isScript(sql) && hasParams, 'parameters go with a statement on the command line, not with a script'],
     [
       jsonParams !== undefined && words.length > 0,
       'give the parameters one by one or in --json-params, not both',

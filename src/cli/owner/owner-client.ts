@@ -197,13 +197,13 @@ export class OwnerClient implements StoreClient {
 
   async #onceRestored<T>(path: string, body: object, options: CallOptions): Promise<T> {
     for (;;) {
+      options.signal?.throwIfAborted()
       try {
         return await this.#ask('POST', path, body, options)
       } catch (error) {
         if (!isCellError(error, 'cell_restoring')) throw error
       }
       await delay(this.#clock, RESTORING_RETRY_MS)
-      options.signal?.throwIfAborted()
     }
   }
 

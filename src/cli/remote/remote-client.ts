@@ -145,13 +145,13 @@ export class RemoteClient implements StoreClient {
 
   async #onceRestored<T>({ signal }: CallOptions, call: () => Promise<T>): Promise<T> {
     for (;;) {
+      signal?.throwIfAborted()
       try {
         return await this.#ask(call)
       } catch (error) {
         if (!isCellError(error, 'cell_restoring')) throw error
       }
       await delay(this.#clock, RESTORING_RETRY_MS)
-      signal?.throwIfAborted()
     }
   }
 
