@@ -18,7 +18,7 @@ const INTRODUCTION = `# The command line
   finds it locked. The owner sees all accounts.
 - **On a remote node**, as an account: \`--url\`, and the account's API key in \`CELLSTORE_KEY\` or in the file of \`--key-file\`. There is no
   flag for the key itself, because all users of a machine can read command lines. This uses the public [\`/v1\` interface](http-api.md) alone.
-  The commands below that have \`--url\` can do it. The others need the owner, and say so.
+  The commands [below](#all-commands) that have the flags for a remote node can do it. The others need the owner, and say so.
 
 \`\`\`sh
 export CELLSTORE_URL=https://cells.example.com CELLSTORE_KEY=$(cat ~/.cells-key)
@@ -90,34 +90,62 @@ An empty variable counts as not set, except for \`CELLSTORE_HISTORY\`. One that 
 variable. The limits of \`serve\` have flags and variables too: [limits.md](limits.md).
 `
 
+/** Flags that many commands have: the page lists them once. */
+const STORE_FLAGS = ['--data-dir', '--object-store', '--object-store-wait', '--log-level', '--json']
+const REMOTE_FLAGS = ['--url', '--key-file', '--allow-http']
+
 /** The page, from the same commands that `--help` shows. */
 export function commandLineDocument(): string {
-  const commands = leavesOf(buildProgram()).map(sectionOf)
-  return `${[INTRODUCTION, '## All commands\n', ...commands].join('\n')}`
+  const commands = leavesOf(buildProgram())
+  const all = commands.flatMap((command) => command.options).filter(({ hidden }) => !hidden)
+  const rowsOf = (flags: readonly string[]) =>
+    flags.map((flag) => rowOf(all.filter(({ long }) => long === flag).at(-1) as Option))
+  const ofStores = rowsOf(STORE_FLAGS)
+  const ofRemotes = rowsOf(REMOTE_FLAGS)
+  return [
+    INTRODUCTION,
+    ...['## Flags for a store on this machine', '', ...tableOf(ofStores)],
+    ...['## Flags for a remote node', '', ...tableOf(ofRemotes)],
+    ...['## All commands', ''],
+    ...commands.map((command) => sectionOf(command, ofStores, ofRemotes)),
+  ].join('\n')
 }
 
 function leavesOf(command: Command): Command[] {
   return command.commands.flatMap((child) => (child.commands.length === 0 ? [child] : leavesOf(child)))
 }
 
-function sectionOf(command: Command): string {
+function sectionOf(command: Command, ofStores: readonly string[], ofRemotes: readonly string[]): string {
   const help = command.createHelp()
   const words = help.visibleArguments(command).map((each) => `- \`${each.name()}\`: ${each.description}`)
-  const rows = help
-    .visibleOptions(command)
-    .filter(({ long }) => long !== '--help')
-    .map(rowOf)
-  const table =
-    rows.length === 0 ? [] : ['', '| Flag | Variable | Default | What it is |', '|---|---|---|---|', ...rows]
+  const options = help.visibleOptions(command).filter(({ long }) => long !== '--help')
+  const rows = options.map(rowOf)
+  const groups = [
+    { rows: ofStores, link: '[for a store on this machine](#flags-for-a-store-on-this-machine)' },
+    { rows: ofRemotes, link: '[for a remote node](#flags-for-a-remote-node)' },
+  ].filter((group) => isPart(group.rows, rows))
+  const own = rows.filter((row) => !groups.some((group) => group.rows.includes(row)))
+  const shared = groups.map(({ link }) => link)
   return [
     `### ${help.commandUsage(command).replace(' [options]', '')}`,
     '',
     command.description(),
-    ...(words.length === 0 ? [] : ['', ...words]),
-    ...table,
     '',
+    ...(words.length === 0 ? [] : [...words, '']),
+    ...(own.length === 0 ? [] : tableOf(own)),
+    ...(shared.length === 0
+      ? []
+      : [`${own.length === 0 ? 'Flags' : 'And the flags'} ${shared.join(' and ')}.`, '']),
     ...examplesOf(command),
   ].join('\n')
+}
+
+function isPart(some: readonly string[], rows: readonly string[]): boolean {
+  return some.every((row) => rows.includes(row))
+}
+
+function tableOf(rows: readonly string[]): string[] {
+  return ['| Flag | Variable | Default | What it is |', '|---|---|---|---|', ...rows, '']
 }
 
 function rowOf({
@@ -129,7 +157,7 @@ function rowOf({
   description,
 }: Option): string {
   const value = defaultValueDescription ?? defaultValue
-  const choices = argChoices === undefined ? '' : `: ${argChoices.join(', ')}`
+  const choices = argChoices === undefined ? '' : ` (${argChoices.join(', ')})`
   const cells = [
     `\`${flags}\``,
     envVar === undefined ? '' : `\`${envVar}\``,
