@@ -5,7 +5,7 @@ type Fetch = NonNullable<ClientOptions['fetch']>
 
 /** The request never left: there was no connection, or none that could be trusted. */
 const NOT_SENT =
-  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_\w+|CERT_\w+|\w+_CERT(_\w+)?|UNABLE_TO_\w+|\w*SELF_SIGNED\w*)$/
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|UND_ERR_CONNECT_TIMEOUT|EPROTO|ERR_(TLS|SSL)_\w+|CERT_\w+|\w+_CERT(_\w+)?|UNABLE_TO_\w+|\w*SELF_SIGNED\w*)$/
 
 /**
  * `fetch` with errors that say what happened and what to do.
@@ -29,10 +29,16 @@ export function remoteFetch(baseUrl: string, seen: (headers: Headers) => void): 
 function unreachable(baseUrl: string, error: unknown): CellError {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error
   const code = String(Object(cause).code ?? '')
-  const message = NOT_SENT.test(code)
-    ? `The node at ${baseUrl} cannot be reached. Nothing was changed.`
-    : `The connection to ${baseUrl} broke before the answer. The command may have run or not: check, then try again.`
+  const message =
+    NOT_SENT.test(code) || isBadPort(cause)
+      ? `The node at ${baseUrl} cannot be reached. Nothing was changed.`
+      : `The connection to ${baseUrl} broke before the answer. The command may have run or not: check, then try again.`
   return new CellError('node_unreachable', message, { cause: describable(cause, code) })
+}
+
+/** `fetch` connects to no port that belongs to another protocol, such as 6000. */
+function isBadPort(cause: unknown): boolean {
+  return cause instanceof Error && cause.message === 'bad port'
 }
 
 /** If each of several addresses refused, the error has no message, only a code. */

@@ -3,7 +3,7 @@ import { CellError } from '../../errors.ts'
 import { formatTable, visible } from '../output.ts'
 import type { CallOptions, StoreClient } from '../store-client.ts'
 import { runScript } from './run-script.ts'
-import { readScript } from './script-files.ts'
+import { readScript, STANDARD_INPUT } from './script-files.ts'
 import { formatResult, SQL_FORMATS, type SqlFormat } from './sql-formats.ts'
 
 /** What a command of the shell works with. */
@@ -92,6 +92,8 @@ function setMode(session: ShellSession, argument: string): void {
 }
 
 async function readFile(session: ShellSession, file: string, options: CallOptions): Promise<void> {
+  if (file === STANDARD_INPUT)
+    throw new CellError('invalid_request', 'The shell reads standard input already. Name a file.')
   for await (const result of runScript(session.client, session.cell, await readScript(file), options)) {
     const text = formatResult(result, session.format, { isTerminal: true })
     if (text !== undefined) session.print(text)

@@ -138,6 +138,9 @@ describe('what answers in the place of a node', () => {
       code: 'node_unreachable',
       message: expect.stringContaining('Nothing was changed'),
     })
+    expect(await rejectedBy(clientOf('http://127.0.0.1:6000').listCells({}))).toMatchObject({
+      message: expect.stringContaining('Nothing was changed'),
+    })
   })
 
   test('may break off: the command may have run', async () => {

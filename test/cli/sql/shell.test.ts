@@ -144,12 +144,13 @@ describe('the shell', () => {
       'BEGIN;\nCREATE TABLE t (a);\nINSERT INTO t VALUES (1);\nCOMMIT;\nSELECT * FROM u;\nDROP TABLE t;',
     )
     const session = new Session()
-    await session.play(`.read "${file}"`, '.tables', '.read', `.read ${file}.missing`)
+    await session.play(`.read "${file}"`, '.tables', '.read', `.read ${file}.missing`, '.read -')
     expect(session.output).toMatch(/\nt\n$/)
-    const [inFile, without, missing] = session.errors.split('\n')
+    const [inFile, without, missing, standard] = session.errors.split('\n')
     expect(inFile).toBe(`Error: ${file}: Statement 5, at line 5: no such table: u`)
     expect(without).toBe('Error: .read takes a <file>.')
     expect(missing).toMatch(/^Error: ENOENT: .*missing/)
+    expect(standard).toMatch(/Name a file/)
   })
 
   test('lists its commands', async () => {
