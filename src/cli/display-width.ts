@@ -2,6 +2,8 @@ import stringWidth from 'string-width'
 
 const ASCII = /^[\u0020-\u007e]*$/
 const CUT = '…'
+/** As people see them: an accent or a joined emoji belongs to the character before it. */
+const CHARACTERS = new Intl.Segmenter()
 /** No character that people see has more code units for each column. */
 const UNITS_PER_COLUMN_MAX = 16
 
@@ -22,7 +24,7 @@ export function cutToWidth(text: string, widthMax: number): string {
   if (start.length === text.length && displayWidth(text) <= widthMax) return text
   let kept = ''
   let width = 0
-  for (const { segment } of new Intl.Segmenter().segment(start)) {
+  for (const { segment } of CHARACTERS.segment(start)) {
     width += displayWidth(segment)
     if (width > widthMax - 1) break
     kept += segment
