@@ -61,7 +61,8 @@ export class RemoteClient implements StoreClient {
     })
   }
 
-  async createKey({ account, newAccount, name }: CreateKeyInput): Promise<CreatedKeyDocument> {
+  async createKey({ account, newAccount, name, ...rest }: CreateKeyInput): Promise<CreatedKeyDocument> {
+    dropsNothing(rest)
     if (newAccount === true) throw onlyOwner('--new-account', 'Only the owner of a store makes accounts')
     refuseAccount(account)
     return await this.#ask(() => this.#client.createApiKey({ name: name ?? null }))
@@ -82,13 +83,15 @@ export class RemoteClient implements StoreClient {
     return this.#ask(() => this.#client.revokeApiKey({ key_id: id }))
   }
 
-  async createCell({ account, name }: CreateCellInput): Promise<CellDocument> {
+  async createCell({ account, name, ...rest }: CreateCellInput): Promise<CellDocument> {
+    dropsNothing(rest)
     refuseAccount(account)
     const made = await this.#ask(() => this.#client.createCell({ name: name ?? null }))
     return { ...made, last_stored_at: null, last_proven: null }
   }
 
-  async listCells({ account, cursor }: ListCellsInput): Promise<CellPageDocument> {
+  async listCells({ account, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
+    dropsNothing(rest)
     refuseAccount(account)
     return await this.#ask(() => this.#client.listCells(pageAt(cursor)))
   }
@@ -191,6 +194,12 @@ function nextCursorOf(link: string): string | undefined {
   const [, query] = /\?([^>]*)>; rel="next"/.exec(link) ?? []
   return new URLSearchParams(query).get('cursor') ?? undefined
 }
+
+/**
+ * A field that is added to the input of commands, such as what a key may do, must be sent or refused: the compiler stops here
+ * until it is.
+ */
+function dropsNothing(_: Record<string, never>): void {}
 
 function refuseAccount(account: string | undefined): void {
   if (account !== undefined) throw onlyOwner('--account', 'An API key sees its own account alone')
