@@ -4,6 +4,7 @@ import {
   type BackupSettings,
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
+  DEFAULT_COMMIT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_RESTORES_AT_ONCE,
   type StoreOptions,
@@ -201,7 +202,9 @@ export const connections: Rows<ConnectionLimits> = {
   },
 }
 
-export const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 'checkpointBytes'>> = {
+export const store: Rows<
+  Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 'checkpointBytes' | 'commitLogBytes'>
+> = {
   openCellsMax: {
     flag: 'open-cells',
     unit: 'count',
@@ -225,6 +228,14 @@ export const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 
     default: DEFAULT_CHECKPOINT_BYTES,
     about: "bytes of a cell's log",
     over: 'the log is moved into the database file',
+    max: 1_024 * MIB,
+  },
+  commitLogBytes: {
+    flag: 'commit-log-bytes',
+    unit: 'bytes',
+    default: DEFAULT_COMMIT_LOG_BYTES,
+    about: 'bytes of a file of the commit log, of which each process with open cells has at most four',
+    over: 'the next file is used',
     max: 1_024 * MIB,
   },
 }
