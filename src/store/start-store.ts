@@ -74,10 +74,11 @@ export async function startStore<T extends StartedStore>(
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
-    await redoCommits(paths, settings)
     const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, tables)
     isClaimed = isFirst && objectStore !== undefined
     store = build({ paths, settings, lock, objectStore, recoveredCatalog })
+    // Once it is clear that the cells are here, and before any is opened.
+    await redoCommits(paths, settings)
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
     store.start()
     return store

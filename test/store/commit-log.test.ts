@@ -112,6 +112,18 @@ describe('the commit log of a store (invariant 1)', () => {
     expect(nOf(await lost.open(), a)).toBe(String(next))
   })
 
+  test('stays while the disk of the cells is not mounted', async () => {
+    const { directory, a, b } = await openStore()
+    const n = await write(a, b)
+    const lost = powerLoss(directory)
+    fs.renameSync(lost.paths.cells, `${lost.paths.cells}-not-mounted`)
+    await expect(lost.open()).rejects.toMatchObject({ code: 'cells_missing' })
+    fs.rmSync(lost.paths.cells, { recursive: true, force: true })
+    fs.renameSync(`${lost.paths.cells}-not-mounted`, lost.paths.cells)
+    const store = await lost.open()
+    expect([nOf(store, a), nOf(store, b)]).toEqual([n, n])
+  })
+
   test('holds nothing over a cell that was restored, whenever the power fails after the restore', async () => {
     const objectStore = `file://${tempDirectory()}`
     const { directory, store, a, b } = await openStore({ objectStore })
