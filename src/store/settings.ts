@@ -86,9 +86,10 @@ export interface StoreSettings {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
-  /** Undefined if the owner adds nothing to SQL. */
+  /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
+  /** From 0 up to 1. */
   random: () => number
   log: Log
 }

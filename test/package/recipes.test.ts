@@ -38,7 +38,9 @@ describe.each(alone)('$page: $file', (program) => {
 })
 
 test('every program on the pages that prints says what', () => {
-  const silent = programs.filter(({ text, prints }) => text.split('console.log(').length - 1 !== prints.length)
+  const silent = programs.filter(
+    ({ text, prints }) => text.split('console.log(').length - 1 !== prints.length,
+  )
   expect(silent.map(({ file }) => file)).toEqual([])
   expect(programs.length).toBeGreaterThan(8)
 })
