@@ -5,7 +5,7 @@ import { LinkedProject } from '../support/package/linked-project.ts'
 import { type PageProgram, programsOf } from '../support/package/page-programs.ts'
 
 const BUILD_TIMEOUT_MS = 200_000
-const PAGES = ['docs/recipes.md', 'docs/kv.md']
+const PAGES = ['docs/recipes.md', 'docs/kv.md', 'docs/store.md']
 /** What the recipe for a bundle uses besides: esbuild comes with tsup. */
 const PACKAGES = ['better-sqlite3', 'esbuild', 'sqlite-vec', '@types/node']
 

@@ -12,7 +12,7 @@ export interface PageProgram {
 
 const BLOCK = /^```(?:\w+)\n(.*?)^```$/gms
 const NAME = /^(?:\/\/|#) ([\w.-]+\.(?:ts|js|mjs|cjs|sh))\b/
-const PRINTED = /^\s*console\.log\(.*\) \/\/ (.*)$/gm
+const PRINTED = /\bconsole\.log\(.*\) \/\/ (.*)$/gm
 
 export function programsOf(page: string): PageProgram[] {
   return blocksOf(page).flatMap((text) => {
