@@ -49,6 +49,16 @@ describe(PAGE, () => {
     expect(shown).toBe(plain)
   })
 
+  test('has seen nothing that docs/promises.md has not', () => {
+    const [sizing = ''] = /^## Sizing$.*?(?=^## )/ms.exec(read(PAGE)) ?? []
+    const seen = [...sizing.matchAll(/\bseen\b(.*)/gi)].flatMap(
+      ([, text = '']) => text.match(/\d[\d.,]*\d|\d/g) ?? [],
+    )
+    const measured = new Set(read('docs/promises.md').match(/\d[\d.,]*\d|\d/g))
+    expect(seen.filter((figure) => !measured.has(figure))).toEqual([])
+    expect(seen.length).toBeGreaterThan(15)
+  })
+
   test('names only flags that exist', () => {
     const named = [...read(PAGE).matchAll(/(?<![\w-])--[a-z][a-z-]+/g)].map(([flag]) => flag)
     expect([...new Set(named)].filter((flag) => !flagsOfCellstore().has(flag))).toEqual([])
