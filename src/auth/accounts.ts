@@ -5,6 +5,7 @@ import { checkNames, type Known } from '../base/known-names.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
 
+/** An account: the owner of cells and API keys. */
 export interface AccountRecord {
   id: string
   /** For people; null if it has none. */

@@ -10,6 +10,7 @@ import type { Statement } from '../engine/sqlite.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
 
+/** An API key, as the store knows it: without the key itself. */
 export interface ApiKeyRecord {
   id: string
   /** For people; null if it has none. */
@@ -22,11 +23,13 @@ export interface ApiKeyRecord {
   lastUsedAt: number | null
 }
 
+/** A new API key. */
 export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
   /** The key itself. It is kept nowhere, and cannot be shown again (invariant 12). */
   key: string
 }
 
+/** Which keys, and how many of them. */
 export interface ApiKeyListOptions {
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
@@ -34,6 +37,7 @@ export interface ApiKeyListOptions {
   limit?: number | undefined
 }
 
+/** A page of the active keys of an account. */
 export interface ApiKeyPage {
   /** Newest first. */
   keys: ApiKeyRecord[]

@@ -118,6 +118,7 @@ export class CellStore implements CellDirectory {
     return startStore(mode, directory, options, CATALOG_TABLES, build)
   }
 
+  /** A UUID. */
   get id(): string {
     return this.core.id
   }
@@ -127,18 +128,22 @@ export class CellStore implements CellDirectory {
     return this.core.createdAt
   }
 
+  /** The options, with every default filled in. */
   get settings(): StoreSettings {
     return this.core.settings
   }
 
+  /** The clock that times to live and schedules follow. */
   get clock(): Clock {
     return this.core.clock
   }
 
+  /** Owners of cells and API keys. */
   get accounts(): Accounts {
     return this.core.accounts
   }
 
+  /** The keys of accounts, which give access over HTTP. */
   get apiKeys(): ApiKeys {
     return this.core.apiKeys
   }
@@ -269,6 +274,7 @@ export class CellStore implements CellDirectory {
     return this.#closing
   }
 
+  /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
