@@ -5,7 +5,7 @@ import { promisify } from 'node:util'
 import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/durable-files.ts'
 import { encodeBatch, encodeFileHead, GENERATION_BYTES, HEAD_BYTES, type LogRecord } from './log-format.ts'
 
-const ZEROS = Buffer.alloc(262_144)
+const ZEROS = Buffer.alloc(1_048_576)
 const write = promisify(fs.write)
 const fsync = promisify(fs.fsync)
 
@@ -36,6 +36,8 @@ export class LogFile {
       for (let at = 0; at < size; ) {
         const { bytesWritten } = await write(fd, ZEROS, 0, Math.min(ZEROS.length, size - at), at)
         at += bytesWritten
+        // Piece by piece: the file system would make the fsyncs of others wait for all of it.
+        await fsync(fd)
       }
       await made.renew()
       await fsyncDirectoryAside(path.dirname(file))
