@@ -3,6 +3,7 @@ import { CellError } from '../../errors.ts'
 import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
+import { isSqliteError } from '../sqlite-errors.ts'
 import type { Transactions } from '../transactions.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
@@ -13,6 +14,8 @@ import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
 export interface SqlOptions {
   /** Instead of the store's `sqlPolicy`. */
   policy?: SqlPolicy | undefined
+  /** True: a statement that could change the cell is refused (`forbidden`), and the policy is `tenant`. */
+  readOnly?: boolean | undefined
   /** `object`, the default: rows by column name. `array`: rows are arrays of values in column order. */
   rowMode?: 'object' | 'array' | undefined
   /** Bounds on the result; without them, all rows are returned. */
@@ -63,13 +66,13 @@ export class StatementRunner {
   }
 
   /** Prepares a statement without running it. @returns whether it gives rows */
-  prepare(sql: SqlText, { policy }: SqlOptions): boolean {
-    return this.statements.find(sql, policy ?? this.#defaultPolicy).reader
+  prepare(sql: SqlText, options: SqlOptions): boolean {
+    return this.#find(sql, options).reader
   }
 
   /** @param keep see {@link PreparedStatements.find} */
   run(sql: SqlText, params: SqlParams, options: SqlOptions, keep = true): AnyResult {
-    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy, keep)
+    const prepared = this.#find(sql, options, keep)
     return this.#runChecked(prepared, params, options)
   }
 
@@ -79,26 +82,49 @@ export class StatementRunner {
    * @throws `invalid_request` for a statement that gives no rows; it has not run
    */
   first(sql: SqlText, params: SqlParams, options: SqlOptions): SqlRow | SqlValue[] | undefined {
-    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
+    const prepared = this.#find(sql, options)
     const { statement, asObjects } = prepared
     if (!prepared.reader) throw noRows()
     const isArray = options.rowMode === 'array'
     const isPlain = prepared.onlyReads && (isArray || asObjects !== undefined)
     if (!isPlain) return this.#runChecked(prepared, params, options).rows[0]
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
-    if (asObjects === undefined || isArray) {
-      const row = statement.get(...bound) as RawRow | undefined
-      return row && decodeRow(row)
+    return this.#within(options, () => {
+      if (asObjects === undefined || isArray) {
+        const row = statement.get(...bound) as RawRow | undefined
+        return row && decodeRow(row)
+      }
+      const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
+      return row && decodeObject(row)
+    })
+  }
+
+  /** ATTACH, BEGIN and some PRAGMAs are read-only to SQLite: those the tenants' policy refuses. */
+  #find(sql: SqlText, { policy, readOnly }: SqlOptions, keep?: boolean): PreparedStatement {
+    if (readOnly !== true) return this.statements.find(sql, policy ?? this.#defaultPolicy, keep)
+    const prepared = this.statements.find(sql, 'tenant', keep)
+    if (!prepared.statement.readonly || prepared.changesUnseen) throw mayOnlyRead()
+    return prepared
+  }
+
+  /** A function can change the cell from inside of a query, as `optimize()` of FTS4 does. */
+  #within<T>({ readOnly }: SqlOptions, run: () => T): T {
+    if (readOnly !== true) return run()
+    this.#connection.pragma('query_only = ON')
+    try {
+      return run()
+    } catch (error) {
+      throw isSqliteError(error) && error.code.startsWith('SQLITE_READONLY') ? mayOnlyRead() : error
+    } finally {
+      this.#connection.pragma('query_only = OFF')
     }
-    const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
-    return row && decodeObject(row)
   }
 
   #runChecked(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
     const result = prepared.deletes
       ? this.#events.deletion(() => this.#run(prepared, bound, options))
-      : this.#run(prepared, bound, options)
+      : this.#within(options, () => this.#run(prepared, bound, options))
     if (!prepared.onlyReads) this.#transactions.checkAfterStatement()
     return result
   }
@@ -171,6 +197,10 @@ export class StatementRunner {
       lastInsertRowid: null,
     }
   }
+}
+
+export function mayOnlyRead(): CellError {
+  return new CellError('forbidden', 'This could change the cell, and only reading is allowed here.')
 }
 
 function noRows(): CellError {

@@ -15,7 +15,6 @@ import {
 } from '../../service/json/kv-answers.ts'
 import { noted } from '../../service/json/schema-notes.ts'
 import { batchAnswer, sqlAnswer } from '../../service/json/sql-answers.ts'
-import { createdKeyAnswer, keysAnswer, revokedKeyAnswer } from '../answers/api-key-answers.ts'
 import {
   backupAnswer,
   backupPageAnswer,
@@ -29,14 +28,11 @@ import {
   describedCellAnswer,
 } from '../answers/cell-answers.ts'
 import { healthAnswer, readyAnswer } from '../answers/health-answers.ts'
+import { ACCOUNT_OPERATIONS } from './account-operations.ts'
+import { KEY_OPERATIONS } from './key-operations.ts'
 import type { Operation } from './operation.ts'
+import { page } from './page-parameters.ts'
 
-const page = {
-  cursor: noted(z.string(), { description: 'next_cursor of the page before.' }),
-  limit: noted(z.int().min(1), {
-    description: 'How many entries the page may have; at most limits.pageMax.',
-  }),
-}
 const idempotencyKey = {
   'Idempotency-Key': noted(z.string(), {
     description:
@@ -89,29 +85,8 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     answer: z.record(z.string(), z.unknown()),
   },
 
-  'POST /v1/api-keys': {
-    id: 'createApiKey',
-    tag: 'API keys',
-    summary: 'Make an API key of the account',
-    status: 201,
-    answer: createdKeyAnswer,
-    codes: ['quota_exceeded', 'disk_full', 'idempotency_not_supported'],
-  },
-  'GET /v1/api-keys': {
-    id: 'listApiKeys',
-    tag: 'API keys',
-    summary: 'List the active API keys of the account, newest first',
-    query: page,
-    answer: keysAnswer,
-    answerHeaders: { Link: 'The path of the next page, if there is one.' },
-  },
-  'DELETE /v1/api-keys/{key_id}': {
-    id: 'revokeApiKey',
-    tag: 'API keys',
-    summary: 'Revoke an API key',
-    answer: revokedKeyAnswer,
-    codes: ['api_key_not_found', 'disk_full'],
-  },
+  ...KEY_OPERATIONS,
+  ...ACCOUNT_OPERATIONS,
 
   'POST /v1/databases': {
     id: 'createCell',
