@@ -89,17 +89,13 @@ export class Accounts {
    * @param options.quotas see {@link setQuotas}
    * @throws `invalid_request` for a bad name or quota, `disk_full`, `store_closed`
    */
-  create(
-    options: { name?: string | undefined; quotas?: QuotaOverrides | undefined } = {},
-  ): AccountRecord {
+  create(options: { name?: string | undefined; quotas?: QuotaOverrides | undefined } = {}): AccountRecord {
     checkNames(options, CREATE_NAMES)
     const { name, quotas = {} } = options
     checkDisplayName(name)
     checkOverrides(quotas, 'quotas.')
     const id = randomUUID()
-    this.#catalog.change(() =>
-      this.#insert.run(id, name ?? null, this.#clock.now(), JSON.stringify(quotas)),
-    )
+    this.#catalog.change(() => this.#insert.run(id, name ?? null, this.#clock.now(), JSON.stringify(quotas)))
     return this.require(id)
   }
 

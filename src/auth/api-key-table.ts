@@ -70,9 +70,7 @@ export class ApiKeyTable {
     this.#count = catalog.prepare(`SELECT count(*) ${keys} AND ${IS_ACTIVE}`).pluck()
     this.#find = catalog.prepare('SELECT revoked_at FROM api_keys WHERE account_id = ? AND id = ?').raw()
     this.#account = catalog.prepare('SELECT account_id FROM api_keys WHERE id = ?').pluck()
-    this.#cell = catalog.prepare(
-      'SELECT 1 FROM cells WHERE id = ? AND account_id = ? AND deleted_at IS NULL',
-    )
+    this.#cell = catalog.prepare('SELECT 1 FROM cells WHERE id = ? AND account_id = ? AND deleted_at IS NULL')
     this.#ofHash = catalog
       .prepare(`SELECT id, account_id, ${SCOPE} FROM api_keys WHERE hash = ? AND revoked_at IS NULL`)
       .raw()
@@ -162,6 +160,7 @@ function toScope([access, surface, cellIds, expiresAt, retiresAt]: ScopeColumns)
   'scope' | 'endsAt'
 > {
   const scope = { access, surface, cellIds: cellIds === null ? null : JSON.parse(cellIds), expiresAt }
-  const endsAt = expiresAt === null || retiresAt === null ? (expiresAt ?? retiresAt) : Math.min(expiresAt, retiresAt)
+  const endsAt =
+    expiresAt === null || retiresAt === null ? (expiresAt ?? retiresAt) : Math.min(expiresAt, retiresAt)
   return { scope: Object.freeze(scope), endsAt }
 }

@@ -50,6 +50,8 @@ function parseExpiry(text: string): string {
   try {
     return new Date(systemClock.now() + parseDuration(text)).toISOString()
   } catch {
-    throw new InvalidArgumentError('It must be a duration such as 30d, or a time such as 2027-01-31T12:00:00Z.')
+    throw new InvalidArgumentError(
+      'It must be a duration such as 30d, or a time such as 2027-01-31T12:00:00Z.',
+    )
   }
 }

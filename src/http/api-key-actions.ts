@@ -4,7 +4,14 @@ import type { KeyScope } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
 import { integer, name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
-import { accountAction, accountActionWith, accountActionWithQuery, type Call, ok, takeTurn } from './action.ts'
+import {
+  accountAction,
+  accountActionWith,
+  accountActionWithQuery,
+  type Call,
+  ok,
+  takeTurn,
+} from './action.ts'
 import type {
   ApiKeyDocument,
   CreatedApiKeyDocument,
@@ -75,7 +82,14 @@ export const revokeApiKey = accountAction(async ({ context: { store }, accountId
   return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
 })
 
-export function encodeCreatedKey({ id, key, name, hint, createdAt, ...scope }: CreatedApiKey): CreatedApiKeyDocument {
+export function encodeCreatedKey({
+  id,
+  key,
+  name,
+  hint,
+  createdAt,
+  ...scope
+}: CreatedApiKey): CreatedApiKeyDocument {
   return { id, key, name, hint, created_at: timeOf(createdAt), ...encodeScope(scope) }
 }
 

@@ -3,9 +3,8 @@ import type { KeyScopeOptions } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
 import { checkedByHand } from '../service/json/schema-notes.ts'
 
-const expiry = checkedByHand(
-  z.string({ error: 'must be a time such as 2027-01-31T12:00:00Z' }),
-  () => z.iso.datetime({ offset: true }),
+const expiry = checkedByHand(z.string({ error: 'must be a time such as 2027-01-31T12:00:00Z' }), () =>
+  z.iso.datetime({ offset: true }),
 )
 
 /** The fields of a key's scope in a body. What they allow together is checked by the library. */

@@ -48,5 +48,5 @@ export function checkScope(scope: KeyScope, route: RouteScope): void {
 const LACKS: Readonly<Record<KeyAccess, string>> = {
   read: 'This key may not read.',
   write: 'This key may only read.',
-  owner: "This needs a key with the access owner. `cellstore keys create --owner` makes one.",
+  owner: 'This needs a key with the access owner. `cellstore keys create --owner` makes one.',
 }

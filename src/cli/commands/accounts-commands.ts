@@ -23,7 +23,10 @@ function addCreate(accounts: Command): void {
     .option('--name <name>', 'a name for people; it need not be unique')
     .addHelpText(
       'after',
-      examples('ACCOUNT=$(cellstore accounts create --name acme)', 'cellstore keys create --account "$ACCOUNT"'),
+      examples(
+        'ACCOUNT=$(cellstore accounts create --name acme)',
+        'cellstore keys create --account "$ACCOUNT"',
+      ),
     )
   addStoreFlags(command).action(({ name, ...flags }: { name?: string } & StoreFlags) =>
     runOwnerCommand(flags, async (client) =>
@@ -96,10 +99,7 @@ function addQuotas(accounts: Command): void {
     .addOption(quotaOption('--keys <number|default>', 'active API keys that it may have'))
     .addOption(quotaOption('--bytes <number|default>', 'bytes that its cells may store'))
     .addOption(quotaOption('--rate <number|default>', 'requests per second that it may make'))
-    .addHelpText(
-      'after',
-      examples('cellstore accounts quotas "$ACCOUNT" --cells 100 --rate default'),
-    )
+    .addHelpText('after', examples('cellstore accounts quotas "$ACCOUNT" --cells 100 --rate default'))
   addStoreFlags(command).action((id: string, { cells, keys, bytes, rate, ...flags }: QuotaFlags) =>
     runOwnerCommand(flags, async (client) => {
       const asked = { cells_max: cells, api_keys_max: keys, bytes_max: bytes, requests_per_second: rate }

@@ -54,6 +54,12 @@ export const ACCOUNT_OPERATIONS: Readonly<Record<string, Operation>> = {
     summary: 'Make an API key of an account',
     status: 201,
     answer: createdKeyAnswer,
-    codes: ['account_not_found', 'cell_not_found', 'quota_exceeded', 'disk_full', 'idempotency_not_supported'],
+    codes: [
+      'account_not_found',
+      'cell_not_found',
+      'quota_exceeded',
+      'disk_full',
+      'idempotency_not_supported',
+    ],
   },
 }

@@ -1,4 +1,9 @@
-import { createdKeyAnswer, keysAnswer, revokedKeyAnswer, rotatedKeyAnswer } from '../answers/api-key-answers.ts'
+import {
+  createdKeyAnswer,
+  keysAnswer,
+  revokedKeyAnswer,
+  rotatedKeyAnswer,
+} from '../answers/api-key-answers.ts'
 import type { Operation } from './operation.ts'
 import { page } from './page-parameters.ts'
 
