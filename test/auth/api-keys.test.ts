@@ -26,6 +26,10 @@ describe('create', () => {
       hint: created.key.slice(0, 12),
       key: expect.stringMatching(/^cell_sk_[0-9A-Za-z]{49}$/),
       createdAt: TEST_EPOCH_MS,
+      access: 'write',
+      cellIds: null,
+      surface: 'all',
+      expiresAt: null,
     })
     expect(keys.create(account).name).toBeNull()
     expect(JSON.stringify(keys.list(account))).not.toContain(created.key)
