@@ -3,7 +3,6 @@ import { CellError } from '../../errors.ts'
 import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
-import { isSqliteError } from '../sqlite-errors.ts'
 import type { Transactions } from '../transactions.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
@@ -89,17 +88,15 @@ export class StatementRunner {
     const isPlain = prepared.onlyReads && (isArray || asObjects !== undefined)
     if (!isPlain) return this.#runChecked(prepared, params, options).rows[0]
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
-    return this.#within(options, () => {
-      if (asObjects === undefined || isArray) {
-        const row = statement.get(...bound) as RawRow | undefined
-        return row && decodeRow(row)
-      }
-      const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
-      return row && decodeObject(row)
-    })
+    if (asObjects === undefined || isArray) {
+      const row = statement.get(...bound) as RawRow | undefined
+      return row && decodeRow(row)
+    }
+    const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
+    return row && decodeObject(row)
   }
 
-  /** ATTACH, BEGIN and some PRAGMAs are read-only to SQLite: those the tenants' policy refuses. */
+  /** To SQLite, ATTACH, BEGIN, some PRAGMAs and functions that write only read: the tenants' policy refuses those. */
   #find(sql: SqlText, { policy, readOnly }: SqlOptions, keep?: boolean): PreparedStatement {
     if (readOnly !== true) return this.statements.find(sql, policy ?? this.#defaultPolicy, keep)
     const prepared = this.statements.find(sql, 'tenant', keep)
@@ -107,24 +104,11 @@ export class StatementRunner {
     return prepared
   }
 
-  /** A function can change the cell from inside of a query, as `optimize()` of FTS4 does. */
-  #within<T>({ readOnly }: SqlOptions, run: () => T): T {
-    if (readOnly !== true) return run()
-    this.#connection.pragma('query_only = ON')
-    try {
-      return run()
-    } catch (error) {
-      throw isSqliteError(error) && error.code.startsWith('SQLITE_READONLY') ? mayOnlyRead() : error
-    } finally {
-      this.#connection.pragma('query_only = OFF')
-    }
-  }
-
   #runChecked(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
     const bound = encodeParams(params, this.#limits, prepared.placeholders)
     const result = prepared.deletes
       ? this.#events.deletion(() => this.#run(prepared, bound, options))
-      : this.#within(options, () => this.#run(prepared, bound, options))
+      : this.#run(prepared, bound, options)
     if (!prepared.onlyReads) this.#transactions.checkAfterStatement()
     return result
   }

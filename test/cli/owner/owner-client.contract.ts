@@ -42,7 +42,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           created_at: TIME,
           account_id: account,
         })
-        expect(store.apiKeys.verify(created.key)).toEqual({ keyId: created.id, accountId: account })
+        expect(store.apiKeys.verify(created.key)).toMatchObject({ keyId: created.id, accountId: account })
       })
 
       test('need an account to be named where there are several, and the error names them', async () => {
