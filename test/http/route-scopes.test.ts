@@ -72,9 +72,7 @@ interface Scope {
 }
 
 const SCOPES: Scope[] = LEVELS.flatMap((access) =>
-  (['all', 'kv'] as const).flatMap((surface) =>
-    [false, true].map((ofCell) => ({ access, surface, ofCell })),
-  ),
+  (['all', 'kv'] as const).flatMap((surface) => [false, true].map((ofCell) => ({ access, surface, ofCell }))),
 ).filter(({ access, surface, ofCell }) => access !== 'owner' || (surface === 'all' && !ofCell))
 
 function mayAsk(scope: Scope, needs: Needs | 'open'): boolean {
