@@ -3,12 +3,12 @@ import {
   keysAnswer,
   revokedKeyAnswer,
   rotatedKeyAnswer,
-} from '../answers/api-key-answers.ts'
-import type { Operation } from './operation.ts'
-import { page } from './page-parameters.ts'
+} from '../../answers/api-key-answers.ts'
+import type { Operations } from '../operation.ts'
+import { PAGE_QUERY } from './common.ts'
 
-/** The rows of API keys in routes.ts. */
-export const KEY_OPERATIONS: Readonly<Record<string, Operation>> = {
+/** API keys of an account. */
+export const API_KEY_OPERATIONS: Operations = {
   'POST /v1/api-keys': {
     id: 'createApiKey',
     tag: 'API keys',
@@ -21,7 +21,7 @@ export const KEY_OPERATIONS: Readonly<Record<string, Operation>> = {
     id: 'listApiKeys',
     tag: 'API keys',
     summary: 'List the active API keys of the account, newest first',
-    query: page,
+    query: PAGE_QUERY,
     answer: keysAnswer,
     answerHeaders: { Link: 'The path of the next page, if there is one.' },
   },

@@ -1,10 +1,10 @@
-import { accountAnswer, accountPageAnswer } from '../answers/account-answers.ts'
-import { createdKeyAnswer } from '../answers/api-key-answers.ts'
-import type { Operation } from './operation.ts'
-import { page } from './page-parameters.ts'
+import { accountAnswer, accountPageAnswer } from '../../answers/account-answers.ts'
+import { createdKeyAnswer } from '../../answers/api-key-answers.ts'
+import type { Operations } from '../operation.ts'
+import { PAGE_QUERY } from './common.ts'
 
-/** The rows of accounts in routes.ts. */
-export const ACCOUNT_OPERATIONS: Readonly<Record<string, Operation>> = {
+/** Accounts, for a key with the access `owner`. */
+export const ACCOUNT_OPERATIONS: Operations = {
   'POST /v1/accounts': {
     id: 'createAccount',
     tag: 'Accounts',
@@ -17,7 +17,7 @@ export const ACCOUNT_OPERATIONS: Readonly<Record<string, Operation>> = {
     id: 'listAccounts',
     tag: 'Accounts',
     summary: 'List the accounts, oldest first',
-    query: page,
+    query: PAGE_QUERY,
     answer: accountPageAnswer,
   },
   'GET /v1/accounts/{account_id}': {
