@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { scopeOf } from '../auth/key-scope.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, integer, name, text } from '../service/json/fields.ts'
@@ -45,8 +46,14 @@ const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body
       { field: 'account' },
     )
   }
-  const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
   const options = { name: body.name, ...scopeOptions(body) }
+  // Before an account is made: a key that can't be must leave none.
+  inBodyTerms(() => scopeOf(options, store.clock.now()))
+  if (body.new_account === true && body.cell_ids != null) {
+    const message = 'A new account has no cells yet: leave out cell_ids, or name an account.'
+    throw new CellError('invalid_request', message, { field: 'cell_ids' })
+  }
+  const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
   const created = inBodyTerms(() => store.apiKeys.create(accountId, options))
   return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
 })

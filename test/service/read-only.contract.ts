@@ -79,8 +79,9 @@ export function readOnlyContract(name: string, make: MakeService): void {
   describe.each(['tenant', 'trusted'] as const)(`${name} with the policy %s, read-only`, (sqlPolicy) => {
     let subject: ServiceUnderTest
     let id: string
-    const run = (operation: CellOperation) => subject.service.execute(id, operation)
+    const run = <O extends CellOperation>(operation: O) => subject.service.execute(id, operation)
     const sql = (text: string) => run({ op: 'sql', sql: text, readOnly: true })
+    const rowsOf = async (text: string) => (await run({ op: 'sql', sql: text })).rows
 
     beforeAll(async () => {
       subject = await make({ hasObjects: false, sqlPolicy })
@@ -95,12 +96,10 @@ export function readOnlyContract(name: string, make: MakeService): void {
 
     /** Everything that is in the cell. */
     const contents = async () => {
-      const tables = ['sqlite_schema', 't', 'f5', 'f4', 'f4_segdir', 'f4_segments', '_cell_kv']
-      const rows = tables.map(async (table) => {
-        if (table === '_cell_kv') return await run({ op: 'kv.list', options: { values: true } })
-        return (await run({ op: 'sql', sql: `SELECT * FROM ${table}` })).rows
-      })
-      return [...(await Promise.all(rows)), (await run({ op: 'sql', sql: 'PRAGMA user_version' })).rows]
+      const tables = ['sqlite_schema', 't', 'f5', 'f4', 'f4_segdir', 'f4_segments']
+      const rows = tables.map((table) => rowsOf(`SELECT * FROM ${table}`))
+      const entries = run({ op: 'kv.list', options: { values: true } })
+      return await Promise.all([...rows, rowsOf('PRAGMA user_version'), entries])
     }
 
     const unchanged = async (act: () => Promise<void>) => {
@@ -116,8 +115,11 @@ export function readOnlyContract(name: string, make: MakeService): void {
     test.each(CHANGES)('%s is refused, and nothing changes', async (text) => {
       await unchanged(async () => {
         expect(await rejectedBy(sql(text))).toMatchObject({ code: 'forbidden' })
-        const batch = { op: 'batch', operations: [{ op: 'sql', sql: text }], readOnly: true } as const
-        expect(await rejectedBy(run(batch))).toMatchObject({ code: 'forbidden', details: { index: 0 } })
+        const operations: BatchableOperation[] = [{ op: 'sql', sql: text }]
+        expect(await rejectedBy(run({ op: 'batch', operations, readOnly: true }))).toMatchObject({
+          code: 'forbidden',
+          details: { index: 0 },
+        })
       })
     })
 
@@ -138,9 +140,9 @@ export function readOnlyContract(name: string, make: MakeService): void {
     ]
     test.each(kv)('kv.%s is refused, alone and in a batch', async (_, operation) => {
       await unchanged(async () => {
-        for (const asked of [operation, { op: 'batch', operations: [operation] } as const]) {
+        const batch = { op: 'batch' as const, operations: [operation] }
+        for (const asked of [operation, batch])
           expect(await rejectedBy(run({ ...asked, readOnly: true }))).toMatchObject({ code: 'forbidden' })
-        }
       })
     })
 
@@ -159,8 +161,7 @@ export function readOnlyContract(name: string, make: MakeService): void {
 
     test('the next operation without the bound can change the cell', async () => {
       await rejectedBy(sql('DELETE FROM t'))
-      const { changes } = await run({ op: 'sql', sql: "UPDATE t SET a = 'kept'" })
-      expect(changes).toBe(1)
+      expect(await run({ op: 'sql', sql: "UPDATE t SET a = 'kept'" })).toMatchObject({ changes: 1 })
     })
   })
 }
