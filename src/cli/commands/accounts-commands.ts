@@ -20,6 +20,7 @@ function addCreate(accounts: Command): void {
   const command = accounts
     .command('create')
     .summary('make an account, and print its id')
+    .description('Makes an account and prints its id. It has no key yet: `keys create --account` makes one.')
     .option('--name <name>', 'a name for people; it need not be unique')
     .addHelpText(
       'after',
@@ -39,6 +40,7 @@ function addList(accounts: Command): void {
   const command = accounts
     .command('list')
     .summary('list the accounts, oldest first')
+    .description("Lists all accounts, oldest first, with the quotas that they have in place of the store's.")
     .addHelpText(
       'after',
       examples('cellstore accounts list', "cellstore accounts list --json | jq -r '.accounts[].id'"),
@@ -57,7 +59,7 @@ function addList(accounts: Command): void {
 function addSuspend(accounts: Command): void {
   const command = accounts
     .command('suspend')
-    .summary('refuse every request with the keys of an account')
+    .summary('refuse the keys of an account')
     .description(
       'Refuses every request with the keys of an account from now on, also those that wait. Its data and its backups stay, and scheduled backups go on.',
     )
@@ -70,6 +72,7 @@ function addResume(accounts: Command): void {
   const command = accounts
     .command('resume')
     .summary('end the suspension of an account')
+    .description('Ends the suspension of an account: its keys are accepted again.')
     .argument('<account>', 'the id of the account')
     .addHelpText('after', examples('cellstore accounts resume "$ACCOUNT"'))
   addStoreFlags(command).action((id: string, flags: StoreFlags) => setSuspended(id, false, flags))
@@ -83,8 +86,8 @@ function setSuspended(id: string, suspended: boolean, flags: StoreFlags): Promis
   })
 }
 
-/** A number; null: the store's. */
-type Quota = number | null
+const DEFAULT = 'default'
+type Quota = number | typeof DEFAULT
 type QuotaFlags = { cells?: Quota; keys?: Quota; bytes?: Quota; rate?: Quota } & StoreFlags
 
 function addQuotas(accounts: Command): void {
@@ -103,7 +106,9 @@ function addQuotas(accounts: Command): void {
   addStoreFlags(command).action((id: string, { cells, keys, bytes, rate, ...flags }: QuotaFlags) =>
     runOwnerCommand(flags, async (client) => {
       const asked = { cells_max: cells, api_keys_max: keys, bytes_max: bytes, requests_per_second: rate }
-      const given = Object.entries(asked).filter(([, quota]) => quota !== undefined)
+      const given = Object.entries(asked)
+        .filter(([, quota]) => quota !== undefined)
+        .map(([name, quota]) => [name, quota === DEFAULT ? null : quota])
       const before = await client.account({ id })
       const quotas = { ...before.quotas, ...Object.fromEntries(given) }
       const account = given.length === 0 ? before : await client.setQuotas({ id, quotas })
@@ -115,7 +120,7 @@ function addQuotas(accounts: Command): void {
 
 function quotaOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser((text) => {
-    if (text === 'default') return null
+    if (text === DEFAULT) return text
     if (/^[1-9]\d{0,14}$/.test(text)) return Number(text)
     throw new InvalidArgumentError('It must be a whole number above 0, or default.')
   })
