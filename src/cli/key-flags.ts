@@ -2,7 +2,7 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { systemClock } from '../base/clock.ts'
 import { CellError } from '../errors.ts'
 import { parseDuration } from './flags.ts'
-import type { CreateKeyInput } from './owner/owner-client.ts'
+import type { CreateKeyInput } from './store-client.ts'
 
 /** The flags of a key's scope. */
 export interface KeyFlags {

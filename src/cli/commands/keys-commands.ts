@@ -1,11 +1,12 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
 import { makeApiKey } from '../../auth/api-key.ts'
-import type { KeyDocument } from '../../http/owner-routes.ts'
 import { addStoreFlags, durationOption, jsonOption, type StoreFlags } from '../flags.ts'
 import { addKeyFlags, expiresOption, type KeyFlags, scopeOfFlags } from '../key-flags.ts'
 import { examples, formatTable, printNote, printResult } from '../output.ts'
-import { runOwnerCommand, USAGE } from '../owner-command.ts'
+import { runStoreCommand, USAGE } from '../owner-command.ts'
+import { addRemoteFlags } from '../remote/remote-flags.ts'
+import type { KeyDocument } from '../store-client.ts'
 
 export function addKeysCommands(program: Command): void {
   const keys = program
@@ -54,15 +55,13 @@ function addCreate(keys: Command): void {
       'cellstore keys create --read-only --cell "$CELL" --expires 30d',
     ),
   )
-  addStoreFlags(command).action(({ account, newAccount, name, ...flags }: CreateKeyFlags) => {
+  addRemoteFlags(addStoreFlags(command)).action(({ account, newAccount, name, ...flags }: CreateKeyFlags) => {
     const scope = scopeOfFlags(flags)
-    return runOwnerCommand(flags, async (client) => {
+    return runStoreCommand(flags, async (client) => {
       const created = await client.createKey({ account, newAccount, name, ...scope })
       printResult(created, flags.json, ({ key }) => key)
-      printNote(
-        flags.json,
-        `This is key ${created.id} of account ${created.account_id}. It is shown only now.`,
-      )
+      const whose = created.account_id === undefined ? 'your account' : `account ${created.account_id}`
+      printNote(flags.json, `This is key ${created.id} of ${whose}. It is shown only now.`)
     })
   })
 }
@@ -85,17 +84,19 @@ function addRotate(keys: Command): void {
     'after',
     examples('cellstore keys rotate 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11 --grace 1h'),
   )
-  addStoreFlags(command).action((id: string, { grace, now, expires, ...flags }: RotateKeyFlags) => {
-    if (now === true && grace !== undefined) command.error('error: use --grace or --now, not both', USAGE)
-    return runOwnerCommand(flags, async (client) => {
-      const graceMs = now === true ? 0 : grace
-      const rotated = await client.rotateKey({ id, grace_ms: graceMs, expires_at: expires })
-      printResult(rotated, flags.json, ({ key }) => key)
-      const { id: oldId, expires_at } = rotated.replaces
-      const until = now === true ? 'is refused from now on' : `works until ${expires_at}`
-      printNote(flags.json, `This is key ${rotated.id}. It is shown only now. Key ${oldId} ${until}.`)
-    })
-  })
+  addRemoteFlags(addStoreFlags(command)).action(
+    (id: string, { grace, now, expires, ...flags }: RotateKeyFlags) => {
+      if (now === true && grace !== undefined) command.error('error: use --grace or --now, not both', USAGE)
+      return runStoreCommand(flags, async (client) => {
+        const graceMs = now === true ? 0 : grace
+        const rotated = await client.rotateKey({ id, grace_ms: graceMs, expires_at: expires })
+        printResult(rotated, flags.json, ({ key }) => key)
+        const { id: oldId, expires_at } = rotated.replaces
+        const until = now === true ? 'is refused from now on' : `works until ${expires_at}`
+        printNote(flags.json, `This is key ${rotated.id}. It is shown only now. Key ${oldId} ${until}.`)
+      })
+    },
+  )
 }
 
 function addList(keys: Command): void {
@@ -105,8 +106,8 @@ function addList(keys: Command): void {
     .description('Lists the active keys of every account, or of one, newest first.')
     .option('--account <id>', 'only the keys of this account')
     .addHelpText('after', examples('cellstore keys list', "cellstore keys list --json | jq -r '.[].id'"))
-  addStoreFlags(command).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
-    runOwnerCommand(flags, async (client) =>
+  addRemoteFlags(addStoreFlags(command)).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
+    runStoreCommand(flags, async (client) =>
       printResult(await client.listKeys({ account }), flags.json, showKeys),
     ),
   )
@@ -119,8 +120,8 @@ function addRevoke(keys: Command): void {
     .description('Revokes a key. The next request with it is refused. To revoke a key twice changes nothing.')
     .argument('<key-id>', 'the id of the key, as `keys list` prints it; not the key itself')
     .addHelpText('after', examples('cellstore keys revoke 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11'))
-  addStoreFlags(command).action((id: string, flags: StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
+  addRemoteFlags(addStoreFlags(command)).action((id: string, flags: StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
       const revoked = await client.revokeKey({ id })
       printResult(revoked, flags.json, () => `Revoked ${revoked.id} at ${revoked.revoked_at}.`)
     }),
@@ -138,7 +139,7 @@ function showKeys(keys: readonly KeyDocument[]): string {
       key.created_at,
       key.last_used_at ?? 'never',
       key.expires_at ?? 'never',
-      key.account_id,
+      key.account_id ?? 'yours',
     ]),
   )
 }

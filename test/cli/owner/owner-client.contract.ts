@@ -106,7 +106,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
     describe('scopes and rotation', () => {
       test('a key has the scope that it was asked for', async () => {
         await newAccount()
-        const scope = { access: 'read', surface: 'kv', cell_ids: [await newCell()] }
+        const scope = { access: 'read' as const, surface: 'kv' as const, cell_ids: [await newCell()] }
         const created = await client.createKey({ ...scope, expires_at: '2999-01-01T00:00:00Z' })
         expect(created).toMatchObject({ ...scope, expires_at: '2999-01-01T00:00:00.000Z' })
         const { access, surface, cellIds } = store.apiKeys.verify(created.key).scope
