@@ -57,13 +57,13 @@ export type {
   ApiKeyListOptions,
   ApiKeyPage,
   ApiKeyRecord,
-  ApiKeys,
   CreateApiKeyOptions,
   CreatedApiKey,
   RotateApiKeyOptions,
   RotatedApiKey,
   VerifiedApiKey,
-} from './auth/api-keys.ts'
+} from './auth/api-key-records.ts'
+export type { ApiKeys } from './auth/api-keys.ts'
 export type { IdempotencyKey } from './auth/idempotency.ts'
 export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/key-scope.ts'
 

@@ -1,6 +1,6 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
-import type { VerifiedApiKey } from './api-keys.ts'
+import type { VerifiedApiKey } from './api-key-records.ts'
 import type { KeyAccess, KeyScope, KeySurface } from './key-scope.ts'
 
 /** An active key. */

@@ -11,73 +11,20 @@ import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { type Accounts, assertAccount } from './accounts.ts'
 import { hashApiKey, hintOf, makeApiKey, parseApiKey } from './api-key.ts'
+import {
+  type ApiKeyListOptions,
+  type ApiKeyPage,
+  type ApiKeyRecord,
+  type CreateApiKeyOptions,
+  type CreatedApiKey,
+  hasEnded,
+  type RotateApiKeyOptions,
+  type RotatedApiKey,
+  type VerifiedApiKey,
+} from './api-key-records.ts'
 import { ApiKeyTable, type KeyRow } from './api-key-table.ts'
-import { checkExpiry, covers, forbidden, type KeyScope, type KeyScopeOptions, scopeOf } from './key-scope.ts'
+import { checkExpiry, covers, forbidden, type KeyScope, scopeOf } from './key-scope.ts'
 import { KeyUses } from './key-uses.ts'
-
-export interface ApiKeyRecord extends KeyScope {
-  id: string
-  /** For people; null if it has none. */
-  name: string | null
-  /** The key's first 12 characters, by which its owner recognises it. */
-  hint: string
-  /** Epoch milliseconds. */
-  createdAt: number
-  /** Epoch milliseconds, exact to a minute; null if it was never used. */
-  lastUsedAt: number | null
-}
-
-export interface CreatedApiKey extends Omit<ApiKeyRecord, 'lastUsedAt'> {
-  /** The key itself. It is kept nowhere, and cannot be shown again (invariant 12). */
-  key: string
-}
-
-/** The key that takes the place of another one. */
-export interface RotatedApiKey extends CreatedApiKey {
-  /** The other one. It is refused from `expiresAt` on, in epoch milliseconds. */
-  replaces: { id: string; expiresAt: number }
-}
-
-export interface CreateApiKeyOptions extends KeyScopeOptions {
-  /** For people, at most 255 characters; need not be unique. */
-  name?: string | undefined
-  /** A key to use instead of a new one, such as a node's root key. */
-  key?: string | undefined
-  /** The scope of the key that asks: the new one may do no more, and lives no longer. @internal */
-  by?: KeyScope | undefined
-}
-
-export interface RotateApiKeyOptions {
-  /** Milliseconds for which the old key still works; by default a day, at most 30. 0: it is refused at once. */
-  graceMs?: number | undefined
-  /** When the new key expires, in epoch milliseconds; null: never. By default when the old one was made to. */
-  expiresAt?: number | null | undefined
-  /** As in {@link CreateApiKeyOptions}. @internal */
-  by?: KeyScope | undefined
-}
-
-export interface ApiKeyListOptions {
-  /** `nextCursor` of the page before. */
-  cursor?: string | undefined
-  /** Keys on the page; by default and at most the store's limit `pageMax`. */
-  limit?: number | undefined
-}
-
-export interface ApiKeyPage {
-  /** Newest first. */
-  keys: ApiKeyRecord[]
-  /** Pass as `cursor` for the next page; null after the last. */
-  nextCursor: string | null
-}
-
-/** Whose key it is, and what it may do. */
-export interface VerifiedApiKey {
-  keyId: string
-  accountId: string
-  scope: KeyScope
-  /** Epoch milliseconds from which on the key is refused: it expires, or a rotation has replaced it. Null: never. */
-  endsAt: number | null
-}
 
 export interface ApiKeysParts {
   catalog: Catalog
@@ -101,7 +48,7 @@ const PAGE_NAMES: Known<ApiKeyListOptions> = { cursor: true, limit: true }
 
 const DAY_MS = 86_400_000
 const GRACE_MS_DEFAULT = DAY_MS
-export const GRACE_MS_MAX = 30 * DAY_MS
+const GRACE_MS_MAX = 30 * DAY_MS
 /** About 4 MB of hashes, ids and scopes: each request looks a key up. */
 const KEYS_KEPT_MAX = 10_000
 
@@ -286,11 +233,6 @@ export class ApiKeys {
   #record({ number: _, scope, endsAt, lastUsedAt, ...row }: KeyRow): ApiKeyRecord {
     return { ...row, ...scope, expiresAt: endsAt, lastUsedAt: this.#uses.last(row.id, lastUsedAt) }
   }
-}
-
-/** Whether a key's time is over. */
-export function hasEnded({ endsAt }: Pick<VerifiedApiKey, 'endsAt'>, clock: Clock): boolean {
-  return endsAt !== null && clock.now() >= endsAt
 }
 
 function givenKey(given: string): string {

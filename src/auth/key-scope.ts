@@ -30,7 +30,7 @@ export interface KeyScopeOptions {
   expiresAt?: number | null | undefined
 }
 
-export const CELLS_OF_KEY_MAX = 100
+const CELLS_OF_KEY_MAX = 100
 /** The last millisecond of the year 9999: RFC 3339 has no later one. */
 const TIME_MAX = 253_402_300_799_999
 

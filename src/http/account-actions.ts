@@ -103,7 +103,7 @@ function decodeQuotas(body: z.infer<typeof quotasSchema>): QuotaOverrides {
   }
 }
 
-export function encodeAccount({ id, name, createdAt, suspendedAt, quotas }: AccountRecord): AccountDocument {
+function encodeAccount({ id, name, createdAt, suspendedAt, quotas }: AccountRecord): AccountDocument {
   return {
     id,
     name,

@@ -1,5 +1,10 @@
 import { z } from 'zod'
-import type { ApiKeyRecord, CreatedApiKey, RotateApiKeyOptions, RotatedApiKey } from '../auth/api-keys.ts'
+import type {
+  ApiKeyRecord,
+  CreatedApiKey,
+  RotateApiKeyOptions,
+  RotatedApiKey,
+} from '../auth/api-key-records.ts'
 import type { KeyScope } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
 import { integer, name as nameField } from '../service/json/fields.ts'

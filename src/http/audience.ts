@@ -1,4 +1,4 @@
-import type { VerifiedApiKey } from '../auth/api-keys.ts'
+import type { VerifiedApiKey } from '../auth/api-key-records.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { HttpLimits } from './handler-options.ts'

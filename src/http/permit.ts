@@ -1,4 +1,4 @@
-import { hasEnded, type VerifiedApiKey } from '../auth/api-keys.ts'
+import { hasEnded, type VerifiedApiKey } from '../auth/api-key-records.ts'
 import type { KeyScope } from '../auth/key-scope.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Audience } from './audience.ts'
