@@ -19,6 +19,9 @@ export const VARIABLES: readonly string[] = [
   'CELLSTORE_DURABILITY',
   'CELLSTORE_DRAIN',
   'CELLSTORE_LOG_LEVEL',
+  'CELLSTORE_METRICS_HOST',
+  'CELLSTORE_METRICS_PORT',
+  'CELLSTORE_SLOW',
   ...LIMIT_ROWS.map(variableOf),
 ]
 

@@ -5,6 +5,7 @@ import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
+import { addStatusCommand } from './commands/status-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
 
@@ -28,6 +29,7 @@ const EXAMPLES = examples(
   'cellstore backup "$CELL"',
   'cellstore backups list "$CELL"',
   'cellstore restore "$CELL"',
+  'cellstore status',
   'cellstore help serve',
 )
 
@@ -51,6 +53,7 @@ export function buildProgram(): Command {
   addCellsCommands(program)
   addSqlCommand(program)
   addBackupCommands(program)
+  addStatusCommand(program)
   return program
 }
 

@@ -6,6 +6,7 @@ import { timeOf } from '../service/json/time.ts'
 import { accountAction, accountActionWith, accountActionWithQuery, ok, takeTurn } from './action.ts'
 import type { ApiKeyDocument, CreatedApiKeyDocument, RevokedKeyDocument } from './answers/api-key-answers.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
+import { logKeyChange } from './key-change-log.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */
 const createSchema = z.looseObject({ name: nameField.nullish() })
@@ -24,6 +25,7 @@ export const createApiKey = accountActionWith(createSchema, async (call, body) =
     permit?.check()
     return store.durably(() => store.apiKeys.create(accountId, { name: body.name ?? undefined }))
   })
+  logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 
@@ -42,9 +44,13 @@ export const listApiKeys = accountActionWithQuery(['cursor', 'limit'], async (ca
   return { ...answer, headers: { Link: `<${next}>; rel="next"` } }
 })
 
-export const revokeApiKey = accountAction(async ({ context: { store }, accountId, segments }) => {
+export const revokeApiKey = accountAction(async (call) => {
+  const { context, accountId, segments } = call
+  const { store } = context
   // Without a turn: a stolen key that is busy must not hold up its revocation.
-  return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
+  const revoked = await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))
+  logKeyChange(call, 'revoked', { id: revoked.id, accountId })
+  return ok(encodeRevokedKey(revoked))
 })
 
 export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey): CreatedApiKeyDocument {

@@ -7,11 +7,13 @@ import { ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } fr
 import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { logKeyChange } from './key-change-log.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
+import { getStatus, ownerMetrics } from './status-actions.ts'
 import { getStore, verify } from './verify-actions.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
@@ -34,7 +36,8 @@ const createKeySchema = z.strictObject({
 })
 
 /** Makes a key: of the account that is named, of a new one, or of the only one. */
-const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body) => {
+const createKey = ownerActionWith(createKeySchema, (call, body) => {
+  const { store } = call.context
   if (body.new_account === true && body.account !== undefined) {
     throw new CellError(
       'invalid_request',
@@ -44,6 +47,7 @@ const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body
   }
   const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
   const created = store.apiKeys.create(accountId, { name: body.name })
+  logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
 })
 
@@ -56,10 +60,14 @@ const listKeys = ownerActionWithQuery(['account'], ({ context: { store } }, quer
   return ok(keys.map((key) => ({ ...encodeKey(key), account_id: key.account })))
 })
 
-const revokeKey = ownerAction(({ context: { store }, segments }) => {
+const revokeKey = ownerAction((call) => {
+  const { context, segments } = call
+  const { store } = context
   for (const account of accountIds(store)) {
     try {
-      return ok(encodeRevokedKey(store.apiKeys.revoke(account, segments[0] ?? '')))
+      const revoked = store.apiKeys.revoke(account, segments[0] ?? '')
+      logKeyChange(call, 'revoked', { id: revoked.id, accountId: account })
+      return ok(encodeRevokedKey(revoked))
     } catch (error) {
       if (!isCellError(error, 'api_key_not_found')) throw error
     }
@@ -90,6 +98,8 @@ const listCells = ownerActionWithQuery(['account', 'cursor', 'limit'], ({ contex
 const OWNER_ROUTES: readonly Route[] = [
   ['GET', GREETING_PATH, greet],
   ['GET', '/owner/store', getStore],
+  ['GET', '/owner/status', getStatus],
+  ['GET', '/owner/metrics', ownerMetrics],
 
   ['POST', '/owner/api-keys', createKey],
   ['GET', '/owner/api-keys', listKeys],

@@ -67,6 +67,7 @@ async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
     run: (tell) =>
       run({
         permit,
+        requestId,
         onProgress: (event) => {
           tell(event)
           resolve()

@@ -21,8 +21,8 @@ async function run(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promi
 
 /** Whether the client still waits for the answer: only SQL can run long enough to be worth the cost. */
 function execute(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promise<JsonText> {
-  const { context, cellId, request, permit } = call
-  const options: ExecuteOptions = { signal: request.signal, permit }
+  const { context, cellId, request, permit, requestId } = call
+  const options: ExecuteOptions = { signal: request.signal, permit, requestId }
   const bounds = boundsOf(call)
   if (body.unread !== undefined) {
     return context.service.execute(cellId, { op: 'unread', kind, body: body.unread, bounds }, options)

@@ -8,6 +8,7 @@ import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
+import { EngineCounts } from '../engine/engine-counts.ts'
 import { OwnerFunctions } from '../engine/owner-functions.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -56,6 +57,8 @@ export class LocalCells implements CellProvider {
   readonly files: CellFiles
   /** Undefined without an object store. */
   readonly archived: ArchivedCells | undefined
+  /** What all of its cells have done. */
+  readonly counts = new EngineCounts()
   readonly #parts: LocalCellsParts
 
   constructor(parts: LocalCellsParts) {
@@ -181,6 +184,7 @@ export class LocalCells implements CellProvider {
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
         ownerFunctions,
+        counts: this.counts,
       }),
       hooks: (id: string) =>
         cellHooks(id, {

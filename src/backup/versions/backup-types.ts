@@ -40,6 +40,8 @@ export interface BackupOptions {
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
   /** Asked when it has waited for its turn, just before it starts: what `check` throws refuses it. */
   permit?: { check(): void } | undefined
+  /** An id of yours, for the lines of the log and the traces about it. */
+  requestId?: string | undefined
 }
 
 export interface MakeBackupOptions extends BackupOptions {
