@@ -30,3 +30,6 @@ export interface Operation {
   /** Codes beyond those of every route of its kind: see route-codes.ts. */
   readonly codes?: readonly CellErrorCode[]
 }
+
+/** By method and path: `GET /v1/databases`. */
+export type Operations = Readonly<Record<string, Operation>>

@@ -82,6 +82,7 @@ export class WorkerPool {
       sliceMs,
       record,
       charged: (cellId) => this.#charged(cellId),
+      worked: (time) => this.#placement.probation.worked(time),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
       onSlow: ({ cellId, requestId }, { statement, ms }) =>
