@@ -1,5 +1,6 @@
 import { channels, traced } from '../base/channels.ts'
 import type { Log } from '../base/log.ts'
+import { type CellErrorKind, isCellError } from '../errors.ts'
 import type { BackupKind, BackupOrigin, BackupResult, RestoreResult } from './versions/backup-types.ts'
 
 /** What backups and restores have come to since the start of the process. */
@@ -30,6 +31,8 @@ export interface ReportedRestore {
   requestId: string | undefined
   signal: AbortSignal | undefined
 }
+
+const CALLERS: ReadonlySet<CellErrorKind> = new Set(['request', 'absent', 'conflict'])
 
 /** Counts backups and restores, and tells the log and the traces of each. One that its caller gave up is no failure. */
 export class BackupReports {
@@ -63,10 +66,10 @@ export class BackupReports {
         this.#log.info({ ...about, version, sizeBytes, durationMs }, 'a backup is stored')
         return result
       } catch (err) {
-        if (signal?.aborted === true) throw err
+        if (isGivenUp(err, signal)) throw err
         this.#failed++
         // The schedule has a line of its own, which says when it tries again.
-        if (about.origin !== 'schedule') this.#log.warn({ ...about, err }, 'a backup failed')
+        if (about.origin !== 'schedule') this.#tell({ ...about, err }, 'a backup failed')
         throw err
       }
     }
@@ -85,24 +88,34 @@ export class BackupReports {
         if (result !== undefined) this.#noteRestored(asked, recovers, result)
         return result
       } catch (err) {
-        if (signal?.aborted === true) throw err
+        if (isGivenUp(err, signal)) throw err
         this.#restoresFailed++
         // The recovery of a cell has a line where it was asked for.
-        if (!recovers) this.#log.warn({ ...asked, err }, 'a restore failed; the cell is as it was')
+        if (!recovers) this.#tell({ ...asked, err }, 'a restore failed; the cell is as it was')
         throw err
       }
     }
     return traced(channels.restore, () => ({ ...about }), reported)
   }
 
+  /** What its caller can mend is no warning: tenants could push all others out of the newest failures. */
+  #tell(fields: { err: unknown }, message: string): void {
+    const { err } = fields
+    const isCallers = isCellError(err) && CALLERS.has(err.kind)
+    this.#log[isCallers ? 'info' : 'warn'](fields, message)
+  }
+
+  /** A recovery has a line of its own, which says what is lost with it. */
   #noteRestored(asked: object, recovers: boolean, { version, sizeBytes, durationMs }: RestoreResult): void {
-    const line = { ...asked, version, sizeBytes, durationMs }
     if (recovers) {
       this.#recovered++
-      this.#log.warn(line, 'a cell whose local data was lost is restored from its newest backup')
-    } else {
-      this.#restored++
-      this.#log.info(line, 'a cell is restored')
+      return
     }
+    this.#restored++
+    this.#log.info({ ...asked, version, sizeBytes, durationMs }, 'a cell is restored')
   }
+}
+
+function isGivenUp(error: unknown, signal: AbortSignal | undefined): boolean {
+  return signal?.aborted === true || isCellError(error, 'store_closed')
 }
