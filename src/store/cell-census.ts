@@ -17,8 +17,6 @@ export interface QuarantinedCell extends QuarantineState {
 
 /** What the files of all cells say. */
 export interface Census {
-  /** Epoch milliseconds. */
-  takenAt: number
   cells: number
   bytes: number
   /** The largest first. */
@@ -43,7 +41,7 @@ const PER_TURN = 64
 /** Counts cells and their bytes by looking at their files, some in each turn of the event loop: it needs no open cell. */
 export class CellCensus {
   readonly #parts: CensusParts
-  #last: Census | undefined
+  #last: { census: Census; at: number } | undefined
   #running: Promise<Census> | undefined
 
   constructor(parts: CensusParts) {
@@ -53,7 +51,7 @@ export class CellCensus {
   /** @param maxAgeMs an earlier census that is no older will do; callers share one that is being taken */
   async take(maxAgeMs = 0): Promise<Census> {
     const last = this.#last
-    if (last !== undefined && this.#parts.clock.now() - last.takenAt < maxAgeMs) return last
+    if (last !== undefined && this.#parts.clock.monotonic() - last.at < maxAgeMs) return last.census
     this.#running ??= this.#take().finally(() => {
       this.#running = undefined
     })
@@ -63,7 +61,6 @@ export class CellCensus {
   async #take(): Promise<Census> {
     const { registry, clock } = this.#parts
     const census: Census = {
-      takenAt: clock.now(),
       cells: 0,
       bytes: 0,
       largest: [],
@@ -77,7 +74,7 @@ export class CellCensus {
       cursor = page.nextCursor ?? undefined
       await turnOfTheLoop()
     } while (cursor !== undefined)
-    this.#last = census
+    this.#last = { census, at: clock.monotonic() }
     return census
   }
 

@@ -25,6 +25,7 @@ const COMMANDS = [
   'backups pin',
   'backups unpin',
   'backups plan',
+  'status',
 ]
 
 /** What `--help` prints, with the text after it. */

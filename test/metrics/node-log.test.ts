@@ -167,7 +167,10 @@ test('a killed worker is logged with its reason and the shape of the statement',
   const headers = { 'x-request-id': 'endless' }
   const body = { sql, timeout_ms: 100 }
   expect((await node.request('POST', `/v1/databases/${cell}/sql`, body, headers)).status).toBe(408)
-  await until(() => node.lines.some(({ msg }) => msg.startsWith('a worker has ended')), 'the worker is logged')
+  await until(
+    () => node.lines.some(({ msg }) => msg.startsWith('a worker has ended')),
+    'the worker is logged',
+  )
   expect(node.logged('a worker has ended; a new one takes its place')).toMatchObject([
     {
       level: 40,

@@ -68,7 +68,7 @@ export class ObjectStoreCalls {
 
   #back(): void {
     if (this.#lostAt === undefined) return
-    const lostMs = this.#clock.now() - this.#lostAt
+    const lostMs = Math.max(0, this.#clock.now() - this.#lostAt)
     this.#lostAt = undefined
     this.#log.info({ objectStore: this.url, lostMs }, 'the object store answers again')
   }

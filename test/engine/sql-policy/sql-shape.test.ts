@@ -21,7 +21,9 @@ test.each([
 })
 
 test('a shape is short, however long its statement is', () => {
-  expect(sqlShape(`SELECT ${Array.from({ length: 100_000 }, (_, i) => i).join(', ')}`).length).toBeLessThan(310)
+  expect(sqlShape(`SELECT ${Array.from({ length: 100_000 }, (_, i) => i).join(', ')}`).length).toBeLessThan(
+    310,
+  )
   expect(sqlShape(`SELECT '${'x'.repeat(1_000_000)}'`)).toBe('SELECT ?')
   expect(sqlShape(`SELECT ${'x'.repeat(1_000)}`)).toBe('SELECT "…"')
 })
