@@ -51,7 +51,7 @@ const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^better-sqlite3(\/|$)/, home: 'src/engine/sqlite.ts' },
   { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/object-store/s3/' },
   { packages: /^prom-client(\/|$)/, home: 'src/metrics/' },
-  { packages: /^(commander|cli-progress)(\/|$)/, home: 'src/cli/' },
+  { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
 ]
 
 /** Time and chance come from the injected clock and from node:crypto. The command alone sits outside, at the terminal. */
