@@ -41,7 +41,9 @@ describe.each([
     await post('/restore', {})
 
     const of = (channel: ChannelName, phase: Event['phase']) =>
-      events.filter((event) => event.channel === channel && event.phase === phase).map(({ message }) => message)
+      events
+        .filter((event) => event.channel === channel && event.phase === phase)
+        .map(({ message }) => message)
     const route = '/v1/databases/{id}/sql'
     expect(of('request', 'start')).toHaveLength(4)
     expect(of('request', 'start')[0]).toEqual({ requestId: 'mine', method: 'POST', route })

@@ -96,7 +96,8 @@ test.each([
   fs.rmSync(place.paths.cell(cell.id).directory, { recursive: true })
   const again = await place.open({ log })
   await again.openCell(cell.id).ensureLocal()
-  const isAbout = ({ level, fields }: (typeof lines)[number]) => level !== 'info' && fields['cellId'] === cell.id
+  const isAbout = ({ level, fields }: (typeof lines)[number]) =>
+    level !== 'info' && fields['cellId'] === cell.id
   expect(lines.filter(isAbout)).toEqual([
     isChanged
       ? { level: 'error', fields: { cellId: cell.id, version, lostSince: since } }
