@@ -23,7 +23,7 @@ export function addStatusCommand(program: Command): void {
   })
 }
 
-export function showStatus(status: StatusDocument): string {
+function showStatus(status: StatusDocument): string {
   const { version, pid, data_dir, uptime_ms, cells } = status
   return [
     `cellstore ${version}, process ${pid}, up ${age(uptime_ms)}, data in ${data_dir}`,
