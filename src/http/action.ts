@@ -13,6 +13,7 @@ import type { BegunRestores } from './begun-restores.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
+import type { NodeView } from './node-view.ts'
 import { Query } from './query.ts'
 import type { JsonBody } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
@@ -32,6 +33,8 @@ export interface HttpContext {
   readonly keptBackups: KeptBackups | undefined
   /** The OpenAPI document, for clients who find the interface below a path. */
   readonly openApi: (mount: string) => Promise<JsonText>
+  /** Undefined in a program that serves handlers of its own. */
+  readonly node: NodeView | undefined
 }
 
 /** A request whose sender is known and whose body was read. */
