@@ -6,7 +6,16 @@ const env = { CELLSTORE_BENCH_SECONDS: '2', ...process.env }
 /** Every benchmark, each in a process of its own, one after the other: alone on the machine is how to run it. */
 const run = (command: string, args: string[]) => execFileSync(command, args, { stdio: 'inherit', env })
 
-for (const file of ['kv.ts', 'sql.ts', 'wal-sync.ts', 'shared-commits.ts', 'bodies.ts', 'http.ts', 'neighbours.ts', 'backup.ts'])
+for (const file of [
+  'kv.ts',
+  'sql.ts',
+  'wal-sync.ts',
+  'shared-commits.ts',
+  'bodies.ts',
+  'http.ts',
+  'neighbours.ts',
+  'backup.ts',
+])
   run(process.execPath, [new URL(file, import.meta.url).pathname])
 // The descriptors of an ordinary login.
 run('bash', [

@@ -1,4 +1,5 @@
 import type { Limits } from '../base/limits.ts'
+import type { EngineCounts } from './engine-counts.ts'
 import type { OwnerFunctions } from './owner-functions.ts'
 import type { SharedCommits } from './shared-commits.ts'
 import type { Connection } from './sqlite.ts'
@@ -29,6 +30,8 @@ export interface CellDatabaseSettings {
   ownerFunctions?: OwnerFunctions | undefined
   /** Whose commits are stored together with this cell's, if any are. */
   shared?: { commits: SharedCommits; cellId: string } | undefined
+  /** Counts what the cells of a process do together. */
+  counts?: EngineCounts | undefined
 }
 
 /** The same for every cell: SQLite's default, and that of the image from which new cells are written. */

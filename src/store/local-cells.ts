@@ -10,6 +10,7 @@ import { CommitLog } from '../commit-log/commit-log.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
+import { EngineCounts } from '../engine/engine-counts.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { SharedCommits } from '../engine/shared-commits.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -59,6 +60,8 @@ export class LocalCells implements CellProvider {
   readonly files: CellFiles
   /** Undefined without an object store. */
   readonly archived: ArchivedCells | undefined
+  /** What all of its cells have done. */
+  readonly counts = new EngineCounts()
   readonly #parts: LocalCellsParts
 
   constructor(parts: LocalCellsParts) {
@@ -193,6 +196,7 @@ export class LocalCells implements CellProvider {
         temporary,
         ownerFunctions: settings.ownerFunctions,
         shared: { commits: this.commits, cellId: id },
+        counts: this.counts,
       }),
       hooks: (id: string) =>
         cellHooks(id, {
