@@ -7,8 +7,8 @@ import { seededRandom } from '../support/seed.ts'
 
 const STATES = countOf('CELLSTORE_POWER_LOSSES')
 
-/** So many show each fault. */
-const FAULTY_STATES = 300
+/** At most so many are needed to see a fault. */
+const FAULTY_STATES = 1_000
 const FULL = { durability: 'full', promised: 'full' } as const
 
 vi.setConfig({ testTimeout: 120_000 + STATES * 2_000 })
