@@ -24,7 +24,7 @@ function open(): Promise<CellStore> {
     objectStore: new FileObjectStore({ root: `${root}/objects` }),
     // A log lasts for a few groups, and a WAL for many.
     commitLogBytes: 262_144,
-    checkpointBytes: 262_144,
+    checkpointBytes: 524_288,
     random: () => 0.5,
   })
 }
