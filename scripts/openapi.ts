@@ -31,8 +31,10 @@ async function typesOf(document: OpenApiDocument): Promise<string> {
 /** Where each operation is, and which of its arguments go where; the rest of them are the body. */
 function tableOf({ paths }: OpenApiDocument): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
-      const { operationId, parameters = [], requestBody } = operation as DocumentedOperation
+    Object.entries(methods).flatMap(([method, operation]) => {
+      const { operationId, parameters = [], requestBody, responses } = operation as DocumentedOperation
+      // The client has a method of its own for a stream.
+      if (responses[200]?.content?.['text/event-stream'] !== undefined) return []
       const inQuery = parameters.filter((each) => each.in === 'query').map(({ name }) => name)
       const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
       const row = {
@@ -59,6 +61,7 @@ interface DocumentedOperation {
   operationId: string
   parameters?: { name: string; in: string }[]
   requestBody?: object
+  responses: Record<string, { content?: Record<string, object> }>
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import type { Emitter } from '../base/emitter.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
@@ -104,6 +105,11 @@ export class ApiKeys {
   /** Uses that are not in the catalog yet, by key id. */
   readonly #lastUsed = new Map<string, number>()
   #timer: Timer | undefined
+
+  /** After changes of keys or accounts, and of all else in the catalog. @internal */
+  get changed(): Emitter {
+    return this.#catalog.changed
+  }
 
   /** @internal Comes with a store, as `store.apiKeys`. */
   constructor(catalog: Catalog, clock: Clock, quotas: AccountQuotas, pageMax: number) {

@@ -1,3 +1,4 @@
+import { type ChangesSource, readChanges } from './changes.ts'
 import type { OperationRow } from './operation-row.ts'
 import { OPERATIONS } from './operations.generated.ts'
 import { ProblemError } from './problem-error.ts'
@@ -47,7 +48,26 @@ export function createClient(options: ClientOptions): Client {
     id,
     (args: Arguments = {}, call: CallOptions = {}) => perform(row, args, call, options),
   ])
-  return Object.fromEntries(methods) as Client
+  return { ...Object.fromEntries(methods), changes: changesOf(options) } as Client
+}
+
+const CHANGES: OperationRow = {
+  method: 'GET',
+  path: '/v1/databases/{id}/changes',
+  query: ['prefix', 'tables'],
+  hasBody: false,
+  idempotent: false,
+}
+
+function changesOf(options: ClientOptions): Client['changes'] {
+  return ({ tables, ...args }, given = {}) => {
+    const source: ChangesSource = {
+      open: (headers) =>
+        answerTo(CHANGES, { ...args, tables: tables?.join() }, { signal: given.signal, headers }, options),
+      wait: options.wait ?? wait,
+    }
+    return readChanges(source, given)
+  }
 }
 
 async function perform(
@@ -56,11 +76,22 @@ async function perform(
   call: CallOptions,
   options: ClientOptions,
 ): Promise<unknown> {
+  const response = await answerTo(row, args, call, options)
+  return await response.json()
+}
+
+/** @returns the answer to a request that has succeeded @throws `ProblemError` */
+async function answerTo(
+  row: OperationRow,
+  args: Arguments,
+  call: CallOptions,
+  options: ClientOptions,
+): Promise<Response> {
   const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   const { url, init } = requestOf(row, args, call, options)
   for (let tries = 1; ; tries++) {
     const response = await fetch(url, init)
-    if (response.ok) return await response.json()
+    if (response.ok) return response
     const problem = await problemOf(response)
     const waitMs = retryAfterMs(response)
     const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)

@@ -1,3 +1,5 @@
+import type { ChangesArguments, ChangesOptions } from './changes.ts'
+import type { ChangeEvent } from './event-reader.ts'
 import type { components, operations } from './schema.generated.ts'
 
 /** The types of a method of the client, from those of the operation in the OpenAPI document. */
@@ -55,8 +57,13 @@ export type RowsAnswer<R> = Omit<components['schemas']['SqlResult'], 'rows'> & {
 
 /** A method for each operation of the OpenAPI document. Each throws {@link ProblemError}, and what `fetch` throws. */
 export type Client = {
-  [Id in Exclude<keyof operations, 'sql'>]: Method<operations[Id]>
+  [Id in Exclude<keyof operations, 'sql' | 'changes'>]: Method<operations[Id]>
 } & {
+  /**
+   * The commits of a cell from now on, for `for await`: what each touched. The first change is a reset, which says: read
+   * again all that you need. A connection that ends is made again, and goes on where it ended.
+   */
+  changes(args: ChangesArguments, options?: ChangesOptions): AsyncGenerator<ChangeEvent, void, undefined>
   /** Runs one statement. `R` is the caller's word for what the rows hold. */
   sql<R = Row>(
     args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },

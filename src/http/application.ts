@@ -19,6 +19,7 @@ import {
 import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted } from './http-message.ts'
 import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
+import { OpenStreams } from './open-streams.ts'
 import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
@@ -61,6 +62,9 @@ export class Application {
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
       restores: new BegunRestores(store.clock),
+      streams: new OpenStreams(limits.streams, options.shutdown),
+      show: audience.show,
+      isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
         JSON.parse(this.#refusal(error, method, route, requestId).body),
       keptBackups:
@@ -69,6 +73,7 @@ export class Application {
           : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
       openApi: servedDocument(),
     }
+    store.apiKeys.changed.listen(this.#context.streams.check)
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)
@@ -110,7 +115,7 @@ export class Application {
    *
    * @returns undefined if there is no room for it; then the connection has to end
    */
-  reserve({ accountId = '' }: HttpRequest, { body }: HttpResponse): UnsentCharge | undefined {
+  reserve({ accountId = '' }: HttpRequest, { body }: Pick<HttpResponse, 'body'>): UnsentCharge | undefined {
     const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
     try {
       return new UnsentCharge(this.#memory.unsent, accountId, bytes)
@@ -184,7 +189,7 @@ function refuseRoute(match: Match | undefined): never {
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
 }
 
-function respond({ status, json, headers }: Answer, requestId: string): HttpResponse {
+function respond({ status, json, headers, stream }: Answer, requestId: string): HttpResponse {
   const type = status === NOT_MODIFIED ? undefined : { 'Content-Type': 'application/json' }
-  return withCommonHeaders({ status, headers: { ...type, ...headers }, body: json }, requestId)
+  return withCommonHeaders({ status, headers: { ...type, ...headers }, body: json, stream }, requestId)
 }

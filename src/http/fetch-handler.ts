@@ -8,6 +8,7 @@ import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, NOT_MODIFIED, RequestAborted, type RequestBody } from './http-message.ts'
 import { bodyTooLarge } from './request-body.ts'
+import { pulled } from './pulled-stream.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
 /**
@@ -34,6 +35,8 @@ export function createHandler(
       headers['Content-Length'] = String(Buffer.byteLength(body))
       return new Response(null, { status, headers })
     }
+    if (response.stream !== undefined)
+      return new Response(pulled(application, incoming, response.stream), { status, headers })
     const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
     if (status === NOT_MODIFIED) return new Response(null, { status, headers })

@@ -43,6 +43,16 @@ export interface HttpResponse {
   headers: Record<string, string>
   /** Text, or its bytes in UTF-8. */
   body: string | Uint8Array
+  /** In place of the body: what is sent as it comes. */
+  stream?: BodyStream | undefined
+}
+
+/** A body without a known end. */
+export interface BodyStream extends AsyncIterable<string> {
+  /** Aborted when nothing more of it may be sent but its last piece. */
+  readonly over: AbortSignal
+  /** Nobody reads it any more. */
+  close(): void
 }
 
 /** The one status whose answer has no body. */

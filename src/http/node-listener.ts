@@ -8,6 +8,7 @@ import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import {
+  type BodyStream,
   type HttpRequest,
   type HttpResponse,
   NOT_MODIFIED,
@@ -18,6 +19,7 @@ import type { UnsentCharge } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
+import { sendStream } from './send-stream.ts'
 
 /** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
 interface FrameworkRequest extends IncomingMessage {
@@ -81,6 +83,7 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     .handle(request)
     .then((response) => {
       if (application.shuttingDown) response.headers['Connection'] = 'close'
+      if (response.stream !== undefined) return stream(application, request, response, response.stream)
       const charge = application.reserve(request, response)
       // The work is done, and perhaps committed: an error would say that it was not.
       if (charge === undefined) return void outgoing.destroy()
@@ -92,6 +95,19 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
       application.reportBug(error, { method: request.method })
       outgoing.destroy()
     })
+}
+
+function stream(
+  application: Application,
+  request: NodeRequest,
+  response: HttpResponse,
+  body: BodyStream,
+): Promise<void> | undefined {
+  const { incoming, outgoing } = request
+  if (!outgoing.destroyed && !outgoing.headersSent)
+    return sendStream(application, { request, incoming, outgoing }, response, body)
+  body.close()
+  return undefined
 }
 
 /** Most answers are small and free, or go to the system at once, and are the client's from then on. */

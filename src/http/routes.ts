@@ -1,6 +1,7 @@
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
+import { watchChanges } from './change-actions.ts'
 import { createCell, deleteCell, getCell, listCells } from './cell-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
@@ -40,6 +41,8 @@ export const ROUTES: readonly Route[] = [
 
   ['POST', '/v1/databases/{id}/sql', runSql],
   ['POST', '/v1/databases/{id}/batch', runBatch],
+
+  ['GET', '/v1/databases/{id}/changes', watchChanges],
 
   ['GET', '/v1/databases/{id}/kv', listEntries],
   ['PUT', '/v1/databases/{id}/kv/{key}', putEntry],

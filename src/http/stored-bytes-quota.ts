@@ -33,6 +33,7 @@ export class StoredBytesQuota {
   within(service: CellService): CellService {
     return {
       execute: (cellId, operation, options) => this.#execute(service, cellId, operation, options),
+      watch: (cellId, options, permit) => service.watch(cellId, options, permit),
       describe: (cellId) => service.describe(cellId),
       deleteCell: (cellId) => this.#replace(cellId, () => service.deleteCell(cellId)),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),

@@ -13,6 +13,8 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import type { CellStore } from '../store/cell-store.ts'
+import type { WatchOptions } from '../store/watch/cell-change.ts'
+import type { ChangeStream } from '../store/watch/change-stream.ts'
 import {
   type ApplyContext,
   applyOperation,
@@ -20,6 +22,7 @@ import {
   parseOperation,
   type ReadableOperation,
 } from './apply-operation.ts'
+import { beginWatch } from './begin-watch.ts'
 import type {
   BackupPageOptions,
   CellDescription,
@@ -76,6 +79,11 @@ export class InProcessService implements CellService {
     await this.#untilLocal(cellId)
     signal?.throwIfAborted()
     return (await this.#run(cellId, readable, permit)) as ResultOf<O>
+  }
+
+  async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    const stream = this.#store.watch(cellId, options)
+    return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 
   async describe(cellId: string): Promise<CellDescription> {

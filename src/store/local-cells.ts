@@ -9,6 +9,7 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import type { CommitChanges } from '../engine/watch/commit-recorder.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
@@ -17,6 +18,8 @@ import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
+import type { WatchOptions } from './watch/cell-change.ts'
+import type { ChangeStream } from './watch/change-stream.ts'
 
 export interface LocalCellsParts {
   paths: StorePaths
@@ -31,6 +34,8 @@ export interface LocalCellsParts {
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+  /** Told of the commits of watched cells. */
+  commits: CommitSink
   /** Bytes of SQL text in the schemas of all open cells; undefined: no bound. */
   openSchemaBytesMax?: number | undefined
   /** Told whose time begins before work that can take long: see `CellOpener`. */
@@ -40,6 +45,16 @@ export interface LocalCellsParts {
    * restored. Undefined without an object store.
    */
   recover: ((id: string) => Promise<void>) | undefined
+  /** Undefined in a worker: its node tells those who watch cells. */
+  watch?: ((id: string, options?: WatchOptions) => ChangeStream) | undefined
+}
+
+/** Who is told what those who watch a cell are to hear. Must not throw. */
+export interface CommitSink {
+  /** A commit is on disk. */
+  committed(id: string, changes: CommitChanges): void
+  /** Commits may be on disk of which nothing was told. */
+  interrupted(id: string): void
 }
 
 /** What the archiver does to cells of this process. */
@@ -56,6 +71,8 @@ export class LocalCells implements CellProvider {
   /** Undefined without an object store. */
   readonly archived: ArchivedCells | undefined
   readonly #parts: LocalCellsParts
+  /** Cells whose commits are told to the sink. */
+  readonly #watched = new Set<string>()
 
   constructor(parts: LocalCellsParts) {
     const { paths, settings, changes } = parts
@@ -101,6 +118,25 @@ export class LocalCells implements CellProvider {
       if (isCellError(error, 'cell_restoring')) this.#recover(id)
       throw error
     }
+  }
+
+  watch(id: string, options?: WatchOptions): ChangeStream {
+    if (this.#parts.watch === undefined) throw new Error('Cells are watched at their node.')
+    return this.#parts.watch(id, options)
+  }
+
+  /** Tells the sink of the cell's commits from now on, or no longer; whether or not the cell is open. */
+  setWatched(id: string, isWatched: boolean): void {
+    if (isWatched === this.#watched.has(id)) return
+    if (isWatched) this.#watched.add(id)
+    else this.#watched.delete(id)
+    const database = this.pool.peek(id)
+    if (database?.open) this.#record(id, database)
+  }
+
+  #record(id: string, database: CellDatabase): void {
+    const isWatched = this.#watched.has(id)
+    database.record(isWatched ? (changes) => this.#parts.commits.committed(id, changes) : undefined)
   }
 
   expiryNoted(id: string, expiresAt: number): void {
@@ -184,6 +220,9 @@ export class LocalCells implements CellProvider {
         cellHooks(id, {
           clock,
           trackers: changes?.trackers,
+          opened: (database) => {
+            if (this.#watched.has(id)) this.#record(id, database)
+          },
           failed: (err) => this.#failed(id, err),
           closed: () => hints.forget(id),
         }),
@@ -198,6 +237,7 @@ export class LocalCells implements CellProvider {
 
   #failed(id: string, err: unknown): void {
     const isQuarantined = isCellError(err, 'cell_quarantined')
+    if (isQuarantined && this.#watched.has(id)) this.#parts.commits.interrupted(id)
     const reason = isQuarantined ? err.details.reason : undefined
     const what =
       reason === 'io_error'

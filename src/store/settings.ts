@@ -11,6 +11,7 @@ import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell
 import { OwnerFunctions, type OwnerFunctionsOptions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkOptionNames } from './option-names.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from './watch/watch-settings.ts'
 
 /**
  * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is
@@ -51,6 +52,8 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   quotas?: Quotas | undefined
   /** Automatic backups of cells; on by default where there is an object store. */
   backups?: BackupSettings | undefined
+  /** How much of the past is kept for those who watch cells: see `Cell.watch()`. */
+  watch?: Partial<WatchSettings> | undefined
   /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
   /** Bytes of database pages that one open cell may cache; 1 MiB by default. */
@@ -82,6 +85,7 @@ export interface StoreSettings {
     restoreConcurrency: number
     deadlineMs: number
   }
+  watch: WatchSettings
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
@@ -116,6 +120,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
     backups: resolveBackups(options.backups ?? {}),
+    watch: { ...DEFAULT_WATCH_SETTINGS, ...definedOnly(options.watch ?? {}) },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
@@ -129,7 +134,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
   return settings
 }
 
-function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
+function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
@@ -144,6 +149,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     objectStoreWaitMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
+    ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
     ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }

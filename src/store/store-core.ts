@@ -40,6 +40,7 @@ import { CellFiles } from './cell-files.ts'
 import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
+import { ChangeHub } from './watch/change-hub.ts'
 
 /** The tables that the catalog's users add to it. */
 export const CATALOG_TABLES = [
@@ -67,6 +68,8 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
+  /** Who watches cells. */
+  readonly changes: ChangeHub
   /** Undefined without an object store, as are the next two. */
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
@@ -80,6 +83,12 @@ export class StoreCore implements CellDirectory {
   constructor({ paths, settings, lock, objectStore, recoveredCatalog }: StoreParts) {
     const { clock, log, limits } = settings
     this.paths = paths
+    this.changes = new ChangeHub({
+      settings: settings.watch,
+      limits,
+      clock,
+      record: (id) => this.registry.require(id),
+    })
     this.settings = settings
     this.#lock = lock
     this.#objectStore = objectStore
@@ -207,6 +216,7 @@ export class StoreCore implements CellDirectory {
   markDeleted(id: string): number {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
+    this.changes.end(id, cellNotFound())
     return deletedAt
   }
 
@@ -256,6 +266,7 @@ export class StoreCore implements CellDirectory {
       })
     } else if (record.deletedAt !== null) this.registry.undelete(record)
     this.retention?.restored(id, Date.parse(manifest.created_at))
+    this.changes.reset(id, 'restored')
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */
@@ -294,6 +305,7 @@ export class StoreCore implements CellDirectory {
 
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
+      () => this.changes.close(),
       () => this.apiKeys.flush(),
       () => this.catalogBackup?.stop(deadline),
       () => this.destination?.close(),

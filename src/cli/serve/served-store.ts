@@ -80,7 +80,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
+function storeOptions(flags: ServeFlags, { limits, quotas, store, watch, backups }: NodeLimits): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
   return {
     ...store,
@@ -89,6 +89,7 @@ function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: Nod
     objectStoreWaitMs: objectStoreWait,
     limits,
     quotas,
+    watch,
     backups: {
       ...backups,
       snapshotEveryMs: snapshotEvery,

@@ -132,7 +132,10 @@ function bodyOf(body: z.ZodType, schemas: JsonSchemas) {
   return { required, content: { 'application/json': { schema: schemas.of(body) } } }
 }
 
-function successOf({ summary, answer, answerHeaders = {} }: Omit<Success, 'status'>, schemas: JsonSchemas) {
+function successOf(
+  { summary, answer, mediaType = 'application/json', answerHeaders = {} }: Omit<Success, 'status'>,
+  schemas: JsonSchemas,
+) {
   const headers = Object.entries(answerHeaders).map(([name, description]) => [
     name,
     { description, schema: { type: 'string' } },
@@ -140,6 +143,6 @@ function successOf({ summary, answer, answerHeaders = {} }: Omit<Success, 'statu
   return {
     description: summary,
     headers: { ...REQUEST_ID, ...Object.fromEntries(headers) },
-    ...(answer === undefined ? {} : { content: { 'application/json': { schema: schemas.of(answer) } } }),
+    ...(answer === undefined ? {} : { content: { [mediaType]: { schema: schemas.of(answer) } } }),
   }
 }

@@ -6,6 +6,7 @@ export interface Success {
   readonly summary: string
   /** Undefined: it has no body. */
   readonly answer?: z.ZodType
+  readonly mediaType?: string
   readonly answerHeaders?: Readonly<Record<string, string>>
 }
 
@@ -23,6 +24,8 @@ export interface Operation {
   readonly status?: number
   /** The schema of a success's body. */
   readonly answer: z.ZodType
+  /** Of that body; `application/json` by default. */
+  readonly mediaType?: string
   /** Headers of a success beyond those of every answer, with what they hold. */
   readonly answerHeaders?: Readonly<Record<string, string>>
   /** Another success. */

@@ -13,17 +13,21 @@ import type { Clock } from '../../base/clock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { beginWatch } from '../../service/begin-watch.ts'
 import type {
   BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,
+  OperationPermit,
 } from '../../service/cell-service.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { noBackup } from '../../store/local-cells.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { Upkeep } from '../../store/upkeep.ts'
+import type { WatchOptions } from '../../store/watch/cell-change.ts'
+import type { ChangeStream } from '../../store/watch/change-stream.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
@@ -31,7 +35,7 @@ import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
 import { WorkerPool } from './worker-pool.ts'
-import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
+import { type Watches, type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
   /** The URL of the object store, which the archiver opens for itself. */
@@ -63,6 +67,10 @@ export class WorkerService implements CellService {
   readonly #backoff: CellBackoff
   /** Undefined without an object store. */
   readonly #archiving: Archiving | undefined
+  readonly #watches: Watches = {
+    isWatched: (cellId) => this.#core.changes.isWatched(cellId),
+    interrupted: (cellId) => this.#core.changes.reset(cellId, 'interrupted'),
+  }
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -97,7 +105,7 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
+        new WorkerProcess(limits.memoryMax, this.#watches, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
@@ -131,6 +139,12 @@ export class WorkerService implements CellService {
     }
     await this.#untilLocal(cellId)
     return await this.#run(cellId, operation, options)
+  }
+
+  async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    this.#assertRunning()
+    const stream = this.#core.changes.watch(cellId, options)
+    return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 
   async describe(cellId: string): Promise<CellDescription> {
@@ -262,6 +276,12 @@ export class WorkerService implements CellService {
     switch (message.type) {
       case 'changed':
         this.#upkeep.cellChanged(message.cellId)
+        break
+      case 'commit':
+        this.#core.changes.publish(message.cellId, message.changes)
+        break
+      case 'interrupted':
+        this.#watches.interrupted(message.cellId)
         break
       case 'expiry':
         this.#upkeep.expiryChanged()

@@ -134,7 +134,7 @@ test('a start whose workers all end at once is given up, and leaves nothing behi
 
 test('a worker that fails says why in the node’s log, and ends', async () => {
   const said: WorkerMessage[] = []
-  const worker = new WorkerProcess(500 * MIB, (message) => said.push(message))
+  const worker = new WorkerProcess(500 * MIB, nobody, (message) => said.push(message))
   worker.configure({ dataDir: path.join(tempDirectory(), 'nowhere'), settings: {} } as WorkerSettings)
   await worker.ended
   await expect(worker.ready).rejects.toThrow()
