@@ -171,7 +171,7 @@ export class CellDatabase {
     } catch (error) {
       const failure = this.failure(error)
       // What `OR FAIL` leaves behind outside of a transaction is committed.
-      if (this.recorder?.isTouched && !this.inTransaction) this.#changed(UNKNOWN_WEIGHT)
+      if (this.recorder?.isTouched && this.#transactions.depth === 0) this.#changed(UNKNOWN_WEIGHT)
       throw failure
     }
   }

@@ -156,6 +156,7 @@ function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)
   return {
     execute: fail,
+    watch: fail,
     describe: fail,
     deleteCell: fail,
     backup: fail,

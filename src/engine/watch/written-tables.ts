@@ -20,6 +20,8 @@ const VIRTUAL = "SELECT name, sql FROM main.sqlite_schema WHERE type = 'table' A
 const NAMES = "SELECT name FROM main.sqlite_schema WHERE type = 'table'"
 
 const KV_TABLE = '_cell_kv'
+/** Written for a table with AUTOINCREMENT, even by an INSERT that inserts nothing. */
+const SEQUENCES = 'sqlite_sequence'
 const RESERVED = /^_cell/i
 /** Modules of SQLite: each writes its own tables, which have its name before theirs, and no others. */
 const KNOWN_MODULE = /^fts[345]$|^rtree(_i32)?$|^geopoly$/i
@@ -76,7 +78,7 @@ export class WrittenTables {
     return {
       tables: virtual === null ? null : [...new Set([...tables, ...virtual])],
       keys: names.includes(KV_TABLE),
-      isCounted: true,
+      isCounted: !names.includes(SEQUENCES),
     }
   }
 
