@@ -8,11 +8,21 @@ export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-regis
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
+export type { CommitChanges } from './engine/watch/commit-recorder.ts'
 export type { CloseOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
 export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
 export { CellStore } from './store/cell-store.ts'
 export type { BackupSettings, StoreOptions, StoreSettings } from './store/settings.ts'
+export type {
+  CellChange,
+  CellCommit,
+  CellReset,
+  ResetReason,
+  WatchOptions,
+} from './store/watch/cell-change.ts'
+export type { ChangeStream } from './store/watch/change-stream.ts'
+export type { WatchSettings } from './store/watch/watch-settings.ts'
 
 // SQL
 
@@ -119,6 +129,7 @@ export type {
 export { createHandler } from './http/fetch-handler.ts'
 export type { HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
 export type { MemoryLimits } from './http/memory-budgets.ts'
+export type { StreamLimits } from './http/open-streams.ts'
 export { createListener } from './http/node-listener.ts'
 export type { RateLimit } from './http/rate-limiter.ts'
 

@@ -1,25 +1,7 @@
-import { type ChangeEvent, EventReader } from './event-reader.ts'
+import type { ChangeEvent, ChangesOptions } from './change-types.ts'
+import { EventReader } from './event-reader.ts'
 import { ProblemError } from './problem-error.ts'
 import type { Problem } from './types.ts'
-
-/** What of a cell is watched; by default all of its keys and tables. */
-export interface ChangesArguments {
-  /** The cell. */
-  id: string
-  /** Commits that touch keys with this prefix. */
-  prefix?: string | undefined
-  /** Commits that touch these tables; together with `prefix`, commits that touch either. */
-  tables?: readonly string[] | undefined
-}
-
-export interface ChangesOptions {
-  /** `id` of the last change that was read: go on after it. */
-  lastEventId?: string | undefined
-  /** Ends the watch: the iterator throws its reason. */
-  signal?: AbortSignal | undefined
-  /** More headers of the requests. */
-  headers?: Readonly<Record<string, string>> | undefined
-}
 
 /** How a stream is asked for, and what is waited for before it is asked for again. */
 export interface ChangesSource {
@@ -63,6 +45,13 @@ export async function* readChanges(
 }
 
 function ended({ code, detail }: { code: string; detail: string }): ProblemError {
-  const problem = { type: 'about:blank', title: 'The stream has ended', status: 200, detail, code, request_id: '' }
+  const problem = {
+    type: 'about:blank',
+    title: 'The stream has ended',
+    status: 200,
+    detail,
+    code,
+    request_id: '',
+  }
   return new ProblemError(problem as Problem)
 }

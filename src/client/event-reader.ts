@@ -1,18 +1,4 @@
-/** What a watcher of a cell is told: docs/http-api.md. */
-export type ChangeEvent =
-  | {
-      /** A commit, with what it touched; null: any key, or any table. */
-      type: 'commit'
-      id: string
-      keys: string[] | null
-      tables: string[] | null
-    }
-  | {
-      /** Read again all that you need; changes follow from there on. */
-      type: 'reset'
-      id: string
-      reason: string
-    }
+import type { ChangeEvent } from './change-types.ts'
 
 type EndEvent = { type: 'end'; code: string; detail: string }
 

@@ -1,8 +1,7 @@
 // cellstore/client: a client of the HTTP interface for Node.js, browsers and other runtimes with fetch. It imports nothing.
 
-export type { ChangesArguments, ChangesOptions } from './changes.ts'
+export type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
 export { type ClientOptions, createClient } from './client.ts'
-export type { ChangeEvent } from './event-reader.ts'
 export { isProblem, ProblemError } from './problem-error.ts'
 export type { components, operations, paths } from './schema.generated.ts'
 export type {

@@ -1,5 +1,4 @@
-import type { ChangesArguments, ChangesOptions } from './changes.ts'
-import type { ChangeEvent } from './event-reader.ts'
+import type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
 import type { components, operations } from './schema.generated.ts'
 
 /** The types of a method of the client, from those of the operation in the OpenAPI document. */

@@ -27,7 +27,11 @@ export const watchChanges = cellActionWithQuery(['prefix', 'tables'], async (cal
   }
 })
 
-function answerOf({ context, request, permit }: CellCall, changes: ChangeStream, release: () => void): Answer {
+function answerOf(
+  { context, request, permit }: CellCall,
+  changes: ChangeStream,
+  release: () => void,
+): Answer {
   const { streams, store, show } = context
   const stream = new ChangeEvents({
     changes,

@@ -100,7 +100,8 @@ export class ChangeEvents implements BodyStream {
 }
 
 function eventOf(change: CellChange): string {
-  const data = change.type === 'reset' ? { reason: change.reason } : { keys: change.keys, tables: change.tables }
+  const data =
+    change.type === 'reset' ? { reason: change.reason } : { keys: change.keys, tables: change.tables }
   return `event: ${change.type}\nid: ${change.id}\ndata: ${JSON.stringify(data)}\n\n`
 }
 

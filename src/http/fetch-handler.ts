@@ -7,8 +7,8 @@ import { chargedStream } from './charged-stream.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import { type HttpRequest, NOT_MODIFIED, RequestAborted, type RequestBody } from './http-message.ts'
-import { bodyTooLarge } from './request-body.ts'
 import { pulled } from './pulled-stream.ts'
+import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
 /**

@@ -1,8 +1,8 @@
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
-import { watchChanges } from './change-actions.ts'
 import { createCell, deleteCell, getCell, listCells } from './cell-actions.ts'
+import { watchChanges } from './change-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
   deleteEntry,

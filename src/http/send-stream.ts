@@ -6,7 +6,11 @@ import type { BodyStream, HttpRequest, HttpResponse } from './http-message.ts'
 /** Sends a body piece by piece, each once the client has taken the one before. A body that is over breaks off at once. */
 export async function sendStream(
   application: Application,
-  { request, incoming, outgoing }: { request: HttpRequest; incoming: IncomingMessage; outgoing: ServerResponse },
+  {
+    request,
+    incoming,
+    outgoing,
+  }: { request: HttpRequest; incoming: IncomingMessage; outgoing: ServerResponse },
   { status, headers }: HttpResponse,
   stream: BodyStream,
 ): Promise<void> {
@@ -25,7 +29,8 @@ export async function sendStream(
   }
   outgoing.end()
   // The head has promised a connection for further requests, which are not answered any more.
-  if (application.shuttingDown && incoming.httpVersionMajor < 2) outgoing.once('finish', () => incoming.socket.end())
+  if (application.shuttingDown && incoming.httpVersionMajor < 2)
+    outgoing.once('finish', () => incoming.socket.end())
 }
 
 /** Resolves when the client has taken what was sent, is gone, or the stream is over. */

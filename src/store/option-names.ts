@@ -35,7 +35,12 @@ const STORE_NAMES: Known<StoreOptions> = {
   random: true,
   log: true,
 }
-const GROUPS = { limits: DEFAULT_LIMITS, quotas: QUOTA_NAMES, backups: BACKUP_NAMES, watch: DEFAULT_WATCH_SETTINGS } as const
+const GROUPS = {
+  limits: DEFAULT_LIMITS,
+  quotas: QUOTA_NAMES,
+  backups: BACKUP_NAMES,
+  watch: DEFAULT_WATCH_SETTINGS,
+} as const
 const GROUPED = Object.entries(GROUPS).flatMap(([group, names]) =>
   Object.keys(names).map((name) => `${group}.${name}`),
 )

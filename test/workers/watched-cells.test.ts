@@ -28,10 +28,11 @@ class Watcher {
   async #listen(): Promise<void> {
     for await (const change of this.#stream) {
       if (change.type === 'reset') this.resets++
-      else for (const key of change.keys ?? []) {
-        expect(this.heard).not.toContain(key)
-        this.heard.add(key)
-      }
+      else
+        for (const key of change.keys ?? []) {
+          expect(this.heard).not.toContain(key)
+          this.heard.add(key)
+        }
     }
   }
 
@@ -41,7 +42,9 @@ class Watcher {
 
   /** Of the keys that were put, those of which nothing told. */
   get missed(): string[] {
-    return [...this.#resetsBefore].filter(([key, resets]) => !this.heard.has(key) && this.resets === resets).map(([key]) => key)
+    return [...this.#resetsBefore]
+      .filter(([key, resets]) => !this.heard.has(key) && this.resets === resets)
+      .map(([key]) => key)
   }
 
   async close(): Promise<void> {
@@ -104,7 +107,9 @@ test('a cell that moves to another worker is watched there', async () => {
   const slow = `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 3000000) SELECT count(*) FROM n`
   const answers = [
     node.service.execute(id, { op: 'sql', sql: slow }),
-    ...Array.from({ length: 5 }, () => node.service.execute(neighbour, { op: 'kv.put', key: 'x', value: 'y' })),
+    ...Array.from({ length: 5 }, () =>
+      node.service.execute(neighbour, { op: 'kv.put', key: 'x', value: 'y' }),
+    ),
   ]
   await Promise.all(answers)
   for (let i = 0; i < 20; i++) {

@@ -80,7 +80,10 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(flags: ServeFlags, { limits, quotas, store, watch, backups }: NodeLimits): StoreOptions {
+function storeOptions(
+  flags: ServeFlags,
+  { limits, quotas, store, watch, backups }: NodeLimits,
+): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
   return {
     ...store,

@@ -88,7 +88,8 @@ export function filterOf({ prefix, tables }: WatchOptions): ChangeFilter {
   return (changes) => {
     const touched = {
       keys: prefix === undefined ? [] : (changes.keys?.filter((key) => key.startsWith(prefix)) ?? null),
-      tables: tables === undefined ? [] : (changes.tables?.filter((each) => wanted.has(foldCase(each))) ?? null),
+      tables:
+        tables === undefined ? [] : (changes.tables?.filter((each) => wanted.has(foldCase(each))) ?? null),
     }
     return touched.keys?.length === 0 && touched.tables?.length === 0 ? undefined : touched
   }

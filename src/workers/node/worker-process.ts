@@ -24,7 +24,10 @@ export type BatchMessage = Extract<
 export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' }>
 
 /** Messages about anything else, except tasks. */
-export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'commit' | 'interrupted' | 'expiry' | 'log' }>
+export type WorkerMessage = Extract<
+  FromWorker,
+  { type: 'changed' | 'commit' | 'interrupted' | 'expiry' | 'log' }
+>
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined

@@ -105,8 +105,16 @@ test(`no change of a cell goes unnoticed, and nothing that was undone is told (s
     const { keys, tables } = union(events)
     const changedKeys = differences(before.entries, after.entries)
     const changedTables = differences(before.tables, after.tables)
-    if (keys !== null) expect(changedKeys.filter((key) => !keys.has(key)), at).toEqual([])
-    if (tables !== null) expect(changedTables.filter((table) => !tables.has(table)), at).toEqual([])
+    if (keys !== null)
+      expect(
+        changedKeys.filter((key) => !keys.has(key)),
+        at,
+      ).toEqual([])
+    if (tables !== null)
+      expect(
+        changedTables.filter((table) => !tables.has(table)),
+        at,
+      ).toEqual([])
     if (work.isUndone) expect(events, at).toEqual([])
     if (work.isExact && keys !== null) {
       expect(tables?.size, at).toBe(0)
@@ -198,7 +206,11 @@ async function group(cell: Cell, random: Random): Promise<Work> {
     })
   })
   const outcomes = await Promise.allSettled(works)
-  return { what: done.join(' | '), isUndone: outcomes.every(({ status }) => status === 'rejected'), isExact: false }
+  return {
+    what: done.join(' | '),
+    isUndone: outcomes.every(({ status }) => status === 'rejected'),
+    isExact: false,
+  }
 }
 
 /** @returns what it did, or tried */
@@ -217,7 +229,11 @@ function touchEntry({ kv }: Cell, random: Random): string {
   const acts: Record<string, () => unknown> = {
     put: () => kv.put(key, String(random.below(10)), options),
     'put if absent': () => kv.put(key, '1', { ifVersion: null }),
-    'put all': () => kv.put([{ key, value: '1', ...options }, { key: second, value: '2' }]),
+    'put all': () =>
+      kv.put([
+        { key, value: '1', ...options },
+        { key: second, value: '2' },
+      ]),
     incr: () => kv.incr(key, 3, options),
     expire: () => kv.expire(key, random.chance(0.5) ? null : 2),
     delete: () => kv.delete(key),
@@ -244,15 +260,19 @@ function contentOf(cell: Cell): Content {
     // FTS5 makes no promises of what is in its own tables.
     return [name, JSON.stringify(cell.sql(`SELECT * FROM "${quoted}"`).rows)]
   })
-  const entries = cell.kv.list({ limit: 1_000 }).entries.map((entry): [string, string] => [
-    entry.key,
-    JSON.stringify([entry.value, entry.version, entry.expiresAt]),
-  ])
+  const entries = cell.kv
+    .list({ limit: 1_000 })
+    .entries.map((entry): [string, string] => [
+      entry.key,
+      JSON.stringify([entry.value, entry.version, entry.expiresAt]),
+    ])
   return { entries: new Map(entries), tables: new Map(tables) }
 }
 
 function differences(before: Map<string, string>, after: Map<string, string>): string[] {
-  return [...new Set([...before.keys(), ...after.keys()])].filter((name) => before.get(name) !== after.get(name))
+  return [...new Set([...before.keys(), ...after.keys()])].filter(
+    (name) => before.get(name) !== after.get(name),
+  )
 }
 
 type Commit = Extract<CellChange, { type: 'commit' }>
@@ -268,7 +288,9 @@ function eventsOf(stream: { nextNow(): CellChange | undefined }): Commit[] {
 
 function union(events: readonly Commit[]): { keys: Set<string> | null; tables: Set<string> | null } {
   const all = (name: 'keys' | 'tables') =>
-    events.some((event) => event[name] === null) ? null : new Set(events.flatMap((event) => event[name] ?? []))
+    events.some((event) => event[name] === null)
+      ? null
+      : new Set(events.flatMap((event) => event[name] ?? []))
   return { keys: all('keys'), tables: all('tables') }
 }
 

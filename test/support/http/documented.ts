@@ -60,7 +60,11 @@ function checkAnswer(
   }
   const isStream = type.startsWith('text/event-stream')
   const answer = isStream ? text : JSON.parse(text)
-  check(`${place}/content/${type.replace(/;.*/, '').replace('/', '~1')}/schema`, answer, `What ${title} answered`)
+  check(
+    `${place}/content/${type.replace(/;.*/, '').replace('/', '~1')}/schema`,
+    answer,
+    `What ${title} answered`,
+  )
   if (status >= 400 && STATUS_OF_CODE[answer.code as keyof typeof STATUS_OF_CODE] !== status) {
     throw new Error(`${title} answered ${answer.code} with ${status}.`)
   }
