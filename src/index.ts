@@ -129,8 +129,8 @@ export type {
 export { createHandler } from './http/fetch-handler.ts'
 export type { HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
 export type { MemoryLimits } from './http/memory-budgets.ts'
-export type { StreamLimits } from './http/open-streams.ts'
 export { createListener } from './http/node-listener.ts'
+export type { StreamLimits } from './http/open-streams.ts'
 export type { RateLimit } from './http/rate-limiter.ts'
 
 // Where a handler runs its cells

@@ -82,7 +82,7 @@ export class InProcessService implements CellService {
   }
 
   async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
-    const stream = this.#store.watch(cellId, options)
+    const stream = this.#store.openCell(cellId).watch(options)
     return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 

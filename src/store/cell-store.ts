@@ -22,8 +22,6 @@ import { jobQueueLimits, type StoreOptions, type StoreSettings } from './setting
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { CATALOG_TABLES, StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
-import type { WatchOptions } from './watch/cell-change.ts'
-import type { ChangeStream } from './watch/change-stream.ts'
 
 const CLOSE_DEADLINE_MS = 10_000
 
@@ -59,14 +57,9 @@ export class CellStore implements CellDirectory {
       changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
-      commits: {
-        committed: (id, changes) => core.changes.publish(id, changes),
-        interrupted: (id) => core.changes.reset(id, 'interrupted'),
-      },
-      watch: (id, options) => this.watch(id, options),
+      commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
     })
-    core.changes.watched.listen((id, isWatched) => this.#cells.setWatched(id, isWatched))
     const { archived } = this.#cells
     if (destination === undefined || catalogBackup === undefined) return
     if (verifications === undefined || archived === undefined) return
@@ -210,12 +203,6 @@ export class CellStore implements CellDirectory {
     const { id, replayed } = this.core.createCell(options)
     const cell = this.#cells.handle(id)
     return replayed === undefined ? cell : Object.assign(cell, { replayed })
-  }
-
-  /** @internal */
-  watch(id: string, options?: WatchOptions): ChangeStream {
-    this.#cells.record(id)
-    return this.core.changes.watch(id, options)
   }
 
   /** @throws `cell_not_found` */

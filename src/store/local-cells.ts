@@ -19,6 +19,7 @@ import { cellHooks } from './cell-hooks.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 import type { WatchOptions } from './watch/cell-change.ts'
+import type { ChangeHub } from './watch/change-hub.ts'
 import type { ChangeStream } from './watch/change-stream.ts'
 
 export interface LocalCellsParts {
@@ -45,12 +46,10 @@ export interface LocalCellsParts {
    * restored. Undefined without an object store.
    */
   recover: ((id: string) => Promise<void>) | undefined
-  /** Undefined in a worker: its node tells those who watch cells. */
-  watch?: ((id: string, options?: WatchOptions) => ChangeStream) | undefined
 }
 
-/** Who is told what those who watch a cell are to hear. Must not throw. */
-export interface CommitSink {
+/** Who is told what those who watch a cell are to hear. Must not throw. In a worker it is the node, where cells are watched. */
+export interface CommitSink extends Partial<Pick<ChangeHub, 'watch' | 'watched'>> {
   /** A commit is on disk. */
   committed(id: string, changes: CommitChanges): void
   /** Commits may be on disk of which nothing was told. */
@@ -80,6 +79,7 @@ export class LocalCells implements CellProvider {
     this.settings = settings
     this.files = new CellFiles(paths)
     this.pool = this.#newPool()
+    parts.commits.watched?.listen((id, isWatched) => this.setWatched(id, isWatched))
     if (changes === undefined) return
     const { trackers, progress } = changes
     const installer = new CellInstaller({
@@ -121,8 +121,10 @@ export class LocalCells implements CellProvider {
   }
 
   watch(id: string, options?: WatchOptions): ChangeStream {
-    if (this.#parts.watch === undefined) throw new Error('Cells are watched at their node.')
-    return this.#parts.watch(id, options)
+    this.record(id)
+    const { commits } = this.#parts
+    if (commits.watch === undefined) throw new Error('Cells are watched at their node.')
+    return commits.watch(id, options)
   }
 
   /** Tells the sink of the cell's commits from now on, or no longer; whether or not the cell is open. */

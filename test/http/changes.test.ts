@@ -221,7 +221,7 @@ describe('a stream ends', () => {
     let last = ''
     for (let round = 0; !isClosed && round < 2_000; round++) {
       last = `${round}-${'k'.repeat(30_000)}`
-      bench.store.core.changes.publish(bench.cell, { keys: [last], tables: [] })
+      bench.store.core.changes.committed(bench.cell, { keys: [last], tables: [] })
       await turnsUntil(() => other.text.includes(last), 'the other reader has it')
       other.text = ''
       // The end of a connection is seen only by reading.

@@ -55,7 +55,7 @@ export class ChangeHub {
   }
 
   /** A commit of a cell is on disk. Commits of cells that nobody watches are of no use. */
-  publish(cellId: string, changes: CommitChanges): void {
+  committed(cellId: string, changes: CommitChanges): void {
     const window = this.#windows.get(cellId)
     if (window === undefined) return
     window.add(changes)
@@ -65,7 +65,12 @@ export class ChangeHub {
     this.#wakeups.wake(window.waiting)
   }
 
-  /** Commits of the cell may have been missed, or it is not what it was: readers have to read it again. */
+  /** Commits of the cell may have been missed. */
+  interrupted(cellId: string): void {
+    this.reset(cellId, 'interrupted')
+  }
+
+  /** What is known of the cell is not enough any more: readers have to read it again. */
   reset(cellId: string, reason: ResetReason): void {
     const window = this.#windows.get(cellId)
     if (window === undefined) return

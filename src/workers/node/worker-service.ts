@@ -35,7 +35,7 @@ import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
 import { WorkerPool } from './worker-pool.ts'
-import { type Watches, type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
+import { type WorkerHandle, type WorkerMessage, WorkerProcess } from './worker-process.ts'
 
 export interface WorkerServiceOptions {
   /** The URL of the object store, which the archiver opens for itself. */
@@ -67,10 +67,6 @@ export class WorkerService implements CellService {
   readonly #backoff: CellBackoff
   /** Undefined without an object store. */
   readonly #archiving: Archiving | undefined
-  readonly #watches: Watches = {
-    isWatched: (cellId) => this.#core.changes.isWatched(cellId),
-    interrupted: (cellId) => this.#core.changes.reset(cellId, 'interrupted'),
-  }
   #stopped = false
   #closing: Promise<void> | undefined
 
@@ -105,7 +101,7 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, this.#watches, (message, worker) => this.#take(message, worker)),
+        new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
@@ -278,10 +274,10 @@ export class WorkerService implements CellService {
         this.#upkeep.cellChanged(message.cellId)
         break
       case 'commit':
-        this.#core.changes.publish(message.cellId, message.changes)
+        this.#core.changes.committed(message.cellId, message.changes)
         break
       case 'interrupted':
-        this.#watches.interrupted(message.cellId)
+        this.#core.changes.interrupted(message.cellId)
         break
       case 'expiry':
         this.#upkeep.expiryChanged()
