@@ -95,3 +95,49 @@ test('a statement that changes no row makes no event', () => {
   database.sql('DELETE FROM a WHERE x = ?', [1])
   expect(told).toEqual([])
 })
+
+test('what a savepoint undid is not told, and what came before and after it is', () => {
+  const { database, told } = watched()
+  database.sql('CREATE TABLE c (x)')
+  told.length = 0
+  const insert = (table: string) => database.sql(`INSERT INTO ${table} VALUES (1)`)
+  database.transaction(() => {
+    insert('a')
+    expect(() =>
+      database.transaction(() => {
+        insert('b')
+        throw new Error('undone')
+      }),
+    ).toThrow('undone')
+    insert('c')
+  })
+  expect(told).toEqual([['a', 'c']])
+})
+
+test('the tables of a statement are found again when a setting or a trigger changes what it does', () => {
+  const { database, told } = watched()
+  database.exec(`
+    CREATE TABLE parents (id INTEGER PRIMARY KEY);
+    CREATE TABLE children (parent REFERENCES parents ON DELETE CASCADE);
+  `)
+  const deletion = () => {
+    database.sql('INSERT OR IGNORE INTO parents VALUES (1)')
+    told.length = 0
+    database.sql('DELETE FROM parents WHERE id = ?', [1])
+    return told[0]
+  }
+  database.sql('PRAGMA foreign_keys = OFF')
+  expect(deletion()).toEqual(['parents'])
+  database.sql('PRAGMA foreign_keys = ON')
+  expect(deletion()).toEqual(['parents', 'children'])
+  database.sql('CREATE TRIGGER t AFTER DELETE ON parents BEGIN INSERT INTO a VALUES (1); END')
+  expect(new Set(deletion())).toEqual(new Set(['parents', 'children', 'a']))
+  expect(() =>
+    database.transaction(() => {
+      database.sql('DROP TRIGGER t')
+      expect(deletion()).toEqual(undefined)
+      throw new Error('undone')
+    }),
+  ).toThrow('undone')
+  expect(new Set(deletion())).toEqual(new Set(['parents', 'children', 'a']))
+})
