@@ -3,7 +3,7 @@
 
 // A store and its cells
 
-export type { Quotas } from './catalog/account-quotas.ts'
+export type { QuotaOverrides, Quotas } from './catalog/account-quotas.ts'
 export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
@@ -62,16 +62,20 @@ export type { Kv } from './kv/kv.ts'
 
 // Accounts and API keys
 
-export type { AccountRecord, Accounts } from './auth/accounts.ts'
+export type { AccountListOptions, AccountPage, AccountRecord, Accounts } from './auth/accounts.ts'
 export type {
   ApiKeyListOptions,
   ApiKeyPage,
   ApiKeyRecord,
-  ApiKeys,
+  CreateApiKeyOptions,
   CreatedApiKey,
+  RotateApiKeyOptions,
+  RotatedApiKey,
   VerifiedApiKey,
-} from './auth/api-keys.ts'
+} from './auth/api-key-records.ts'
+export type { ApiKeys } from './auth/api-keys.ts'
 export type { IdempotencyKey } from './auth/idempotency.ts'
+export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/key-scope.ts'
 
 // Backups
 

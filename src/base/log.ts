@@ -1,7 +1,10 @@
 /** Gets what no caller is told, with pino's order of arguments. Never a key, a value or an SQL parameter. */
 export interface Log {
+  /** What happened, as it should. */
   info(fields: object, message: string): void
+  /** What a person should look at, some time. */
   warn(fields: object, message: string): void
+  /** What a person has to look at. */
   error(fields: object, message: string): void
 }
 

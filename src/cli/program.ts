@@ -1,5 +1,6 @@
 import { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
+import { addAccountsCommands } from './commands/accounts-commands.ts'
 import { addBackupCommands } from './commands/backup-commands.ts'
 import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
@@ -55,6 +56,7 @@ export function buildProgram(): Command {
     })
   addServeCommand(program)
   addKeysCommands(program)
+  addAccountsCommands(program)
   addCellsCommands(program)
   addSqlCommand(program)
   addBackupCommands(program)

@@ -26,6 +26,7 @@ import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
 import { requestIdOf } from './request-id.ts'
+import { checkScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
 import { StoredBytesQuota } from './stored-bytes-quota.ts'
 
@@ -41,7 +42,7 @@ export class Application {
   readonly #router: Router
   readonly #logger: HttpLogger
   readonly #shutdown: AbortSignal | undefined
-  readonly #rates: RateLimiter | undefined
+  readonly #rates: RateLimiter
   readonly #memory: MemoryBudgets
 
   constructor(store: CellDirectory, options: HandlerOptions, audience = TENANTS) {
@@ -49,10 +50,7 @@ export class Application {
     this.#audience = audience
     this.#router = new Router(audience.routes)
     const { quotas } = store.settings
-    const storedBytes =
-      quotas.bytesMax === undefined || audience !== TENANTS
-        ? undefined
-        : new StoredBytesQuota(quotas.bytesMax, store)
+    const storedBytes = audience === TENANTS ? new StoredBytesQuota(quotas.bytesMax, store) : undefined
     const unbounded = options.service ?? inProcess(store, options, limits)
     const service = storedBytes?.within(unbounded) ?? unbounded
     this.#context = {
@@ -77,7 +75,7 @@ export class Application {
     this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)
-    this.#rates = options.rate && new RateLimiter(options.rate, store.clock)
+    this.#rates = new RateLimiter(options.rate, store.clock, (id) => store.accounts.quotasOf(id))
   }
 
   get audience(): Audience {
@@ -133,11 +131,13 @@ export class Application {
   #answer(request: HttpRequest, match: Match | undefined, requestId: string): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
-    const permit = found?.needsKey === false ? undefined : this.#identify(request)
-    const action = found ?? refuseRoute(match)
+    const permit = found?.action.needsKey === false ? undefined : this.#identify(request)
+    const { action, scope: needed } = found ?? refuseRoute(match)
     const accountId = permit === undefined ? '' : permit.accountId
+    const scope = permit?.scope
+    if (scope !== undefined) checkScope(scope, needed)
     const segments = match?.segments ?? []
-    const call = { context: this.#context, request, requestId, segments, accountId, permit }
+    const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
   }
@@ -159,12 +159,12 @@ export class Application {
     }
   }
 
-  /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
+  /** Whose request it is, if they may make one now. @throws `unauthorized`, `account_suspended`, `rate_limited` */
   #identify(request: HttpRequest): Permit {
     const permit = new Permit(this.#audience, request, this.#context.store)
     const { accountId } = permit
     if (accountId === undefined) return permit
-    this.#rates?.take(accountId)
+    this.#rates.take(accountId)
     this.#memory.checkUnsent(accountId)
     request.accountId = accountId
     return permit

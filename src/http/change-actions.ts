@@ -36,6 +36,7 @@ function answerOf(
   const stream = new ChangeEvents({
     changes,
     clock: store.clock,
+    permit,
     show,
     closed: () => {
       streams.delete(stream)

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../base/clock.ts'
 import type { CellError } from '../errors.ts'
+import type { OperationPermit } from '../service/cell-service.ts'
 import type { CellChange } from '../store/watch/cell-change.ts'
 import type { ChangeStream } from '../store/watch/change-stream.ts'
 import type { BodyStream } from './http-message.ts'
@@ -14,6 +15,8 @@ const RETRY_MS = 1_000
 export interface ChangeEventsParts {
   changes: ChangeStream
   clock: Clock
+  /** Asked before anything is sent: a key may have expired. */
+  permit?: OperationPermit | undefined
   /** What its reader may see of an error. */
   show(error: unknown): CellError
   /** Called once when nothing more is sent. */
@@ -54,12 +57,13 @@ export class ChangeEvents implements BodyStream {
   }
 
   async *[Symbol.asyncIterator](): AsyncGenerator<string, void, undefined> {
-    const { changes, show } = this.#parts
+    const { changes, permit, show } = this.#parts
     try {
       yield `retry: ${RETRY_MS}\n\n`
       let next = changes.next()
       for (;;) {
         const result = await this.#orHeartbeat(next)
+        permit?.check()
         if (result === 'heartbeat') yield heartbeat(changes.lastEventId)
         else if (result.done) break
         else {

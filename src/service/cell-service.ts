@@ -67,6 +67,7 @@ export interface CellService {
   latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>
 }
 
+/** For how long, and on whose behalf, an operation runs. */
 export interface ExecuteOptions {
   /** Aborted when nobody waits for the answer any more: an operation that has not begun by then never runs. */
   signal?: AbortSignal | undefined
@@ -76,11 +77,13 @@ export interface ExecuteOptions {
   permit?: OperationPermit | undefined
 }
 
+/** Asked whether an operation may still run. */
 export interface OperationPermit {
   /** Throws what the operation is then refused with. */
   check(): void
 }
 
+/** How a cell stands on this machine. */
 export interface CellDescription {
   /** Bytes of the database file and the write-ahead log. */
   sizeBytes: number
@@ -88,6 +91,7 @@ export interface CellDescription {
   quarantine: QuarantineState | undefined
 }
 
+/** Which versions, and how many of them. */
 export interface BackupPageOptions {
   /** `nextCursor` of the page before. */
   cursor?: string | undefined

@@ -14,13 +14,14 @@ import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-regi
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import { type CloseOptions, checkCloseOptions } from './call-options.ts'
+import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import { type ArchivedCells, LocalCells } from './local-cells.ts'
 import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
-import { CATALOG_TABLES, StoreCore } from './store-core.ts'
+import { StoreCore } from './store-core.ts'
 import { Upkeep } from './upkeep.ts'
 
 const CLOSE_DEADLINE_MS = 10_000
@@ -116,9 +117,10 @@ export class CellStore implements CellDirectory {
 
   static #start(mode: StartMode, directory: string, options: StoreOptions): Promise<CellStore> {
     const build = (parts: StoreParts) => new CellStore(new StoreCore(parts))
-    return startStore(mode, directory, options, CATALOG_TABLES, build)
+    return startStore(mode, directory, options, CATALOG_SCHEMA, build)
   }
 
+  /** A UUID. */
   get id(): string {
     return this.core.id
   }
@@ -128,18 +130,22 @@ export class CellStore implements CellDirectory {
     return this.core.createdAt
   }
 
+  /** The options, with every default filled in. */
   get settings(): StoreSettings {
     return this.core.settings
   }
 
+  /** The clock that times to live and schedules follow. */
   get clock(): Clock {
     return this.core.clock
   }
 
+  /** Owners of cells and API keys. */
   get accounts(): Accounts {
     return this.core.accounts
   }
 
+  /** The keys of accounts, which give access over HTTP. */
   get apiKeys(): ApiKeys {
     return this.core.apiKeys
   }
@@ -270,6 +276,7 @@ export class CellStore implements CellDirectory {
     return this.#closing
   }
 
+  /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }

@@ -9,7 +9,7 @@ import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
 import { newCellId, StorePaths } from '../base/store-paths.ts'
-import { Catalog } from '../catalog/catalog.ts'
+import { Catalog, type CatalogSchema } from '../catalog/catalog.ts'
 import { DirectoryLock } from '../catalog/directory-lock.ts'
 import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
@@ -46,13 +46,13 @@ const RETRY_MS_MAX = 5_000
  * Opens or creates a store, so that history never forks (invariant 14): without a local catalog, the start reads the
  * object store before it creates one, and fails rather than guess.
  *
- * @param tables the schema of a new catalog
+ * @param schema of a new catalog
  */
 export async function startStore<T extends StartedStore>(
   mode: StartMode,
   directory: string,
   options: StoreOptions,
-  tables: readonly string[],
+  schema: CatalogSchema,
   build: (parts: StoreParts) => T,
 ): Promise<T> {
   assertSupportedRuntime()
@@ -73,7 +73,7 @@ export async function startStore<T extends StartedStore>(
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
-    const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, tables)
+    const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, schema)
     isClaimed = isFirst && objectStore !== undefined
     store = build({ paths, settings, lock, objectStore, recoveredCatalog })
     if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
@@ -100,7 +100,7 @@ async function bringUpCatalog(
   paths: StorePaths,
   objectStore: ObjectStore | undefined,
   settings: StoreSettings,
-  tables: readonly string[],
+  schema: CatalogSchema,
 ): Promise<{ isFirst: boolean; recoveredCatalog?: string | undefined }> {
   finishRestore(paths.catalogCell)
   if (exists(paths.catalog)) return { isFirst: false }
@@ -120,7 +120,7 @@ async function bringUpCatalog(
   const storeId = newCellId()
   // In the catalog from the start: if the process ends right after this, the first key is still pending.
   const meta = mode === 'open-or-create' ? FIRST_KEY_PENDING : {}
-  Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), tables, meta })
+  Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), schema, meta })
   // After the catalog is written: a start that ends right after its claim goes on with this directory.
   if (objectStore !== undefined)
     await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))

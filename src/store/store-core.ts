@@ -1,8 +1,8 @@
 import fs from 'node:fs'
-import { ACCOUNTS_SCHEMA, Accounts } from '../auth/accounts.ts'
-import { API_KEYS_SCHEMA, ApiKeys } from '../auth/api-keys.ts'
+import { Accounts } from '../auth/accounts.ts'
+import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
-import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
+import { Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
@@ -22,7 +22,6 @@ import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
-  CELLS_SCHEMA,
   type CellListOptions,
   type CellPage,
   type CellRecord,
@@ -31,9 +30,10 @@ import {
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
-import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
+import { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
+import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
@@ -41,15 +41,6 @@ import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { ChangeHub } from './watch/change-hub.ts'
-
-/** The tables that the catalog's users add to it. */
-export const CATALOG_TABLES = [
-  CELLS_SCHEMA,
-  ACCOUNTS_SCHEMA,
-  API_KEYS_SCHEMA,
-  IDEMPOTENCY_SCHEMA,
-  REQUESTED_BACKUPS_SCHEMA,
-]
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -95,7 +86,7 @@ export class StoreCore implements CellDirectory {
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
-    this.#catalog = new Catalog(paths.catalog, catalogSettings, failed)
+    this.#catalog = new Catalog(paths.catalog, catalogSettings, CATALOG_SCHEMA.upgrades, failed)
     let state: LocalState | undefined
     try {
       state = new LocalState(paths.localState, objectStore?.url)
@@ -109,9 +100,9 @@ export class StoreCore implements CellDirectory {
           'the object store has changed: all backups start from the beginning there',
         )
       }
-      this.accounts = new Accounts(this.#catalog, clock)
-      const quotas = new AccountQuotas(settings.quotas, clock)
-      this.apiKeys = new ApiKeys(this.#catalog, clock, quotas, limits.pageMax)
+      this.accounts = new Accounts(this.#catalog, clock, limits.pageMax)
+      const quotas = new AccountQuotas(settings.quotas, clock, (id) => this.accounts.quotasOf(id))
+      this.apiKeys = new ApiKeys({ catalog: this.#catalog, accounts: this.accounts, quotas, clock, limits })
       this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
       this.registry = new CellRegistry(this.#catalog, {
         pageMax: limits.pageMax,
@@ -160,7 +151,7 @@ export class StoreCore implements CellDirectory {
    * @throws as `CellStore.openOrCreate`
    */
   static openOrCreate(directory: string, options: StoreOptions): Promise<StoreCore> {
-    return startStore('open-or-create', directory, options, CATALOG_TABLES, (parts) => new StoreCore(parts))
+    return startStore('open-or-create', directory, options, CATALOG_SCHEMA, (parts) => new StoreCore(parts))
   }
 
   get id(): string {

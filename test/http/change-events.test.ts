@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { CellError } from '../../src/errors.ts'
 import { ChangeEvents, HEARTBEAT_MS } from '../../src/http/change-events.ts'
 import { asTenantsSee } from '../../src/http/problem.ts'
 import { openTestCell } from '../support/open-test-store.ts'
@@ -19,4 +20,29 @@ test('a heartbeat has the newest id, also of commits that were not for its reade
   expect((await waiting).value).toMatch(/^:\nid: \w+-1\n\n$/)
   await text.return()
   expect(closed).toBe(1)
+})
+
+test('nothing is sent once the key has expired', async () => {
+  const { cell, clock } = await openTestCell()
+  let isExpired = false
+  const permit = {
+    check: () => {
+      if (isExpired) throw new CellError('unauthorized', 'expired')
+    },
+  }
+  const events = new ChangeEvents({
+    changes: cell.watch(),
+    clock,
+    permit,
+    show: asTenantsSee,
+    closed: () => {},
+  })
+  const text = events[Symbol.asyncIterator]()
+  await text.next()
+  await text.next()
+  const waiting = text.next()
+  isExpired = true
+  cell.kv.put('a', '1')
+  expect((await waiting).value).toBe('event: end\ndata: {"code":"unauthorized","detail":"expired"}\n\n')
+  expect(await text.next()).toMatchObject({ done: true })
 })
