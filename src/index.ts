@@ -9,7 +9,7 @@ export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
 export type { CommitChanges } from './engine/watch/commit-recorder.ts'
-export type { CloseOptions } from './store/call-options.ts'
+export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
 export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
 export { CellStore } from './store/cell-store.ts'
@@ -131,7 +131,7 @@ export type {
 // Over HTTP
 
 export { createHandler } from './http/fetch-handler.ts'
-export type { HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
+export type { AccessLogger, HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
 export type { MemoryLimits } from './http/memory-budgets.ts'
 export { createListener } from './http/node-listener.ts'
 export type { StreamLimits } from './http/open-streams.ts'
@@ -157,6 +157,20 @@ export type {
   ResultOf,
   UnreadOperation,
 } from './service/operations.ts'
+
+// What a store says of itself
+
+export type { ArchiverLoad } from './backup/archiver/job.ts'
+export type { BackupCounts } from './backup/backup-reports.ts'
+export type { CallCounts, ObjectStoreCall } from './backup/object-store/object-store-calls.ts'
+export type { BackupTrace, OperationTrace, RequestTrace, RestoreTrace } from './base/channels.ts'
+export type {
+  BackupMetrics,
+  ObjectStoreMetrics,
+  StoreMetrics,
+  WorkerEnd,
+  WorkerMetrics,
+} from './store/store-metrics.ts'
 
 // Errors, limits, and what can be injected
 

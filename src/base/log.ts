@@ -8,4 +8,14 @@ export interface Log {
   error(fields: object, message: string): void
 }
 
+/** A log that hands its lines on to another one. */
+export interface LogInFront extends Log {
+  readonly behind: Log
+}
+
 export const silentLog: Log = { info() {}, warn() {}, error() {} }
+
+/** Whether nobody reads it. */
+export function isSilent(log: Log): boolean {
+  return log === silentLog || ('behind' in log && isSilent((log as LogInFront).behind))
+}

@@ -6,6 +6,7 @@ import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
+import { addStatusCommand } from './commands/status-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
 import { addRefusedUrl, checkPlace } from './remote/remote-flags.ts'
@@ -33,6 +34,7 @@ const EXAMPLES = examples(
   'cellstore backup "$CELL"',
   'cellstore backups list "$CELL"',
   'cellstore restore "$CELL"',
+  'cellstore status',
   'cellstore help serve',
 )
 
@@ -60,6 +62,7 @@ export function buildProgram(): Command {
   addCellsCommands(program)
   addSqlCommand(program)
   addBackupCommands(program)
+  addStatusCommand(program)
   addRefusedUrl(program)
   return program
 }

@@ -13,6 +13,7 @@ import type { BegunRestores } from './begun-restores.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { BodyStream, HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
+import type { NodeView } from './node-view.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { Query } from './query.ts'
 import type { JsonBody } from './request-body.ts'
@@ -37,6 +38,8 @@ export interface HttpContext {
   readonly keptBackups: KeptBackups | undefined
   /** The OpenAPI document, for clients who find the interface below a path. */
   readonly openApi: (mount: string) => Promise<JsonText>
+  /** Undefined in a program that serves handlers of its own. */
+  readonly node: NodeView | undefined
 }
 
 /** A request whose sender is known and whose body was read. */

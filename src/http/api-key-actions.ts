@@ -24,6 +24,7 @@ import type {
   RotatedKeyDocument,
 } from './answers/api-key-answers.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
+import { logKeyChange } from './key-change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */
@@ -39,6 +40,7 @@ export const createApiKey = accountActionWith(createSchema, async (call, body) =
     permit?.check()
     return store.durably(() => inBodyTerms(() => store.apiKeys.create(accountId, options)))
   })
+  logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 
@@ -51,6 +53,7 @@ export const rotateApiKey = accountActionWith(rotateSchema, async (call, body) =
     permit?.check()
     return store.durably(() => inBodyTerms(() => store.apiKeys.rotate(accountId, segments[0] ?? '', options)))
   })
+  logKeyChange(call, 'rotated', { id: rotated.replaces.id, accountId })
   return { ...ok(encodeRotatedKey(rotated)), status: 201 }
 })
 
@@ -82,9 +85,13 @@ export const listApiKeys = accountActionWithQuery(['cursor', 'limit'], async (ca
   return { ...answer, headers: { Link: `<${next}>; rel="next"` } }
 })
 
-export const revokeApiKey = accountAction(async ({ context: { store }, accountId, segments }) => {
+export const revokeApiKey = accountAction(async (call) => {
+  const { context, accountId, segments } = call
+  const { store } = context
   // Without a turn: a stolen key that is busy must not hold up its revocation.
-  return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
+  const revoked = await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))
+  logKeyChange(call, 'revoked', { id: revoked.id, accountId })
+  return ok(encodeRevokedKey(revoked))
 })
 
 export function encodeCreatedKey({

@@ -8,12 +8,14 @@ import { ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } fr
 import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { logKeyChange } from './key-change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
+import { getStatus, ownerMetrics } from './status-actions.ts'
 import { getStore, verify } from './verify-actions.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
@@ -38,7 +40,8 @@ const createKeySchema = z.strictObject({
 const rotateKeySchema = z.strictObject({ grace_ms: integer.optional(), expires_at: scopeFields.expires_at })
 
 /** Makes a key: of the account that is named, of a new one, or of the only one. */
-const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body) => {
+const createKey = ownerActionWith(createKeySchema, (call, body) => {
+  const { store } = call.context
   if (body.new_account === true && body.account !== undefined) {
     throw new CellError(
       'invalid_request',
@@ -55,6 +58,7 @@ const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body
   }
   const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
   const created = inBodyTerms(() => store.apiKeys.create(accountId, options))
+  logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
 })
 
@@ -67,17 +71,23 @@ const listKeys = ownerActionWithQuery(['account'], ({ context: { store } }, quer
   return ok(keys.map((key) => ({ ...encodeKey(key), account_id: key.account })))
 })
 
-const revokeKey = ownerAction(({ context: { store }, segments }) => {
-  const keyId = segments[0] ?? ''
-  return ok(encodeRevokedKey(store.apiKeys.revoke(accountOfKey(store, keyId), keyId)))
+const revokeKey = ownerAction((call) => {
+  const { store } = call.context
+  const keyId = call.segments[0] ?? ''
+  const accountId = accountOfKey(store, keyId)
+  const revoked = store.apiKeys.revoke(accountId, keyId)
+  logKeyChange(call, 'revoked', { id: keyId, accountId })
+  return ok(encodeRevokedKey(revoked))
 })
 
-const rotateKey = ownerActionWith(rotateKeySchema, ({ context: { store }, segments }, body) => {
-  const keyId = segments[0] ?? ''
-  const account = accountOfKey(store, keyId)
+const rotateKey = ownerActionWith(rotateKeySchema, (call, body) => {
+  const { store } = call.context
+  const keyId = call.segments[0] ?? ''
+  const accountId = accountOfKey(store, keyId)
   const options = { graceMs: body.grace_ms, expiresAt: decodeExpiry(body.expires_at) }
-  const rotated = inBodyTerms(() => store.apiKeys.rotate(account, keyId, options))
-  return { ...ok({ ...encodeRotatedKey(rotated), account_id: account }), status: 201 }
+  const rotated = inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, options))
+  logKeyChange(call, 'rotated', { id: keyId, accountId })
+  return { ...ok({ ...encodeRotatedKey(rotated), account_id: accountId }), status: 201 }
 })
 
 /** Makes a cell of the account that is named, or of the only one. */
@@ -106,6 +116,8 @@ const SHARED = /^\/v1\/(databases\/\{id\}|accounts)/
 const OWNER_ROUTES: readonly Route[] = [
   ['GET', GREETING_PATH, greet, 'open'],
   ['GET', '/owner/store', getStore, 'owner'],
+  ['GET', '/owner/status', getStatus, 'owner'],
+  ['GET', '/owner/metrics', ownerMetrics, 'owner'],
 
   ['POST', '/owner/api-keys', createKey, 'owner'],
   ['GET', '/owner/api-keys', listKeys, 'owner'],

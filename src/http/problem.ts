@@ -92,7 +92,7 @@ export function problemResponse(
   error: unknown,
   requestId: string,
   show: (error: unknown) => CellError = asTenantsSee,
-): HttpResponse & { body: string } {
+): HttpResponse & { body: string; code: CellErrorCode } {
   const { code, message, details } = inHttpTerms(show(error))
   const status = STATUS_OF_CODE[code]
   const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }
@@ -118,7 +118,7 @@ export function problemResponse(
     allowed,
     index,
   }
-  return { status, headers, body: JSON.stringify(document) }
+  return { status, headers, body: JSON.stringify(document), code }
 }
 
 /** Options of the library that bodies call something else. */

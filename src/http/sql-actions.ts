@@ -21,8 +21,8 @@ async function run(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promi
 
 /** Whether the client still waits for the answer: only SQL can run long enough to be worth the cost. */
 function execute(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promise<JsonText> {
-  const { context, cellId, request, scope, permit } = call
-  const options: ExecuteOptions = { signal: request.signal, permit }
+  const { context, cellId, request, scope, permit, requestId } = call
+  const options: ExecuteOptions = { signal: request.signal, permit, requestId }
   const bounds = boundsOf(call)
   const readOnly = scope?.access === 'read' ? true : undefined
   if (body.unread !== undefined) {

@@ -37,7 +37,7 @@ export class StoredBytesQuota {
       execute: (cellId, operation, options) => this.#execute(service, cellId, operation, options),
       watch: (cellId, options, permit) => service.watch(cellId, options, permit),
       describe: (cellId) => service.describe(cellId),
-      deleteCell: (cellId) => this.#replace(cellId, () => service.deleteCell(cellId)),
+      deleteCell: (cellId, options) => this.#replace(cellId, () => service.deleteCell(cellId, options)),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
       restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),
       verify: (cellId, options) => service.verify(cellId, options),

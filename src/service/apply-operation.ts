@@ -21,6 +21,15 @@ export interface ApplyContext {
   clock: Clock
   /** Bounds what one answer of several entries or results may hold, in bytes of values. */
   answerBytesMax: number
+  slow?: SlowStatements | undefined
+}
+
+/** What is done about statements that take long. */
+export interface SlowStatements {
+  /** Milliseconds from which on a statement is slow. */
+  fromMs: number
+  /** Told of each slow one, also if it failed. */
+  tell(sql: string, ms: number): void
 }
 
 /** One that can be applied: somebody has read it. */
@@ -162,18 +171,27 @@ function conditionOf<V>({ ifVersion }: { ifVersion?: V | undefined }): { ifVersi
 function runSql(
   cell: Cell,
   operation: ParsedSql,
-  { sqlPolicy, clock, readOnly }: BoundContext,
+  { sqlPolicy, clock, slow, readOnly }: BoundContext,
 ): OperationResults['sql'] {
   const { sql, params, rowMode, limits } = operation
   const started = clock.monotonic()
-  const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
-    policy: sqlPolicy,
-    readOnly,
-    rowMode,
-    limits,
-  })
-  if (limits !== undefined) checkNamesFit(result, limits)
-  return { ...result, durationMs: clock.monotonic() - started }
+  let durationMs = 0
+  try {
+    const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
+      policy: sqlPolicy,
+      readOnly,
+      rowMode,
+      limits,
+    })
+    durationMs = clock.monotonic() - started
+    if (limits !== undefined) checkNamesFit(result, limits)
+    return { ...result, durationMs }
+  } catch (error) {
+    durationMs = clock.monotonic() - started
+    throw error
+  } finally {
+    if (slow !== undefined && durationMs >= slow.fromMs) slow.tell(sql.sql, durationMs)
+  }
 }
 
 function applyBatch(

@@ -9,6 +9,7 @@ import type {
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { WatchOptions } from '../store/watch/cell-change.ts'
 import type { ChangeStream } from '../store/watch/change-stream.ts'
 import type { CellOperation, ResultOf } from './operations.ts'
@@ -45,7 +46,7 @@ export interface CellService {
   describe(cellId: string): Promise<CellDescription>
 
   /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
-  deleteCell(cellId: string): Promise<void>
+  deleteCell(cellId: string, options?: DeleteCellOptions): Promise<void>
 
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
   backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
@@ -75,6 +76,8 @@ export interface ExecuteOptions {
   deadlineMs?: number | undefined
   /** Whether the caller may still do it: asked just before the operation starts. */
   permit?: OperationPermit | undefined
+  /** An id of the request, for the lines of the log and the traces about it. */
+  requestId?: string | undefined
 }
 
 /** Asked whether an operation may still run. */

@@ -9,7 +9,14 @@ export interface CloseOptions {
   deadlineMs?: number | undefined
 }
 
+/** Options of `store.deleteCell()`. */
+export interface DeleteCellOptions {
+  /** An id of yours, for the line of the log. */
+  requestId?: string | undefined
+}
+
 const CLOSE_NAMES: Known<CloseOptions> = { deadlineMs: true }
+export const DELETE_NAMES: Known<DeleteCellOptions> = { requestId: true }
 const CREATE_NAMES: Known<CreateCellOptions> = {
   name: true,
   accountId: true,

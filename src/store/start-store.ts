@@ -113,6 +113,10 @@ async function bringUpCatalog(
     const recoveredCatalog = await untilAvailable(settings, () =>
       recoverCatalog(objectStore, known, paths.catalogCell, settings),
     )
+    settings.log.warn(
+      { storeId: known.store_id, version: recoveredCatalog },
+      'there was no local catalog; it is restored from the object store, and each cell at its first use',
+    )
     return { isFirst: false, recoveredCatalog }
   }
   if (mode === 'open') throw notFound(paths)

@@ -34,12 +34,14 @@ import { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
+import { CellCensus } from './cell-census.ts'
 import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
+import { StoreObservations } from './store-observations.ts'
 import { ChangeHub } from './watch/change-hub.ts'
 
 /**
@@ -48,6 +50,8 @@ import { ChangeHub } from './watch/change-hub.ts'
  */
 export class StoreCore implements CellDirectory {
   readonly paths: StorePaths
+  readonly observed: StoreObservations
+  readonly census: CellCensus
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
@@ -71,7 +75,11 @@ export class StoreCore implements CellDirectory {
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, settings, lock, objectStore, recoveredCatalog }: StoreParts) {
+  constructor({ paths, lock, recoveredCatalog, ...given }: StoreParts) {
+    const accountOf = (id: string) => this.registry.find(id)?.accountId
+    const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
+    const { settings, objectStore } = observed
+    this.observed = observed
     const { clock, log, limits } = settings
     this.paths = paths
     this.changes = new ChangeHub({
@@ -110,6 +118,7 @@ export class StoreCore implements CellDirectory {
       })
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
+      this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
@@ -204,9 +213,10 @@ export class StoreCore implements CellDirectory {
   }
 
   /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
-  markDeleted(id: string): number {
+  markDeleted(id: string, requestId?: string): number {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
+    this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
     this.changes.end(id, cellNotFound())
     return deletedAt
   }
@@ -240,6 +250,7 @@ export class StoreCore implements CellDirectory {
     const removed = await this.retention.purge(id, options)
     // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
     if (this.registry.find(id)?.deletedAt !== null) this.registry.eraseName(id)
+    this.settings.log.info({ cellId: id, ...removed }, 'what was left of a deleted cell is removed')
     return { id, ...removed }
   }
 

@@ -31,6 +31,7 @@ const COMMANDS = [
   'backups pin',
   'backups unpin',
   'backups plan',
+  'status',
 ]
 
 /** Variables that a node does not read. */

@@ -205,7 +205,7 @@ describe.each(UNCHECKED_TRANSPORTS)('through %s', (_name, transport) => {
     checkEveryReply(reply, bench, ask)
     checkProblem(reply, 500, { code: 'internal' })
     expect(reply.text).not.toContain('secret')
-    const logged = { request_id: 'my-id', method: 'GET', route: '/v1/databases/{id}/kv/{key}', err: bug }
+    const logged = { requestId: 'my-id', method: 'GET', route: '/v1/databases/{id}/kv/{key}', err: bug }
     expect(bench.logged).toEqual([logged])
     await bench.close()
   })

@@ -15,6 +15,7 @@ export const VERIFY_NAMES: Known<VerifyOptions> = {
   onProgress: true,
   version: true,
   deep: true,
+  requestId: true,
 }
 
 /** What was proven. */

@@ -47,6 +47,8 @@ export interface BackupOptions {
         check(): void
       }
     | undefined
+  /** An id of yours, for the lines of the log and the traces about it. */
+  requestId?: string | undefined
 }
 
 /** How a backup is made. */

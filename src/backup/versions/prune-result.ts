@@ -41,6 +41,10 @@ export interface BackupSummary {
   stored: number
   /** When the cell whose newest backup is the oldest was stored, in epoch milliseconds. */
   oldestStoredAt: number | null
+  /** When the newest backup of any cell was stored, in epoch milliseconds. */
+  newestStoredAt: number | null
   /** Cells that have changed since they were stored, or were never stored. */
   changed: number
+  /** When the oldest change was made that no backup holds, or a little earlier, in epoch milliseconds. */
+  oldestChangeAt: number | null
 }

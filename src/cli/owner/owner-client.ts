@@ -17,6 +17,7 @@ import type {
   RotatedKeyDocument,
 } from '../../http/owner-routes.ts'
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
+import type { StatusDocument } from '../../http/status-document.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { errorOfProblem } from '../problem-error.ts'
@@ -170,6 +171,11 @@ export class OwnerClient implements StoreClient {
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
     return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+  }
+
+  /** How the running node is. @throws `store_closed` if none runs */
+  status(): Promise<StatusDocument> {
+    return this.#ask('GET', '/status')
   }
 
   /** Whose backups `verify` takes for the catalog's. */

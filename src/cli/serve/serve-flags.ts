@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
+import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
   DEFAULT_INCREMENTAL_EVERY_MS,
@@ -13,6 +14,7 @@ import {
   intervalOption,
   numberOption,
   type StoreFlags,
+  shortIntervalOption,
 } from '../flags.ts'
 import { addLimitFlags } from './limits/limit-flags.ts'
 
@@ -28,6 +30,11 @@ export interface ServeFlags extends StoreFlags {
   incrementalEvery: number | null
   drillEvery: number | null
   drain: number
+  /** Milliseconds from which on a statement is logged. Null: never. */
+  slow: number | null
+  metricsHost: string
+  /** Undefined: metrics are served to the owner alone. */
+  metricsPort?: number | undefined
 }
 
 const PORT_MAX = 65_535
@@ -94,5 +101,32 @@ export function addServeFlags(command: Command): Command {
         .env('CELLSTORE_DRAIN')
         .default(10_000, '10s'),
     )
+  addObservationFlags(command)
   return addLimitFlags(command)
+}
+
+/** What others can see of the node. */
+function addObservationFlags(command: Command): void {
+  command
+    .addOption(
+      shortIntervalOption(
+        '--slow <duration>',
+        'how long a statement runs before it is logged, without its values: 250ms, 2s; or never',
+      )
+        .env('CELLSTORE_SLOW')
+        .default(SLOW_MS_DEFAULT, '500ms'),
+    )
+    .addOption(
+      numberOption(
+        '--metrics-port <number>',
+        'serve metrics for Prometheus on this port, to anyone who can reach it; 0 takes any free port (default: no port)',
+        0,
+        PORT_MAX,
+      ).env('CELLSTORE_METRICS_PORT'),
+    )
+    .addOption(
+      new Option('--metrics-host <address>', 'the address to serve metrics on')
+        .env('CELLSTORE_METRICS_HOST')
+        .default('127.0.0.1'),
+    )
 }

@@ -2,6 +2,7 @@ import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
+import { ObservedObjectStore } from '../../backup/object-store/observed-object-store.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention-table.ts'
 import { systemClock } from '../../base/clock.ts'
@@ -62,9 +63,10 @@ class ArchiverMain {
     // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
     if (process.ppid !== nodePid) die()
     const clock = systemClock
+    const opened = openObjectStore(objectStore, { clock, dataDir })
     const state = LocalState.join(paths.localState)
     const destination = new BackupDestination({
-      objectStore: openObjectStore(objectStore, { clock, dataDir }),
+      objectStore: new ObservedObjectStore(opened, (ended) => send({ type: 'object-store', ended })),
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),

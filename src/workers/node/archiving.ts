@@ -48,6 +48,7 @@ export function newArchiving(
     spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
     publish: (identity) => core.publishArchiver(identity),
     onMoved: () => destination.moved.emit(),
+    onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
   destination.moved.listen(() => workers.nothingStored())

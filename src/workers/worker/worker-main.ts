@@ -72,12 +72,12 @@ class WorkerMain {
       },
       interrupted: (cellId) => out.send({ type: 'interrupted', cellId }),
     })
-    const { sqlPolicy, answerBytesMax, sliceMs } = settings
+    const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings
     const { openCellsMax } = settings.settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
     this.#parts = {
       cells,
-      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs }, out),
+      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out),
       tasks: new WorkerTasks(cells, (message) => out.send(message)),
     }
   }
