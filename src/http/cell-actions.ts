@@ -10,6 +10,7 @@ import {
   accountActionWithQuery,
   type CellCall,
   cellAction,
+  cellActionWith,
   ok,
   takeTurn,
 } from './action.ts'
@@ -56,14 +57,17 @@ export const createCell = accountActionWith(
   },
 )
 
-export const listCells = accountActionWithQuery(['cursor', 'limit'], async (call, query) => {
+export const listCells = accountActionWithQuery(['name', 'cursor', 'limit'], async (call, query) => {
   const { context, accountId } = call
   const { store, limits } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   await takeTurn(call, accountId)
-  const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  const databases = cells.map((cell) => ({
+  const page = { accountId, name: query.text('name'), cursor: query.text('cursor'), limit }
+  const { cells, nextCursor } = store.cellRecords(page)
+  const sizes = await store.sizesOf(cells.map(({ id }) => id))
+  const databases = cells.map((cell, i) => ({
     ...encodeCell(cell),
+    size_bytes: sizes[i] ?? 0,
     ...encodeLastStored(store, cell),
     ...encodeLastProven(store, cell),
   }))
@@ -77,6 +81,17 @@ export const getCell = cellAction(async (call) => {
   const known = { ...encodeLastStored(store, call.cell), ...encodeLastProven(store, call.cell) }
   const stored = { ...known, ...(await lastBackup(call)) }
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
+})
+
+const renameSchema = z.strictObject({ name: name.nullable() })
+
+export const renameCell = cellActionWith(renameSchema, async (call, body) => {
+  const { context, cellId, cell } = call
+  const { store } = context
+  await takeTurn(call, cell.accountId)
+  if (call.accountId !== undefined) store.chargeRename(call.accountId)
+  await store.durably(() => store.renameCell(cellId, body.name))
+  return ok(encodeCell(store.findCell(cellId) as CellRecord))
 })
 
 export const deleteCell = cellAction(async (call) => {

@@ -77,13 +77,16 @@ const createCell = ownerActionWith(
 )
 
 /** The cells of every account, or of one; oldest first. */
-const listCells = ownerActionWithQuery(['account', 'cursor', 'limit'], ({ context }, query) => {
+const listCells = ownerActionWithQuery(['account', 'name', 'cursor', 'limit'], async ({ context }, query) => {
   const { store, limits } = context
   const named = query.text('account')
   const accountId = named === undefined ? undefined : accountOf(store, named)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  return ok({ databases: cells.map((cell) => encodeOwnCell(store, cell)), next_cursor: nextCursor })
+  const page = { accountId, name: query.text('name'), cursor: query.text('cursor'), limit }
+  const { cells, nextCursor } = store.cellRecords(page)
+  const sizes = await store.sizesOf(cells.map(({ id }) => id))
+  const databases = cells.map((cell, i) => ({ ...encodeOwnCell(store, cell), size_bytes: sizes[i] ?? 0 }))
+  return ok({ databases, next_cursor: nextCursor } satisfies CellPageDocument)
 })
 
 /** Keys and cells of all accounts, and for every cell what an account may do to its own. */
@@ -123,7 +126,8 @@ export const OWNER: Audience = {
 export type CreatedKeyDocument = ReturnType<typeof encodeCreatedKey> & { account_id: string }
 export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
 export type CellDocument = ReturnType<typeof encodeOwnCell>
-export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
+export type ListedCellDocument = CellDocument & { size_bytes: number }
+export type CellPageDocument = { databases: ListedCellDocument[]; next_cursor: string | null }
 
 function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
   return {

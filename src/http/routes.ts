@@ -1,7 +1,7 @@
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
-import { createCell, deleteCell, getCell, listCells } from './cell-actions.ts'
+import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
   deleteEntry,
@@ -36,6 +36,7 @@ export const ROUTES: readonly Route[] = [
   ['POST', '/v1/databases', createCell],
   ['GET', '/v1/databases', listCells],
   ['GET', '/v1/databases/{id}', getCell],
+  ['PATCH', '/v1/databases/{id}', renameCell],
   ['DELETE', '/v1/databases/{id}', deleteCell],
 
   ['POST', '/v1/databases/{id}/sql', runSql],

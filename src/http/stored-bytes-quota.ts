@@ -34,6 +34,8 @@ export class StoredBytesQuota {
     return {
       execute: (cellId, operation, options) => this.#execute(service, cellId, operation, options),
       describe: (cellId) => service.describe(cellId),
+      exportCell: (cellId, options) => service.exportCell(cellId, options),
+      importCell: (source, options) => service.importCell(source, options),
       deleteCell: (cellId) => this.#replace(cellId, () => service.deleteCell(cellId)),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
       restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),

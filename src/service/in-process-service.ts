@@ -12,6 +12,8 @@ import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { isCellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
+import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
+import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import {
   type ApplyContext,
@@ -86,6 +88,16 @@ export class InProcessService implements CellService {
 
   async deleteCell(cellId: string): Promise<void> {
     this.#store.deleteCell(cellId)
+  }
+
+  async exportCell(cellId: string, options: ExportOptions = {}): Promise<ExportedFile> {
+    await this.#untilLocal(cellId)
+    return await this.#store.exportToSpool(cellId, options)
+  }
+
+  async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
+    const { sqlPolicy } = this.#context
+    return (await this.#store.importCell(source, { ...options, sqlPolicy })).id
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {

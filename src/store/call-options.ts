@@ -1,7 +1,7 @@
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import { CellError } from '../errors.ts'
-import type { CreateCellOptions } from './cell-directory.ts'
+import type { CreateCellOptions, NamedCellOptions } from './cell-directory.ts'
 
 /** Options of `store.close()`. */
 export interface CloseOptions {
@@ -17,6 +17,7 @@ const CREATE_NAMES: Known<CreateCellOptions> = {
   idempotency: true,
   admit: true,
 }
+const NAMED_NAMES: Known<NamedCellOptions> = { accountId: true, durability: true }
 const IDEMPOTENCY_NAMES: Known<IdempotencyKey> = { method: true, path: true, key: true, fingerprint: true }
 
 /** @throws `invalid_request` */
@@ -32,6 +33,19 @@ export function checkCreateOptions(
   checkNames(options, CREATE_NAMES)
   const { accountId, idempotency } = options
   if (idempotency !== undefined) checkNames(idempotency, IDEMPOTENCY_NAMES, { at: 'idempotency.' })
+  checkAccount(accountId, accounts)
+}
+
+/** @throws as {@link checkCreateOptions} */
+export function checkNamedOptions(
+  options: NamedCellOptions,
+  accounts: { find(id: string): unknown },
+): void {
+  checkNames(options, NAMED_NAMES)
+  checkAccount(options.accountId, accounts)
+}
+
+function checkAccount(accountId: string | undefined, accounts: { find(id: string): unknown }): void {
   if (accountId === undefined) return
   if (typeof accountId === 'string' && accounts.find(accountId) !== undefined) return
   throw new CellError('invalid_request', 'There is no account with this accountId.', { field: 'accountId' })
