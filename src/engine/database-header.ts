@@ -41,7 +41,9 @@ export async function checkHeader(file: string): Promise<void> {
     throw invalidDatabase('The file is cut off, or damaged: it does not end with a whole page')
   const encoding = header.readUInt32BE(ENCODING_AT)
   if (encoding > UTF_8)
-    throw invalidDatabase('The text of the database is UTF-16, and a cell is UTF-8: make it with PRAGMA encoding = "UTF-8"')
+    throw invalidDatabase(
+      'The text of the database is UTF-16, and a cell is UTF-8: make it with PRAGMA encoding = "UTF-8"',
+    )
 }
 
 /** @param why a clause, without its full stop */

@@ -59,10 +59,15 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
 }
 
 function checkReserved(connection: Connection, { reserved, wrongEntry }: ImportRules): void {
-  const version = connection.prepare("SELECT value FROM _cell_meta WHERE key = 'schema_version'").pluck().get()
+  const version = connection
+    .prepare("SELECT value FROM _cell_meta WHERE key = 'schema_version'")
+    .pluck()
+    .get()
   const known = /\('schema_version', (\d+)\)/.exec(reserved)?.[1]
   if (String(version) !== known)
-    throw invalidDatabase(`The schema version of the exported cell is ${String(version)}; this version of cellstore knows ${known}`)
+    throw invalidDatabase(
+      `The schema version of the exported cell is ${String(version)}; this version of cellstore knows ${known}`,
+    )
   if (connection.prepare(wrongEntry).get() !== undefined)
     throw invalidDatabase('The database has a KV entry whose key, value or time to live is over a limit')
 }
@@ -78,7 +83,9 @@ function within<T>(file: string, work: (connection: Connection) => T): T {
 
 /** What SQLite says of the file, and not of the disk or the memory. */
 function isFinding(code: string): boolean {
-  return /^SQLITE_(ERROR|CORRUPT|NOTADB|FORMAT|SCHEMA|MISMATCH|CONSTRAINT|TOOBIG|PROTOCOL|READONLY)/.test(code)
+  return /^SQLITE_(ERROR|CORRUPT|NOTADB|FORMAT|SCHEMA|MISMATCH|CONSTRAINT|TOOBIG|PROTOCOL|READONLY)/.test(
+    code,
+  )
 }
 
 function tooLarge(bytes: number, limit: number): CellError {

@@ -1,3 +1,4 @@
+import { CellError } from '../errors.ts'
 import type { SqlPolicy } from './cell-settings.ts'
 import { invalidDatabase } from './database-header.ts'
 import type { OwnersNames } from './sql-policy/owners-names.ts'
@@ -7,7 +8,6 @@ import { statementsOf } from './sql-policy/sql-script.ts'
 import { SqlStatement } from './sql-policy/sql-statement.ts'
 import { checkTrustedStatement } from './sql-policy/trusted-sql.ts'
 import type { Connection } from './sqlite.ts'
-import { CellError } from '../errors.ts'
 
 /** What the schema of an imported database may hold. Plain data, because another thread checks it. */
 export interface SchemaRules {

@@ -26,7 +26,7 @@ const COLLECTION = '/v1/databases'
 /** Row 4 of the contract: it ignores unknown fields. The fingerprint covers them too. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
-export const createCell = accountActionWith(
+export const createEmptyCell = accountActionWith(
   createSchema,
   async ({ context, request, accountId, permit }, body) => {
     const header = request.header(IDEMPOTENCY_HEADER)

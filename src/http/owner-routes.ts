@@ -3,13 +3,16 @@ import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { flag, name, text } from '../service/json/fields.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
+import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { receive } from './file-actions.ts'
+import { SQLITE_TYPE } from './file-body.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
+import { Query } from './query.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStore, verify } from './verify-actions.ts'
@@ -76,6 +79,20 @@ const createCell = ownerActionWith(
   },
 )
 
+/** Makes a cell of a database. */
+const importCell: Action = {
+  ...ownerAction(() => {
+    throw new CellError('unsupported_media_type', `Send the database, as ${SQLITE_TYPE}.`)
+  }),
+  receive: async (call) => {
+    const { store, limits } = call.context
+    const query = new Query(call.request.query, ['account', 'name'])
+    const accountId = accountOf(store, query.text('account'))
+    const id = await receive(call, { accountId, name: query.text('name'), bytesMax: limits.importBytesMax })
+    return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
+  },
+}
+
 /** The cells of every account, or of one; oldest first. */
 const listCells = ownerActionWithQuery(['account', 'name', 'cursor', 'limit'], async ({ context }, query) => {
   const { store, limits } = context
@@ -100,6 +117,7 @@ const OWNER_ROUTES: readonly Route[] = [
 
   ['POST', '/owner/databases', createCell],
   ['GET', '/owner/databases', listCells],
+  ['POST', '/owner/databases/import', importCell],
   ...ROUTES.filter(([, path]) => path.startsWith('/v1/databases/{id}')).map(
     ([method, path, action]): Route => [method, path.replace('/v1', '/owner'), action],
   ),
@@ -118,7 +136,7 @@ export const OWNER: Audience = {
   routes: OWNER_ROUTES,
   identify: () => undefined,
   show: asOwnerSees,
-  limits: { bodyBytesMax: BODY_BYTES_MAX, memory: MEMORY },
+  limits: { bodyBytesMax: BODY_BYTES_MAX, importBytesMax: Number.MAX_SAFE_INTEGER, memory: MEMORY },
   sendsProgress: true,
 }
 

@@ -1,7 +1,8 @@
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
-import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { createEmptyCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { exportCell, importCell } from './file-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
   deleteEntry,
@@ -33,11 +34,12 @@ export const ROUTES: readonly Route[] = [
   ['GET', '/v1/api-keys', listApiKeys],
   ['DELETE', '/v1/api-keys/{key_id}', revokeApiKey],
 
-  ['POST', '/v1/databases', createCell],
+  ['POST', '/v1/databases', { ...createEmptyCell, receive: importCell }],
   ['GET', '/v1/databases', listCells],
   ['GET', '/v1/databases/{id}', getCell],
   ['PATCH', '/v1/databases/{id}', renameCell],
   ['DELETE', '/v1/databases/{id}', deleteCell],
+  ['GET', '/v1/databases/{id}/export', exportCell],
 
   ['POST', '/v1/databases/{id}/sql', runSql],
   ['POST', '/v1/databases/{id}/batch', runBatch],

@@ -25,6 +25,11 @@ export class StoredBytesQuota {
     if (this.#stored.of(accountId) >= this.#max) throw this.#exceeded(accountId)
   }
 
+  /** Bytes that the account may still store; 0 if it has more than its quota. */
+  roomOf(accountId: string): number {
+    return Math.max(0, this.#max - this.#stored.of(accountId))
+  }
+
   created(accountId: string, cellId: string): void {
     this.#stored.replaced(accountId, cellId)
   }

@@ -37,10 +37,7 @@ export function checkCreateOptions(
 }
 
 /** @throws as {@link checkCreateOptions} */
-export function checkNamedOptions(
-  options: NamedCellOptions,
-  accounts: { find(id: string): unknown },
-): void {
+export function checkNamedOptions(options: NamedCellOptions, accounts: { find(id: string): unknown }): void {
   checkNames(options, NAMED_NAMES)
   checkAccount(options.accountId, accounts)
 }

@@ -1,9 +1,9 @@
 import { createReadStream } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
+import { importInThread } from '../backup/restore/import-thread.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { StorePaths } from '../base/store-paths.ts'
-import { importInThread } from '../backup/restore/import-thread.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { invalidDatabase } from '../engine/database-header.ts'
 import type { ImportRules } from '../engine/import-database.ts'
@@ -128,7 +128,9 @@ export class CellImports {
     const field = 'source'
     // Reading an open cell's file would drop the locks of its connection (invariant 4).
     if (file.startsWith(this.#parts.paths.root + path.sep))
-      throw new CellError('invalid_request', 'The file belongs to this store: use export() of its cell.', { field })
+      throw new CellError('invalid_request', 'The file belongs to this store: use export() of its cell.', {
+        field,
+      })
     for (const suffix of ['-wal', '-journal']) {
       const log = await fs.stat(file + suffix).catch(() => undefined)
       if (log !== undefined && log.size > 0) throw notComplete(`${path.basename(file)}${suffix}`)
@@ -167,5 +169,9 @@ function notComplete(name: string): CellError {
 }
 
 function tooLarge(limit: number): CellError {
-  return new CellError('body_too_large', `The database is larger than ${limit} bytes. Nothing was imported.`, { limit })
+  return new CellError(
+    'body_too_large',
+    `The database is larger than ${limit} bytes. Nothing was imported.`,
+    { limit },
+  )
 }

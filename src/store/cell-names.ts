@@ -30,7 +30,8 @@ export class CellNames {
   /** @throws as `CellStore.renameCell` */
   rename(id: string, name: string | null): void {
     if (name !== null) checkDisplayName(name)
-    if (name === undefined) throw new CellError('invalid_request', 'name is a string or null.', { field: 'name' })
+    if (name === undefined)
+      throw new CellError('invalid_request', 'name is a string or null.', { field: 'name' })
     this.#registry.rename(id, name)
   }
 
@@ -39,7 +40,10 @@ export class CellNames {
     if (name === null) return null
     const [holder] = this.#registry.named(accountId, name)
     if (holder === undefined) return name
-    this.#log.warn({ cellId: id, holder }, 'a restored cell has no name now: another cell has taken it meanwhile')
+    this.#log.warn(
+      { cellId: id, holder },
+      'a restored cell has no name now: another cell has taken it meanwhile',
+    )
     return null
   }
 }
@@ -51,4 +55,3 @@ function ambiguous(ids: readonly string[]): CellError {
     { field: 'name' },
   )
 }
-

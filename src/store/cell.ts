@@ -212,7 +212,11 @@ export class Cell {
   async export(target: string | Writable, options: ExportOptions = {}): Promise<ExportResult> {
     await this.ensureLocal()
     const { spool } = this.#provider
-    return await exportCell({ database: () => this.#use(), sizeBytes: this.sizeBytes, spool }, target, options)
+    return await exportCell(
+      { database: () => this.#use(), sizeBytes: this.sizeBytes, spool },
+      target,
+      options,
+    )
   }
 
   /** What may make the cell's file grow, until it is closed. @internal */

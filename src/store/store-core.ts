@@ -215,7 +215,10 @@ export class StoreCore implements CellDirectory {
   cells(options: CellListOptions = {}): Paged<CellPage, ListedCell> {
     const page = (at: CellListOptions): CellPage => {
       const { cells, nextCursor } = this.registry.list(at)
-      return { cells: cells.map((cell) => ({ ...cell, sizeBytes: this.files.sizeBytes(cell.id) })), nextCursor }
+      return {
+        cells: cells.map((cell) => ({ ...cell, sizeBytes: this.files.sizeBytes(cell.id) })),
+        nextCursor,
+      }
     }
     return paged<CellPage, ListedCell, CellPage>(page(options), {
       entries: ({ cells }) => cells,

@@ -157,6 +157,8 @@ function failing(error: unknown): CellService {
   return {
     execute: fail,
     describe: fail,
+    exportCell: fail,
+    importCell: fail,
     deleteCell: fail,
     backup: fail,
     restore: fail,

@@ -1,5 +1,7 @@
+import type { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
+import { isCellId } from '../../base/store-paths.ts'
 import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
@@ -7,7 +9,7 @@ import type {
   BackupPageDocument,
   RestoreDocument,
 } from '../../http/answers/backup-answers.ts'
-import type { DeletedCellDocument } from '../../http/answers/cell-answers.ts'
+import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type {
   CellDocument,
   CellPageDocument,
@@ -30,12 +32,16 @@ export interface OwnerRequest extends BackupOptions {
   target: string
   /** JSON. */
   body?: string | undefined
+  /** A database, instead of JSON. */
+  file?: AsyncIterable<Uint8Array> | undefined
 }
 
 export interface OwnerAnswer {
   status: number
-  /** JSON: a document, or a problem. */
+  /** JSON: a document, or a problem. Empty with a file. */
   body: string
+  /** A database. The caller reads it. */
+  file?: Readable | undefined
 }
 
 /** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
@@ -43,7 +49,7 @@ const RESTORING_RETRY_MS = 1_000
 
 /**
  * What the owner of a store can ask of it: an HTTP client, whether this process or a running node has the store open. The
- * owner stands above accounts: ids of all of them are good.
+ * owner stands above accounts: ids of all of them are good, and names in place of them.
  *
  * Every method rejects with a `CellError`, or as an aborted signal does.
  */
@@ -81,13 +87,37 @@ export class OwnerClient {
   }
 
   /** Cells in the order they were made; of every account, or of one. */
-  listCells({ account, cursor }: ListCellsInput): Promise<CellPageDocument> {
-    return this.#ask('GET', `/databases${queryOf({ account, cursor })}`)
+  listCells({ account, name, cursor }: ListCellsInput): Promise<CellPageDocument> {
+    return this.#ask('GET', `/databases${queryOf({ account, name, cursor })}`)
+  }
+
+  /** Gives a cell another name; null: none. @throws `name_taken` */
+  renameCell({ cell, name }: { cell: string; name: string | null }): Promise<CellSummaryDocument> {
+    return this.#askCell(cell, 'PATCH', '', { name })
+  }
+
+  /** The cell as a SQLite file. The caller reads it. */
+  async exportCell({ cell }: { cell: string }, options: BackupOptions = {}): Promise<Readable> {
+    const target = `/owner/databases/${encode(await this.#idOf(cell))}/export`
+    const answer = await this.#transport.send({ ...options, method: 'GET', target })
+    if (answer.file === undefined) throw errorOf(answer.body)
+    return answer.file
+  }
+
+  /** Makes a cell of a database, of the account that is named, or of the only one. */
+  async importCell(
+    { account, name, file }: CreateCellInput & { file: AsyncIterable<Uint8Array> },
+    options: BackupOptions = {},
+  ): Promise<CellDocument> {
+    const target = `/owner/databases/import${queryOf({ account, name })}`
+    const answer = await this.#transport.send({ ...options, method: 'POST', target, file })
+    if (answer.status >= 400) throw errorOf(answer.body)
+    return JSON.parse(answer.body) as CellDocument
   }
 
   /** @throws `cell_not_found` */
   deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {
-    return this.#ask('DELETE', pathOf(cell))
+    return this.#askCell(cell, 'DELETE', '')
   }
 
   /**
@@ -99,7 +129,7 @@ export class OwnerClient {
   async sql({ cell, sql, params }: { cell: string; sql: string; params?: unknown }): Promise<SqlDocument> {
     for (;;) {
       try {
-        return await this.#ask('POST', `${pathOf(cell)}/sql`, { sql, params })
+        return await this.#askCell(cell, 'POST', '/sql', { sql, params })
       } catch (error) {
         if (!isCellError(error, 'cell_restoring')) throw error
       }
@@ -112,7 +142,7 @@ export class OwnerClient {
     options: BackupOptions = {},
   ): Promise<BackupDocument> {
     const path = kind === 'snapshot' ? '/backup' : '/backup/incr'
-    return this.#ask('POST', pathOf(cell) + path, {}, options)
+    return this.#askCell(cell, 'POST', path, {}, options)
   }
 
   /** @param input.version the newest by default */
@@ -120,12 +150,12 @@ export class OwnerClient {
     { cell, version }: { cell: string; version?: string | undefined },
     options: BackupOptions = {},
   ): Promise<RestoreDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/restore`, { version }, options)
+    return this.#askCell(cell, 'POST', '/restore', { version }, options)
   }
 
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
-    return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+    return this.#askCell(cell, 'GET', `/backups${queryOf({ cursor })}`)
   }
 
   /** Whose backups `verify` takes for the catalog's. */
@@ -143,7 +173,7 @@ export class OwnerClient {
     { cell, version, deep }: { cell: string; version?: string | undefined; deep?: boolean | undefined },
     options: BackupOptions = {},
   ): Promise<VerifyDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/backups/verify`, { version, deep }, options)
+    return this.#askCell(cell, 'POST', '/backups/verify', { version, deep }, options)
   }
 
   /** Removes what the cell's plan no longer keeps, and marks what goes next. */
@@ -151,36 +181,64 @@ export class OwnerClient {
     { cell, dryRun }: { cell: string; dryRun?: boolean | undefined },
     options: BackupOptions = {},
   ): Promise<PruneDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/backups/prune`, { dry_run: dryRun }, options)
+    return this.#askCell(cell, 'POST', '/backups/prune', { dry_run: dryRun }, options)
   }
 
   /** Removes everything that the object store holds of a deleted cell. */
   purge({ cell }: { cell: string }, options: BackupOptions = {}): Promise<PurgeDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/backups/purge`, { confirm: cell }, options)
+    return this.#ask('POST', `/databases/${encode(cell)}/backups/purge`, { confirm: cell }, options)
   }
 
   /** @throws `backup_not_found`, `invalid_version` */
   pin({ cell, version }: { cell: string; version: string }): Promise<PinDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/backups/pin`, { version })
+    return this.#askCell(cell, 'POST', '/backups/pin', { version })
   }
 
   unpin({ cell, version }: { cell: string; version: string }): Promise<PinDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/backups/unpin`, { version })
+    return this.#askCell(cell, 'POST', '/backups/unpin', { version })
   }
 
   /** The cell's own plan; null if it has none. */
   plan({ cell }: { cell: string }): Promise<PlanDocument> {
-    return this.#ask('GET', `${pathOf(cell)}/backups/plan`)
+    return this.#askCell(cell, 'GET', '/backups/plan')
   }
 
   /** @param input.plan null: the store's plan holds again @throws `invalid_request` */
   setPlan({ cell, plan }: { cell: string; plan: string | null }): Promise<PlanDocument> {
-    return this.#ask('PUT', `${pathOf(cell)}/backups/plan`, { plan })
+    return this.#askCell(cell, 'PUT', '/backups/plan', { plan })
   }
 
   /** Closes the store if it is open in this process. */
   async close(): Promise<void> {
     await this.#transport.close()
+  }
+
+  /** @param cell its id or its name */
+  async #askCell<T>(
+    cell: string,
+    method: string,
+    path: string,
+    body?: object,
+    options: BackupOptions = {},
+  ): Promise<T> {
+    return await this.#ask(method, `/databases/${encode(await this.#idOf(cell))}${path}`, body, options)
+  }
+
+  /** An id counts as one, also if some cell has it as its name. @throws `name_ambiguous`, `cell_not_found` */
+  async #idOf(cell: string): Promise<string> {
+    if (isCellId(cell)) return cell
+    const { databases } = await this.listCells({ name: cell })
+    const [found, ...others] = databases
+    if (found === undefined)
+      throw new CellError(
+        'cell_not_found',
+        'There is no cell with this id or name. A deleted cell has only its id.',
+      )
+    if (others.length === 0) return found.id
+    const ids = databases.map(({ id, account_id }) => `${id} (account ${account_id ?? 'none'})`).join(', ')
+    throw new CellError('name_ambiguous', `Several cells have this name: ${ids}. Use an id.`, {
+      field: 'cell',
+    })
   }
 
   async #ask<T>(method: string, path: string, body?: object, options: BackupOptions = {}): Promise<T> {
@@ -208,11 +266,8 @@ export interface CreateCellInput {
 
 interface ListCellsInput {
   account?: string | undefined
+  name?: string | undefined
   cursor?: string | undefined
-}
-
-function pathOf(cell: string): string {
-  return `/databases/${encode(cell)}`
 }
 
 function queryOf(fields: Readonly<Record<string, string | undefined>>): string {

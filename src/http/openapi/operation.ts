@@ -1,5 +1,6 @@
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { CellErrorCode } from '../../errors.ts'
+import { noted } from '../../service/json/schema-notes.ts'
 
 export interface Success {
   readonly status: number
@@ -7,6 +8,14 @@ export interface Success {
   /** Undefined: it has no body. */
   readonly answer?: z.ZodType
   readonly answerHeaders?: Readonly<Record<string, string>>
+}
+
+/** The parameters of a listing. */
+export const page = {
+  cursor: noted(z.string(), { description: 'next_cursor of the page before.' }),
+  limit: noted(z.int().min(1), {
+    description: 'How many entries the page may have; at most limits.pageMax.',
+  }),
 }
 
 /** What the OpenAPI document says of a route, beyond what the route's action says: its key, and the schema of its body. */
@@ -21,8 +30,10 @@ export interface Operation {
   readonly headers?: Readonly<Record<string, z.ZodType>>
   /** 200 by default. */
   readonly status?: number
-  /** The schema of a success's body. */
-  readonly answer: z.ZodType
+  /** Whether its body may be a database, instead of JSON. */
+  readonly file?: true
+  /** The schema of a success's body. Undefined: it is a database. */
+  readonly answer?: z.ZodType
   /** Headers of a success beyond those of every answer, with what they hold. */
   readonly answerHeaders?: Readonly<Record<string, string>>
   /** Another success. */

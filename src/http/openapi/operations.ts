@@ -22,27 +22,9 @@ import {
   restoreAnswer,
   restoreStatusAnswer,
 } from '../answers/backup-answers.ts'
-import {
-  cellAnswer,
-  cellPageAnswer,
-  deletedCellAnswer,
-  describedCellAnswer,
-} from '../answers/cell-answers.ts'
 import { healthAnswer, readyAnswer } from '../answers/health-answers.ts'
-import type { Operation } from './operation.ts'
-
-const page = {
-  cursor: noted(z.string(), { description: 'next_cursor of the page before.' }),
-  limit: noted(z.int().min(1), {
-    description: 'How many entries the page may have; at most limits.pageMax.',
-  }),
-}
-const idempotencyKey = {
-  'Idempotency-Key': noted(z.string(), {
-    description:
-      '1–255 printable ASCII characters. For 24 hours the same key with the same body gets the first answer again.',
-  }),
-}
+import { CELL_OPERATIONS } from './cell-operations.ts'
+import { type Operation, page } from './operation.ts'
 
 const ETAG = { ETag: 'The entry’s version, in quotes.' }
 const ifMatch = noted(z.string(), {
@@ -113,45 +95,7 @@ export const OPERATIONS: Readonly<Record<string, Operation>> = {
     codes: ['api_key_not_found', 'disk_full'],
   },
 
-  'POST /v1/databases': {
-    id: 'createCell',
-    tag: 'Cells',
-    summary: 'Make a cell',
-    headers: idempotencyKey,
-    status: 201,
-    answer: cellAnswer,
-    answerHeaders: {
-      Location: 'The path of the cell.',
-      'Idempotent-Replayed': 'true, if this is the first answer again.',
-    },
-    codes: [
-      'cell_not_found',
-      'cells_missing',
-      'disk_full',
-      'idempotency_in_progress',
-      'idempotency_key_reused',
-      'quota_exceeded',
-    ],
-  },
-  'GET /v1/databases': {
-    id: 'listCells',
-    tag: 'Cells',
-    summary: 'List the cells of the account, oldest first',
-    query: page,
-    answer: cellPageAnswer,
-  },
-  'GET /v1/databases/{id}': {
-    id: 'getCell',
-    tag: 'Cells',
-    summary: 'Describe a cell',
-    answer: describedCellAnswer,
-  },
-  'DELETE /v1/databases/{id}': {
-    id: 'deleteCell',
-    tag: 'Cells',
-    summary: 'Delete a cell; its backups stay',
-    answer: deletedCellAnswer,
-  },
+  ...CELL_OPERATIONS,
 
   'POST /v1/databases/{id}/sql': {
     id: 'sql',

@@ -1,0 +1,80 @@
+import { z } from 'zod'
+import { noted } from '../../service/json/schema-notes.ts'
+import {
+  cellAnswer,
+  cellPageAnswer,
+  deletedCellAnswer,
+  describedCellAnswer,
+} from '../answers/cell-answers.ts'
+import { type Operation, page } from './operation.ts'
+
+const idempotencyKey = {
+  'Idempotency-Key': noted(z.string(), {
+    description:
+      '1–255 printable ASCII characters. For 24 hours the same key with the same body gets the first answer again.',
+  }),
+}
+
+/** The rows of routes.ts for cells as a whole. */
+export const CELL_OPERATIONS: Readonly<Record<string, Operation>> = {
+  'POST /v1/databases': {
+    id: 'createCell',
+    tag: 'Cells',
+    summary: 'Make a cell: an empty one, or one with the content of a database',
+    query: {
+      name: noted(z.string(), { description: 'The name, if the body is a database.' }),
+    },
+    file: true,
+    headers: idempotencyKey,
+    status: 201,
+    answer: cellAnswer,
+    answerHeaders: {
+      Location: 'The path of the cell.',
+      'Idempotent-Replayed': 'true, if this is the first answer again.',
+    },
+    codes: [
+      'cell_full',
+      'cell_not_found',
+      'cells_missing',
+      'disk_full',
+      'idempotency_in_progress',
+      'idempotency_key_reused',
+      'idempotency_not_supported',
+      'invalid_database',
+      'name_taken',
+      'quota_exceeded',
+    ],
+  },
+  'GET /v1/databases': {
+    id: 'listCells',
+    tag: 'Cells',
+    summary: 'List the cells of the account, oldest first',
+    query: { name: noted(z.string(), { description: 'Only the cell of this name.' }), ...page },
+    answer: cellPageAnswer,
+  },
+  'GET /v1/databases/{id}': {
+    id: 'getCell',
+    tag: 'Cells',
+    summary: 'Describe a cell',
+    answer: describedCellAnswer,
+  },
+  'PATCH /v1/databases/{id}': {
+    id: 'renameCell',
+    tag: 'Cells',
+    summary: 'Rename a cell',
+    answer: cellAnswer,
+    codes: ['name_taken'],
+  },
+  'GET /v1/databases/{id}/export': {
+    id: 'exportCell',
+    tag: 'Cells',
+    summary: 'Read the cell as one SQLite file',
+    answerHeaders: { 'Content-Disposition': 'A name for the file.' },
+  },
+  'DELETE /v1/databases/{id}': {
+    id: 'deleteCell',
+    tag: 'Cells',
+    summary: 'Delete a cell; its backups stay',
+    answer: deletedCellAnswer,
+  },
+}
