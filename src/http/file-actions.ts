@@ -79,7 +79,7 @@ export async function receive(
     return await context.service.importCell(request.stream(), {
       ...options,
       signal,
-      admit: () => permit?.check(),
+      received: () => permit?.check(),
       onBytes: (bytes) => {
         received = bytes
       },

@@ -28,6 +28,8 @@ export interface ImportCellOptions extends Pick<CreateCellOptions, 'name' | 'acc
   onBytes?: ((bytes: number) => void) | undefined
   /** Called before anything is read; may throw. @internal */
   admit?: (() => void) | undefined
+  /** Called once all is read; may throw. @internal */
+  received?: (() => void) | undefined
 }
 
 const IMPORT_NAMES: Known<ImportCellOptions> = {
@@ -39,6 +41,7 @@ const IMPORT_NAMES: Known<ImportCellOptions> = {
   signal: true,
   onBytes: true,
   admit: true,
+  received: true,
 }
 
 /** A database that was received, and the cell's file to be made of it. */
@@ -97,7 +100,7 @@ export class CellImports {
   async #fill(
     id: string,
     source: () => AsyncIterable<Uint8Array>,
-    { sqlPolicy, bytesMax, signal, onBytes }: ImportCellOptions,
+    { sqlPolicy, bytesMax, signal, onBytes, received: whenReceived }: ImportCellOptions,
     build: BuildCell,
   ): Promise<void> {
     const { files, paths, settings, built } = this.#parts
@@ -111,6 +114,7 @@ export class CellImports {
         signal,
         onBytes,
       })
+      whenReceived?.()
       const rules = importRules(settings, sqlPolicy ?? settings.sqlPolicy)
       await files.adopt(id, (target) => build({ source: received, target, bytes, rules, signal }))
       built(id)

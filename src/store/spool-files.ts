@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import { createWriteStream } from 'node:fs'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
@@ -57,7 +56,8 @@ export async function receiveFile(
       yield chunk
     }
   }
-  const target = createWriteStream(file, { flags: 'wx', mode: FILE_MODE })
-  await pipeline(counted, target, signal === undefined ? {} : { signal })
+  // Open before anything can fail: the file must not come after its removal.
+  await using handle = await fs.open(file, 'wx', FILE_MODE)
+  await pipeline(counted, handle.createWriteStream(), signal === undefined ? {} : { signal })
   return bytes
 }
