@@ -82,14 +82,14 @@ describe.each(SERVED)('databases as bodies, through %s', (served) => {
     const copy = bench.store.openCell(document.id)
     expect([copy.accountId, copy.kv.get('k')]).toEqual([bench.accountId, 'v'])
     expect(copy.get('SELECT length(a) AS n FROM t')).toEqual({ n: 200_000 })
-    await until('the spool is empty', () => left().length === 0)
+    await until(() => left().length === 0, 'the spool is empty')
   })
 
   test('HEAD has the headers of an export, and leaves no file', async () => {
     const { status, headers } = await ask(`/v1/databases/${bench.cell}/export`, { method: 'HEAD' })
     expect([status, headers.get('content-type')]).toEqual([200, SQLITE])
     expect(Number(headers.get('content-length'))).toBeGreaterThan(4_096)
-    await until('the spool is empty', () => left().length === 0)
+    await until(() => left().length === 0, 'the spool is empty')
   })
 
   test('a client that stops reading an export leaves no file, and its place is free again', async () => {
@@ -102,7 +102,7 @@ describe.each(SERVED)('databases as bodies, through %s', (served) => {
     const second = await ask(`/v1/databases/${bench.cell}/export`)
     expect([second.status, ((await second.json()) as { code: string }).code]).toEqual([429, 'rate_limited'])
     await exported.body?.cancel()
-    await until('the spool is empty', () => left().length === 0)
+    await until(() => left().length === 0, 'the spool is empty')
     const third = await ask(`/v1/databases/${bench.cell}/export`)
     expect(third.status).toBe(200)
     await third.arrayBuffer()
