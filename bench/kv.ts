@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { CellStore } from '../src/store/cell-store.ts'
-import { HEAD, report, sideBySide } from './side-by-side.ts'
+import { reportTimes, sideBySide } from './side-by-side.ts'
 
 /**
  * `kv.get` and `kv.put` through the library, next to bare better-sqlite3 with one prepared statement that tests expiry
@@ -54,19 +54,7 @@ const put = await sideBySide(ROUNDS, {
   bare: () => microseconds(PUTS, (key) => barePut.run(key, `${value}${++puts}`, null)),
 })
 
-console.log(HEAD)
-for (const [what, { ours, bare: theirs }] of Object.entries({ 'kv.get': get, 'kv.put, relaxed': put })) {
-  const ratio = theirs / ours
-  const aim = '≥ 0.8 × bare better-sqlite3'
-  report({
-    what,
-    ours: `${ours.toFixed(2)} µs`,
-    theirs: `${theirs.toFixed(2)} µs`,
-    ratio,
-    aim,
-    met: ratio >= 0.8,
-  })
-}
+reportTimes({ 'kv.get': get, 'kv.put, relaxed': put }, 0.8)
 bare.close()
 await store.close()
 fs.rmSync(directory, { recursive: true, force: true })

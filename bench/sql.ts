@@ -3,7 +3,7 @@ import os from 'node:os'
 import path from 'node:path'
 import Database from 'better-sqlite3'
 import { CellStore } from '../src/store/cell-store.ts'
-import { HEAD, report, sideBySide } from './side-by-side.ts'
+import { reportTimes, sideBySide } from './side-by-side.ts'
 
 /** A prepared statement of a cell next to one of better-sqlite3, on a table of the same shape with the same durability. */
 const ROWS = 5_000
@@ -58,19 +58,7 @@ const rows = {
   }),
 }
 
-console.log(HEAD)
-for (const [what, { ours, bare: theirs }] of Object.entries(rows)) {
-  const ratio = theirs / ours
-  const aim = '≥ 0.7 × bare better-sqlite3'
-  report({
-    what,
-    ours: `${ours.toFixed(2)} µs`,
-    theirs: `${theirs.toFixed(2)} µs`,
-    ratio,
-    aim,
-    met: ratio >= 0.7,
-  })
-}
+reportTimes(rows, 0.7)
 bare.close()
 await store.close()
 fs.rmSync(directory, { recursive: true, force: true })

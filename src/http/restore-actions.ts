@@ -10,7 +10,8 @@ import type { BegunRestore } from './begun-restores.ts'
 import { prefersAsync } from './prefer.ts'
 import { transfer } from './transfer.ts'
 
-type Run = (options: RestoreOptions) => Promise<RestoreResult>
+/** Restores under the permit of its key. */
+type Run = (options: Pick<RestoreOptions, 'signal' | 'onProgress'>) => Promise<RestoreResult>
 
 const ROUTE = '/v1/databases/{id}/restore'
 
@@ -61,12 +62,11 @@ export const getRestore = archiveAction(({ context, segments, accountId, cellId,
  * answer comes with the first byte, once they have been asked: a 202 at once would tell others' cells from absent ones.
  */
 async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
-  const { context, request, requestId, accountId = '', permit, cellId, cell } = call
+  const { context, request, requestId, accountId = '', cellId, cell } = call
   const { promise: hasBytes, resolve } = Promise.withResolvers<void>()
   const begun = await context.restores.begin(accountId, cellId, {
     run: (tell) =>
       run({
-        permit,
         onProgress: (event) => {
           tell(event)
           resolve()

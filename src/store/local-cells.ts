@@ -8,7 +8,6 @@ import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
-import { OwnerFunctions } from '../engine/owner-functions.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
@@ -178,13 +177,12 @@ export class LocalCells implements CellProvider {
   #newPool(): CellPool {
     const { paths, settings, hints, changes, temporary, working, openSchemaBytesMax } = this.#parts
     const { clock, openCellsMax } = settings
-    const ownerFunctions = OwnerFunctions.of(settings)
     const opener = {
       paths: (id: string) => paths.cell(id),
       settings: (id: string) => ({
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
-        ownerFunctions,
+        ownerFunctions: settings.ownerFunctions,
       }),
       hooks: (id: string) =>
         cellHooks(id, {

@@ -4,13 +4,13 @@ import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
 import { openCellsFor } from '../base/descriptor-limit.ts'
-import { checkNames, type Known } from '../base/known-names.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
-import { QUOTA_NAMES, type Quotas } from '../catalog/account-quotas.ts'
+import type { Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import { OwnerFunctions, type OwnerFunctionsOptions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
+import { checkOptionNames } from './option-names.ts'
 
 /**
  * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is
@@ -68,7 +68,7 @@ export interface StoreOptions extends OwnerFunctionsOptions {
 }
 
 /** {@link StoreOptions} with every default filled in. */
-export interface StoreSettings extends OwnerFunctionsOptions {
+export interface StoreSettings {
   durability: Durability
   sqlPolicy: SqlPolicy
   limits: Limits
@@ -86,6 +86,8 @@ export interface StoreSettings extends OwnerFunctionsOptions {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
+  /** Undefined if the owner adds nothing to SQL. */
+  ownerFunctions: OwnerFunctions | undefined
   clock: Clock
   random: () => number
   log: Log
@@ -99,78 +101,15 @@ export const DEFAULT_RESTORES_AT_ONCE = 4
 /** The backup of a small cell takes little memory, and waits for answers most of its time. */
 const SMALL_BACKUPS_PER_SLOT = 4
 const HOUR_MS = 3_600_000
-const SNAPSHOT_EVERY_MS = 24 * HOUR_MS
-const INCREMENTAL_EVERY_MS = HOUR_MS / 4
-const DRILL_EVERY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
+export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
+export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
-const BACKUP_NAMES: Known<BackupSettings> = {
-  snapshotEveryMs: true,
-  incrementalEveryMs: true,
-  keep: true,
-  keepTenant: true,
-  prune: true,
-  drillEveryMs: true,
-  concurrency: true,
-  restoreConcurrency: true,
-  deadlineMs: true,
-}
-const STORE_NAMES: Known<StoreOptions> = {
-  objectStore: true,
-  durability: true,
-  sqlPolicy: true,
-  limits: true,
-  quotas: true,
-  backups: true,
-  openCellsMax: true,
-  pageCacheBytes: true,
-  checkpointBytes: true,
-  objectStoreWaitMs: true,
-  functions: true,
-  extensions: true,
-  tenantFunctions: true,
-  clock: true,
-  random: true,
-  log: true,
-}
-const GROUPS = { limits: DEFAULT_LIMITS, quotas: QUOTA_NAMES, backups: BACKUP_NAMES } as const
-const GROUPED = Object.entries(GROUPS).flatMap(([group, names]) =>
-  Object.keys(names).map((name) => `${group}.${name}`),
-)
-
-/** @throws `invalid_setting` for an unknown option */
-function checkOptions(options: StoreOptions): void {
-  const code = 'invalid_setting'
-  checkNames(options, STORE_NAMES, { code, elsewhere: GROUPED })
-  for (const [group, names] of Object.entries(GROUPS)) {
-    const given = options[group as keyof typeof GROUPS]
-    if (given !== undefined) checkNames(given, names, { code, at: `${group}.` })
-  }
-  checkObjectStore(options)
-}
-
-function checkObjectStore({ objectStore }: StoreOptions): void {
-  const isStore = typeof objectStore === 'object' && typeof objectStore?.put === 'function'
-  if (objectStore === undefined || typeof objectStore === 'string' || isStore) return
-  throw new CellError('invalid_setting', 'objectStore must be a URL or an ObjectStore.', {
-    field: 'objectStore',
-  })
-}
-
-/** A schedule says that there should be backups. @throws `invalid_setting` if they have no place to go */
-export function checkSchedule({ objectStore, backups = {} }: StoreOptions): void {
-  if (objectStore !== undefined) return
-  for (const name of ['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const) {
-    if (backups[name] == null) continue
-    const message = `backups.${name} needs an object store: set objectStore, or leave the schedule out.`
-    throw new CellError('invalid_setting', message, { field: `backups.${name}` })
-  }
-}
-
 /** @throws `invalid_setting` with the setting's name */
 export function resolveSettings(options: StoreOptions): StoreSettings {
-  checkOptions(options)
+  checkOptionNames(options)
   const settings: StoreSettings = {
     durability: options.durability ?? 'full',
     sqlPolicy: options.sqlPolicy ?? 'trusted',
@@ -181,16 +120,12 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
-    functions: options.functions,
-    extensions: options.extensions,
-    tenantFunctions: options.tenantFunctions,
+    ownerFunctions: OwnerFunctions.of(options),
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
     log: options.log ?? silentLog,
   }
   check(settings)
-  // Tries them: a store with wrong ones does not start.
-  OwnerFunctions.of(settings)
   return settings
 }
 
@@ -238,9 +173,9 @@ function resolveBackups({
 }: BackupSettings): StoreSettings['backups'] {
   return {
     ...others,
-    snapshotEveryMs: everyOf(snapshotEveryMs, SNAPSHOT_EVERY_MS),
-    incrementalEveryMs: everyOf(incrementalEveryMs, INCREMENTAL_EVERY_MS),
-    drillEveryMs: everyOf(drillEveryMs, DRILL_EVERY_MS),
+    snapshotEveryMs: everyOf(snapshotEveryMs, DEFAULT_SNAPSHOT_EVERY_MS),
+    incrementalEveryMs: everyOf(incrementalEveryMs, DEFAULT_INCREMENTAL_EVERY_MS),
+    drillEveryMs: everyOf(drillEveryMs, DEFAULT_DRILL_EVERY_MS),
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,

@@ -15,7 +15,8 @@ import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { NewFiles } from './new-files.ts'
-import { checkSchedule, resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
+import { checkSchedule } from './option-names.ts'
+import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 
 export type StartMode = 'create' | 'open' | 'open-or-create'
 

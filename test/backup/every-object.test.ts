@@ -1,10 +1,10 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Log } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
+import { KeptLog } from '../support/kept-log.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
@@ -12,8 +12,7 @@ const DAY_MS = 86_400_000
 const NOTES = ['marks', 'proven', 'plan']
 
 let place: ScratchPlace
-let errors: { version?: string; err?: unknown }[]
-let log: Log
+let log: KeptLog
 /** The cell, and another one of which everything is stored too. */
 let ids: string[]
 let storeId: string
@@ -23,10 +22,8 @@ let contents: Map<string, string[]>
 /** A bucket with an object of every kind. */
 beforeEach(async () => {
   place = new ScratchPlace()
-  errors = []
+  log = new KeptLog()
   contents = new Map()
-  const ignore = () => {}
-  log = { debug: ignore, info: ignore, warn: ignore, error: (fields) => void errors.push(fields) } as Log
   const store = await place.create({ backups: { keep: 'all:1h', prune: false } })
   storeId = store.id
   const cells = [createLedger(store), createLedger(store)]
@@ -95,7 +92,7 @@ function isFlippedName(whole: string, damaged: string): boolean {
 
 async function onEmptyNode(look: (store: CellStore) => void | Promise<void>): Promise<void> {
   place.loseData()
-  errors = []
+  log = new KeptLog()
   await place.directory.use(place.open({ log, backups: { prune: false } }), look)
 }
 
@@ -207,12 +204,14 @@ describe('Of all objects of a bucket, each deleted, cut, swapped and flipped (in
       for (const [what, bytes] of damages(key, other, 2_500)) {
         place.loseData()
         await during(key, bytes, async () => {
-          errors = []
+          log = new KeptLog()
           const opened = await place.open({ log, backups: { prune: false } }).catch((error) => error)
           // All the others rest on the base.
           if (opened instanceof CellError) return expectNamed(opened, key, what)
-          const named = errors.filter(({ err }) => err instanceof CellError && err.message.includes(key))
-          expect(named.length > 0, `${key} ${what}`).toBe(errors.some(({ version }) => version === newest))
+          const named = log.errors.filter(({ err }) => err instanceof CellError && err.message.includes(key))
+          expect(named.length > 0, `${key} ${what}`).toBe(
+            log.errors.some(({ version }) => version === newest),
+          )
           if (key === newest) expect(named, what).not.toEqual([])
           await opened.close()
           // What the empty node stored is not part of the case.

@@ -6,6 +6,7 @@ import type { CellService } from '../../src/service/cell-service.ts'
 import { Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { answersIn, exchange } from '../support/http/wire.ts'
+import { KeptLog } from '../support/kept-log.ts'
 
 let bench: Bench
 let server: NodeServer
@@ -13,8 +14,7 @@ let port: number
 /** Bytes of each answer's value. */
 let valueBytes: number
 let begun: number
-/** Bugs that the server has logged. */
-let logged: object[]
+let logger: KeptLog
 let underWay: number
 let mostUnderWay: number
 
@@ -34,9 +34,7 @@ beforeEach(async () => {
       return { key, value: 'v'.repeat(valueBytes), ttlSeconds: -1, expiresAt: null } as never
     },
   }
-  logged = []
-  const log = (level: string) => (fields: object) => void (level === 'error' && logged.push(fields))
-  const logger = { info: log('info'), warn: log('warn'), error: log('error') }
+  logger = new KeptLog()
   server = new NodeServer(bench.store, { service: service as CellService, logger })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
 })
@@ -125,6 +123,6 @@ test.for([
     expect(answersIn(await ended).map(({ status }) => status)).toEqual([200, 400])
     await exchange(port, 'GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n').ended
     expect(begun).toBe(1)
-    expect(logged).toEqual([])
+    expect(logger.errors).toEqual([])
   },
 )

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import { FakeClock } from '../support/fake-clock.ts'
+import { KeptLog } from '../support/kept-log.ts'
 import { openTestCell, openTestStore, type TestStore } from '../support/open-test-store.ts'
 import { turnsUntil } from '../support/turns.ts'
 
@@ -169,19 +170,17 @@ describe('expired entries are collected in the background', () => {
   })
 
   test('a cell that is deleted is no longer looked at, and logs nothing', async () => {
-    const warnings: unknown[] = []
-    const log = { info() {}, warn: (...args: unknown[]) => void warnings.push(args), error() {} }
+    const log = new KeptLog()
     const { clock, store, cell } = await openTestCell({ log })
     cell.kv.put('k', 'v', { ttlSeconds: 10 })
     store.deleteCell(cell.id)
     clock.advance(1_000_000)
     await new Promise((resolve) => setImmediate(resolve))
-    expect(warnings).toEqual([])
+    expect(log.warnings).toEqual([])
   })
 
   test('a cell that cannot be opened is tried again later, and holds up no other', async () => {
-    const warnings: unknown[] = []
-    const log = { info() {}, warn: (fields: object) => void warnings.push(fields), error() {} }
+    const log = new KeptLog()
     const test = await openTestStore({ log, openCellsMax: 1 })
     const [broken, sound] = [test.store.createCell(), test.store.createCell()]
     broken.kv.put('k', 'v', { ttlSeconds: 10 })
@@ -190,21 +189,20 @@ describe('expired entries are collected in the background', () => {
     fs.renameSync(file, `${file}.away`)
     test.clock.advance(20_000)
     await turnsUntil(() => storedInFile(test, sound.id) === 0, 'the sound one collected')
-    expect(warnings).toMatchObject([{ cellId: broken.id }])
+    expect(log.warnings).toMatchObject([{ cellId: broken.id }])
     fs.renameSync(`${file}.away`, file)
     test.clock.advance(120_000)
     await turnsUntil(() => storedInFile(test, broken.id) === 0, 'the other one collected')
   })
 
   test('is nobody’s change: a commit that cannot note its time to live is still a commit', async () => {
-    const warnings: unknown[] = []
-    const log = { info() {}, warn: (fields: object) => void warnings.push(fields), error() {} }
+    const log = new KeptLog()
     const { directory, cell } = await openTestCell({ log })
     const foreign = new Database(new StorePaths(directory).localState)
     foreign.exec('BEGIN IMMEDIATE')
     expect(cell.kv.put('k', 'v', { ttlSeconds: 10 }).created).toBe(true)
     expect(cell.kv.get('k')).toBe('v')
-    expect(warnings).toHaveLength(1)
+    expect(log.warnings).toHaveLength(1)
     foreign.exec('ROLLBACK')
     foreign.close()
   })

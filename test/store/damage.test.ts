@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
+import { KeptLog } from '../support/kept-log.ts'
 import { openTestStore } from '../support/open-test-store.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 import { codeOf, rejectedBy, thrownBy } from '../support/thrown.ts'
@@ -9,8 +10,7 @@ import { turnsUntil } from '../support/turns.ts'
 
 /** A store with two cells, the first of which has garbage where a table was. */
 async function openDamaged(openCellsMax = 4) {
-  const errors: { cellId?: string }[] = []
-  const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
+  const log = new KeptLog()
   const objectStore = `file://${path.join(tempDirectory(), 'objects')}`
   const test = await openTestStore({ objectStore, log, openCellsMax })
   const [damaged, sound] = [test.store.createCell(), test.store.createCell()]
@@ -33,7 +33,7 @@ async function openDamaged(openCellsMax = 4) {
   return {
     test,
     store,
-    errors,
+    errors: log.errors,
     version,
     whole,
     damaged: store.openCell(damaged.id),

@@ -11,6 +11,7 @@ import { type CellOpener, CellPool } from '../../src/engine/cell-pool.ts'
 import { ReservedSchema } from '../../src/engine/reserved-schema.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import { FakeClock } from '../support/fake-clock.ts'
+import { KeptLog } from '../support/kept-log.ts'
 import { openFilesBelow } from '../support/open-files.ts'
 import { openTestStore, type TestStore } from '../support/open-test-store.ts'
 import { seededRandom } from '../support/seed.ts'
@@ -110,8 +111,7 @@ describe('the pool of open cells', () => {
   })
 
   test('a cell that fails to close does not disturb the cell that takes its place', async () => {
-    const errors: object[] = []
-    const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
+    const log = new KeptLog()
     const test = await openTestStore({ openCellsMax: 1, log })
     const [a, b] = [test.store.createCell(), test.store.createCell()]
     a.kv.put('k', 'v')
@@ -122,7 +122,7 @@ describe('the pool of open cells', () => {
     fs.truncateSync(wal, 100)
     expect(() => b.kv.put('k', 'v')).not.toThrow()
     expect(b.kv.get('k')).toBe('v')
-    expect(errors).toMatchObject([{ cellId: a.id }])
+    expect(log.errors).toMatchObject([{ cellId: a.id }])
     test.store.deleteCell(a.id)
   })
 })

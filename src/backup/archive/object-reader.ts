@@ -52,6 +52,7 @@ export class ObjectReader {
     { signal }: CallOptions,
   ): AsyncGenerator<Uint8Array> {
     const ahead: RangeAhead[] = []
+    let received: RangeAhead | undefined
     let next = offset
     const take = (): ByteRange => {
       const range = { offset: next, length: Math.min(RANGE_BYTES, size - next) }
@@ -60,7 +61,7 @@ export class ObjectReader {
     }
     try {
       do {
-        const received = ahead.shift()
+        received = ahead.shift()
         const range = received?.range ?? take()
         const isWhole = range.length === size
         const bytes = received?.bytes() ?? this.#receive(key, isWhole ? undefined : range, signal)
@@ -74,17 +75,18 @@ export class ObjectReader {
         if (length < range.length) return
       } while (ahead.length > 0 || next < size)
     } finally {
-      await Promise.all(ahead.map((each) => each.close()))
+      await Promise.all([received, ...ahead].map((each) => each?.close()))
     }
   }
 
   #receiveAhead(key: string, range: ByteRange, signal: AbortSignal | undefined): RangeAhead {
-    this.#aheadBytes += range.length
     const open = (ended: AbortSignal) =>
       this.#receive(key, range, signal === undefined ? ended : AbortSignal.any([signal, ended]))
-    return new RangeAhead(range, open, () => {
+    const ahead = new RangeAhead(range, open, () => {
       this.#aheadBytes -= range.length
     })
+    this.#aheadBytes += range.length
+    return ahead
   }
 
   async *#receive(

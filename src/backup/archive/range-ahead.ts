@@ -9,6 +9,7 @@ export class RangeAhead {
   readonly #reception: Promise<void>
   readonly #onClose: () => void
   #received = 0
+  #closed: Promise<void> | undefined
   #hasEnded = false
   #failure: { error: unknown } | undefined
   #news = Promise.withResolvers<void>()
@@ -45,8 +46,13 @@ export class RangeAhead {
     }
   }
 
-  /** Stops it, and frees its memory. */
-  async close(): Promise<void> {
+  /** Stops it, and frees its memory. Repeats change nothing. */
+  close(): Promise<void> {
+    this.#closed ??= this.#close()
+    return this.#closed
+  }
+
+  async #close(): Promise<void> {
     this.#abort.abort()
     await this.#reception
     release(this.#memory)

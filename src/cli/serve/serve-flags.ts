@@ -2,6 +2,11 @@ import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import type { Durability } from '../../engine/cell-settings.ts'
 import {
+  DEFAULT_DRILL_EVERY_MS,
+  DEFAULT_INCREMENTAL_EVERY_MS,
+  DEFAULT_SNAPSHOT_EVERY_MS,
+} from '../../store/settings.ts'
+import {
   addPlanFlags,
   addStoreFlags,
   durationOption,
@@ -27,9 +32,6 @@ export interface ServeFlags extends StoreFlags {
 
 const PORT_MAX = 65_535
 const WORKERS_MAX = 64
-const SNAPSHOT_EVERY_DEFAULT = 86_400_000
-const INCREMENTAL_EVERY_DEFAULT = 900_000
-const DRILL_EVERY_DEFAULT = 604_800_000
 
 /** Adds the flags of {@link ServeFlags}, and the variables behind them. */
 export function addServeFlags(command: Command): Command {
@@ -69,7 +71,7 @@ export function addServeFlags(command: Command): Command {
         'how often to take a snapshot of each cell that changed; or never',
       )
         .env('CELLSTORE_BACKUP_SNAPSHOT_EVERY')
-        .default(SNAPSHOT_EVERY_DEFAULT, '24h'),
+        .default(DEFAULT_SNAPSHOT_EVERY_MS, '24h'),
     )
     .addOption(
       intervalOption(
@@ -77,7 +79,7 @@ export function addServeFlags(command: Command): Command {
         'how often to take an incremental backup of each cell that changed; or never',
       )
         .env('CELLSTORE_BACKUP_INCREMENTAL_EVERY')
-        .default(INCREMENTAL_EVERY_DEFAULT, '15m'),
+        .default(DEFAULT_INCREMENTAL_EVERY_MS, '15m'),
     )
     .addOption(
       intervalOption(
@@ -85,7 +87,7 @@ export function addServeFlags(command: Command): Command {
         'in which time to prove the newest backup of each cell by a restore; or never',
       )
         .env('CELLSTORE_DRILL_EVERY')
-        .default(DRILL_EVERY_DEFAULT, '7d'),
+        .default(DEFAULT_DRILL_EVERY_MS, '7d'),
     )
     .addOption(
       durationOption('--drain <duration>', 'after SIGTERM, how long requests under way may still take')

@@ -1,6 +1,5 @@
-import { z } from 'zod'
+import type { z } from 'zod'
 import type { CellErrorCode } from '../../errors.ts'
-import { noted } from '../../service/json/schema-notes.ts'
 
 export interface Success {
   readonly status: number
@@ -8,14 +7,6 @@ export interface Success {
   /** Undefined: it has no body. */
   readonly answer?: z.ZodType
   readonly answerHeaders?: Readonly<Record<string, string>>
-}
-
-/** The parameters of a listing. */
-export const page = {
-  cursor: noted(z.string(), { description: 'next_cursor of the page before.' }),
-  limit: noted(z.int().min(1), {
-    description: 'How many entries the page may have; at most limits.pageMax.',
-  }),
 }
 
 /** What the OpenAPI document says of a route, beyond what the route's action says: its key, and the schema of its body. */
@@ -41,3 +32,6 @@ export interface Operation {
   /** Codes beyond those of every route of its kind: see route-codes.ts. */
   readonly codes?: readonly CellErrorCode[]
 }
+
+/** By method and path: `GET /v1/databases`. */
+export type Operations = Readonly<Record<string, Operation>>

@@ -6,6 +6,7 @@ import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { archiveOf } from '../../support/backup/archives.ts'
 import { CorruptingStore, FailingStore, readObject } from '../../support/backup/object-store-decorators.ts'
 import { createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { KeptLog } from '../../support/kept-log.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { codeOf, rejectedBy } from '../../support/thrown.ts'
 
@@ -38,14 +39,13 @@ describe('A damaged catalog', () => {
     for (const damaged of [flipped, bytes.subarray(0, 100), Buffer.concat([bytes, bytes]), Buffer.alloc(0)]) {
       place.loseData()
       corrupting.replaced.set(newest, damaged)
-      const errors: object[] = []
-      const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
+      const log = new KeptLog()
       const failing = new FailingStore(corrupting)
       failing.failFromHere(1, (call) => call === 'put')
       failing.forGood = true
       const again = await place.open({ objectStore: failing, log })
       expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })
-      expect(errors.slice(0, 2)).toMatchObject([
+      expect(log.errors.slice(0, 2)).toMatchObject([
         { version: newest, err: { code: 'backup_corrupt' } },
         { version: expect.stringContaining(store.id), lostSince },
       ])
@@ -65,14 +65,13 @@ describe('A damaged catalog', () => {
     const before = catalogVersions(store.id)
     place.directory.isDamaged = true
     damagePage(place.paths.catalog)
-    const errors: object[] = []
-    const log = { info() {}, warn() {}, error: (fields: object) => void errors.push(fields) }
+    const log = new KeptLog()
     const again = await place.open({ log })
     for (let i = 0; i < 3; i++) {
       again.apiKeys.create(again.accounts.list()[0]?.id as string, {})
       expect((await rejectedBy(again.core.catalogStored())).code).toBe('backup_corrupt')
     }
-    expect(errors).toMatchObject([{ err: { code: 'backup_corrupt' } }, {}, {}])
+    expect(log.errors).toMatchObject([{ err: { code: 'backup_corrupt' } }, {}, {}])
     expect(catalogVersions(store.id)).toEqual(before)
     await again.close()
     for (const suffix of ['', '-wal', '-shm']) fs.rmSync(place.paths.catalog + suffix, { force: true })

@@ -1,24 +1,14 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Log } from '../../../src/base/log.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { KeptLog } from '../../support/kept-log.ts'
 
 let place: ScratchPlace
-let errors: object[]
-let warnings: object[]
-let log: Log
+let log: KeptLog
 beforeEach(() => {
   place = new ScratchPlace()
-  errors = []
-  warnings = []
-  const ignore = () => {}
-  log = {
-    debug: ignore,
-    info: ignore,
-    warn: (fields: object) => void warnings.push(fields),
-    error: (fields: object) => void errors.push(fields),
-  } as Log
+  log = new KeptLog()
 })
 
 /** Two versions of a cell whose files are lost then, and not the machine. */
@@ -44,7 +34,7 @@ describe('A cell whose files are lost', () => {
     const store = await place.open({ log })
     await store.openCell(id).ensureLocal()
     expect(notes(store.openCell(id))).toEqual(['one'])
-    expect(errors).toMatchObject([{ cellId: id, version: one, missing: two }])
+    expect(log.errors).toMatchObject([{ cellId: id, version: one, missing: two }])
   })
 
   test('comes back as it was without an error, also where a restore was the last thing that happened to it', async () => {
@@ -59,7 +49,7 @@ describe('A cell whose files are lost', () => {
     const again = await place.open({ log })
     await again.openCell(id).ensureLocal()
     expect(notes(again.openCell(id))).toEqual(['one', 'two'])
-    expect(errors).toEqual([])
-    expect(warnings).toHaveLength(2)
+    expect(log.errors).toEqual([])
+    expect(log.warnings).toHaveLength(2)
   })
 })

@@ -1,8 +1,8 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
-import type { Log } from '../../../src/base/log.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { KeptLog } from '../../support/kept-log.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
@@ -17,13 +17,10 @@ class LaggingStore extends PassingStore {
 }
 
 let place: ScratchPlace
-let errors: { cellId?: unknown; newest?: unknown }[]
-let log: Log
+let log: KeptLog
 beforeEach(() => {
   place = new ScratchPlace()
-  errors = []
-  const ignore = () => {}
-  log = { debug: ignore, info: ignore, warn: ignore, error: (fields) => void errors.push(fields) } as Log
+  log = new KeptLog()
 })
 
 function newestOf(id: string): string {
@@ -57,7 +54,7 @@ describe('An empty node at a listing that lags', () => {
     addRow(again.openCell(cell.id), 'other')
     await again.core.catalogStored()
     await again.backups.incremental(cell.id)
-    expect(errors).toMatchObject([
+    expect(log.errors).toMatchObject([
       { cellId: store.id, newest: newest[0] },
       { cellId: cell.id, newest: newest[1] },
     ])

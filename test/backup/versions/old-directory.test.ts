@@ -1,9 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { Log } from '../../../src/base/log.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { KeptLog } from '../../support/kept-log.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { turnsUntil } from '../../support/turns.ts'
 
@@ -12,13 +12,10 @@ const DAY_MS = 86_400_000
 const keep = 'all:1h'
 
 let place: ScratchPlace
-let errors: { cellId?: unknown; newest?: unknown }[]
-let log: Log
+let log: KeptLog
 beforeEach(() => {
   place = new ScratchPlace()
-  errors = []
-  const ignore = () => {}
-  log = { debug: ignore, info: ignore, warn: ignore, error: (fields) => void errors.push(fields) } as Log
+  log = new KeptLog()
 })
 
 /** Marks, and removes what was marked. */
@@ -68,12 +65,12 @@ describe('An old data directory that was put back', () => {
     expect(notes(cell)).toEqual(['before'])
     addRow(cell, 'other history')
     expect((await store.backups.incremental(cellId)).baseVersion).toBeNull()
-    expect(errors.filter((each) => each.cellId === cellId)).toMatchObject([{ newest }])
+    expect(log.errors.filter((each) => each['cellId'] === cellId)).toMatchObject([{ newest }])
     for (let i = 0; i < 5; i++) {
       addRow(cell, `after ${i}`)
       await store.backups.incremental(cellId)
     }
-    expect(errors.filter((each) => each.cellId === cellId)).toHaveLength(1)
+    expect(log.errors.filter((each) => each['cellId'] === cellId)).toHaveLength(1)
     await pruneFully(store, cellId)
     const { backups } = await store.backups.list(cellId)
     expect(backups.map(({ version }) => version)).toEqual(expect.arrayContaining([base, newest]))
@@ -84,15 +81,15 @@ describe('An old data directory that was put back', () => {
   test('does the same to its catalog, right after the start', async () => {
     const { storeId, newestCatalog } = await putBackAnOldDirectory()
     const store = await place.open({ log })
-    await turnsUntil(() => errors.length > 0, 'the newer catalog is found')
-    expect(errors.filter((each) => each.cellId === storeId)).toMatchObject([{ newest: newestCatalog }])
+    await turnsUntil(() => log.errors.length > 0, 'the newer catalog is found')
+    expect(log.errors.filter((each) => each['cellId'] === storeId)).toMatchObject([{ newest: newestCatalog }])
     for (let i = 0; i < 9; i++) {
       store.accounts.create()
       await store.core.catalogStored()
     }
     await pruneFully(store, storeId)
     expect(fs.existsSync(path.join(place.objects, newestCatalog))).toBe(true)
-    expect(errors.filter((each) => each.cellId === storeId)).toHaveLength(1)
+    expect(log.errors.filter((each) => each['cellId'] === storeId)).toHaveLength(1)
   })
 
   test('is not suspected where only this directory made the versions, also after a restore and a kill', async () => {
@@ -107,6 +104,6 @@ describe('An old data directory that was put back', () => {
     const again = await place.open({ backups: { keep }, log })
     addRow(again.openCell(cell.id), 'two')
     expect((await again.backups.incremental(cell.id)).baseVersion).not.toBeNull()
-    expect(errors).toEqual([])
+    expect(log.errors).toEqual([])
   })
 })

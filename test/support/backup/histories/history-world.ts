@@ -3,6 +3,7 @@ import path from 'node:path'
 import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
 import { CellError, type CellErrorCode } from '../../../../src/errors.ts'
 import type { CellStore } from '../../../../src/store/cell-store.ts'
+import { KeptLog } from '../../kept-log.ts'
 import type { Random } from '../../random.ts'
 import { filesBelow } from '../../temp-directory.ts'
 import { ScratchPlace } from '../scratch-store.ts'
@@ -23,7 +24,7 @@ export class HistoryWorld {
   protected readonly bucket: BucketDamage
   protected readonly keep: string
   protected readonly cells: CellHistory[] = []
-  protected errors: unknown[] = []
+  protected log = new KeptLog()
   /** The latest time that the clock has shown before a step. */
   protected latest = 0
   protected store!: CellStore
@@ -39,9 +40,7 @@ export class HistoryWorld {
   }
 
   protected options() {
-    const ignore = () => {}
-    const error = (fields: unknown) => void this.errors.push(fields)
-    return { backups: { keep: this.keep }, log: { info: ignore, warn: ignore, error } }
+    return { backups: { keep: this.keep }, log: this.log }
   }
 
   protected existing(): CellHistory {

@@ -1,22 +1,23 @@
 import { z } from 'zod'
-import { noted } from '../../service/json/schema-notes.ts'
+import { noted } from '../../../service/json/schema-notes.ts'
 import {
   cellAnswer,
   cellPageAnswer,
   deletedCellAnswer,
   describedCellAnswer,
-} from '../answers/cell-answers.ts'
-import { type Operation, page } from './operation.ts'
+} from '../../answers/cell-answers.ts'
+import type { Operations } from '../operation.ts'
+import { PAGE_QUERY } from './common.ts'
 
-const idempotencyKey = {
+const IDEMPOTENCY_KEY = {
   'Idempotency-Key': noted(z.string(), {
     description:
       '1–255 printable ASCII characters. For 24 hours the same key with the same body gets the first answer again.',
   }),
 }
 
-/** The rows of routes.ts for cells as a whole. */
-export const CELL_OPERATIONS: Readonly<Record<string, Operation>> = {
+/** Cells of an account. */
+export const CELL_OPERATIONS: Operations = {
   'POST /v1/databases': {
     id: 'createCell',
     tag: 'Cells',
@@ -25,7 +26,7 @@ export const CELL_OPERATIONS: Readonly<Record<string, Operation>> = {
       name: noted(z.string(), { description: 'The name, if the body is a database.' }),
     },
     file: true,
-    headers: idempotencyKey,
+    headers: IDEMPOTENCY_KEY,
     status: 201,
     answer: cellAnswer,
     answerHeaders: {
@@ -49,7 +50,7 @@ export const CELL_OPERATIONS: Readonly<Record<string, Operation>> = {
     id: 'listCells',
     tag: 'Cells',
     summary: 'List the cells of the account, oldest first',
-    query: { name: noted(z.string(), { description: 'Only the cell of this name.' }), ...page },
+    query: { name: noted(z.string(), { description: 'Only the cell of this name.' }), ...PAGE_QUERY },
     answer: cellPageAnswer,
   },
   'GET /v1/databases/{id}': {
