@@ -13,7 +13,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   cell_quarantined: 503,
   cell_restoring: 503,
   name_taken: 409,
-  name_ambiguous: 409,
+  name_ambiguous: 500,
   invalid_database: 422,
   cells_missing: 503,
   disk_full: 507,

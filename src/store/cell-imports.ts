@@ -7,7 +7,6 @@ import type { StorePaths } from '../base/store-paths.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { invalidDatabase } from '../engine/database-header.ts'
 import type { ImportRules } from '../engine/import-database.ts'
-import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError } from '../errors.ts'
 import { wrongEntryQuery } from '../kv/imported-entries.ts'
 import type { CellCreations, CreatedCell } from './cell-creations.ts'
@@ -148,7 +147,7 @@ export function importRules(settings: StoreSettings, policy: SqlPolicy): ImportR
   const { limits } = settings
   return {
     policy,
-    owners: OwnerFunctions.of(settings)?.refused,
+    owners: settings.ownerFunctions?.refused,
     schemaBytesMax: limits.schemaBytesMax,
     cellBytesMax: limits.cellBytesMax,
     reserved: CELL_SCHEMA.sql,
