@@ -1480,7 +1480,7 @@ export interface operations {
     createCell: {
         parameters: {
             query?: {
-                /** @description The name, if the body is a database. */
+                /** @description The name: for a body that is a database, which has no fields. */
                 name?: string;
             };
             header?: {

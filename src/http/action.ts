@@ -155,13 +155,15 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
           return run(admitted)
         }),
     }),
-    actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
+    /** @param query the parameters that it takes besides its body */
+    actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>, query: readonly string[] = []): Action => ({
       needsKey: true,
       takesBody: true,
+      ...(query.length === 0 ? {} : { query }),
       body: schema,
       perform: (call, { value, exact }) =>
         perform(call, (admitted) => {
-          refuseQuery(call)
+          refuseQuery(call, query)
           return run(admitted, parseFields(schema, value), exact)
         }),
     }),
@@ -202,8 +204,8 @@ async function telling<C extends Call>(
 }
 
 /** A parameter that is ignored would be a request that does something else than its sender wants. */
-function refuseQuery({ request: { query } }: Call): void {
-  if (query !== '') new Query(query, [])
+function refuseQuery({ request: { query } }: Call, known: readonly string[] = []): void {
+  if (query !== '') new Query(query, known)
 }
 
 /** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws `unauthorized` */

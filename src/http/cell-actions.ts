@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
-import { isCellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
@@ -20,6 +20,7 @@ import type {
   DescribedCellDocument,
 } from './answers/cell-answers.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
+import { Query } from './query.ts'
 
 const COLLECTION = '/v1/databases'
 
@@ -28,7 +29,8 @@ const createSchema = z.looseObject({ name: name.nullish() })
 
 export const createEmptyCell = accountActionWith(
   createSchema,
-  async ({ context, request, accountId, permit }, body) => {
+  async ({ context, request, accountId, permit }, sent) => {
+    const body = withName(sent, request.query)
     const header = request.header(IDEMPOTENCY_HEADER)
     const idempotency =
       header === undefined
@@ -55,7 +57,19 @@ export const createEmptyCell = accountActionWith(
     if (replayed) headers['Idempotent-Replayed'] = 'true'
     return { ...ok(encodeCell(record)), status: 201, headers }
   },
+  ['name'],
 )
+
+/** The name may come as it does with a database: in the query. @throws `invalid_request` for two names */
+function withName(body: z.infer<typeof createSchema>, query: string): z.infer<typeof createSchema> {
+  const asked = new Query(query, ['name']).text('name')
+  if (asked === undefined || asked === body.name) return body
+  if (body.name != null)
+    throw new CellError('invalid_request', 'name is in the body and, another one, in the query.', {
+      field: 'name',
+    })
+  return { ...body, name: asked }
+}
 
 export const listCells = accountActionWithQuery(['name', 'cursor', 'limit'], async (call, query) => {
   const { context, accountId } = call

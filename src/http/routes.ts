@@ -34,7 +34,7 @@ export const ROUTES: readonly Route[] = [
   ['GET', '/v1/api-keys', listApiKeys],
   ['DELETE', '/v1/api-keys/{key_id}', revokeApiKey],
 
-  ['POST', '/v1/databases', { ...createEmptyCell, query: ['name'], receive: importCell }],
+  ['POST', '/v1/databases', { ...createEmptyCell, receive: importCell }],
   ['GET', '/v1/databases', listCells],
   ['GET', '/v1/databases/{id}', getCell],
   ['PATCH', '/v1/databases/{id}', renameCell],

@@ -11,6 +11,7 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 
 /** Codes that other files of this folder reach, through both transports. */
 const REACHED_ELSEWHERE: CellErrorCode[] = [
+  'invalid_database',
   'unauthorized', // common-rules
   'method_not_allowed', // common-rules
   'unsupported_media_type', // request-bodies
@@ -37,6 +38,7 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   invalid_setting: 'opening a store only',
   unsupported_runtime: 'opening a store only',
   object_store_mismatch: 'opening a store only',
+  name_ambiguous: 'over HTTP a path holds an id, and never a name',
   object_exists: 'backups take another version by themselves',
 }
 
@@ -63,7 +65,8 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   ],
   [400, ['not_an_integer', 'integer_overflow', 'idempotency_not_supported']],
   [409, ['idempotency_in_progress', 'constraint_violation', 'no_backup', 'restore_in_progress']],
-  [422, ['idempotency_key_reused', 'backup_corrupt']],
+  [409, ['name_taken']],
+  [422, ['idempotency_key_reused', 'backup_corrupt', 'invalid_database']],
   [
     400,
     [

@@ -115,6 +115,18 @@ export const CELL_ROWS: Row[] = [
     problem: { code: 'name_taken', field: 'name' },
   },
   {
+    title: 'a name in the query',
+    ask: { method: 'POST', path: `${path}?name=asked`, body: {} },
+    status: 201,
+    body: { ...created, name: 'asked' },
+  },
+  {
+    title: 'two names',
+    ask: { method: 'POST', path: `${path}?name=one`, body: { name: 'two' } },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'name' },
+  },
+  {
     title: 'another name',
     ask: { method: 'PATCH', path: `${path}/{cell}`, body: { name: 'renamed' } },
     status: 200,

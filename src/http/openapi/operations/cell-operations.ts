@@ -23,7 +23,9 @@ export const CELL_OPERATIONS: Operations = {
     tag: 'Cells',
     summary: 'Make a cell: an empty one, or one with the content of a database',
     query: {
-      name: noted(z.string(), { description: 'The name, if the body is a database.' }),
+      name: noted(z.string(), {
+        description: 'The name: for a body that is a database, which has no fields.',
+      }),
     },
     file: true,
     headers: IDEMPOTENCY_KEY,
