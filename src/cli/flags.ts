@@ -4,9 +4,10 @@ import { type Command, InvalidArgumentError, Option } from 'commander'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from '../backup/versions/retention-plan.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
+import type { RemoteFlags } from './remote/remote-node.ts'
 
-/** The flags of every command that works on a store. */
-export interface StoreFlags {
+/** The flags of every command that works on a store; those of a remote node, if it can work on one. */
+export interface StoreFlags extends RemoteFlags {
   dataDir: string
   objectStore?: string
   /** In milliseconds. */

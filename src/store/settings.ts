@@ -86,7 +86,7 @@ export interface StoreSettings {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
-  /** Undefined if the owner adds nothing to SQL. */
+  /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
   random: () => number

@@ -6,8 +6,9 @@ import type { BackupOptions } from '../../backup/versions/backup-types.ts'
 import { CellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, printNote, printResult } from '../output.ts'
-import type { CreateCellInput } from '../owner/owner-client.ts'
-import { runOwnerCommand } from '../owner-command.ts'
+import { runStoreCommand } from '../owner-command.ts'
+import { addRemoteFlags } from '../remote/remote-flags.ts'
+import type { CreateCellInput } from '../store-client.ts'
 import { runTransfer } from '../transfer.ts'
 
 /** In place of a file's name: standard input or standard output. */
@@ -26,8 +27,8 @@ export function addExport(cells: Command): void {
       'after',
       examples('cellstore cells export acme acme.db', 'cellstore cells export acme - | gzip > acme.db.gz'),
     )
-  addStoreFlags(command).action((cell: string, file: string, flags: StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
+  addRemoteFlags(addStoreFlags(command)).action((cell: string, file: string, flags: StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
       const bytes = await runTransfer(flags.json, async (options) => {
         const from = await client.exportCell({ cell }, options)
         return file === STANDARD ? await write(from, process.stdout) : await writeFile(from, file)
@@ -54,14 +55,16 @@ export function addImport(cells: Command): void {
     .option('--account <id>', 'the account that the cell belongs to; needed if there are several')
     .option('--name <name>', 'a name, which no other cell of the account has')
     .addHelpText('after', examples('cellstore cells import acme.db --name acme'))
-  addStoreFlags(command).action((file: string, { account, name, ...flags }: CreateCellInput & StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
-      const cell = await runTransfer(flags.json, async (options) =>
-        client.importCell({ account, name, file: await read(file, options) }, options),
-      )
-      printResult(cell, flags.json, ({ id }) => id)
-      printNote(flags.json, `The cell belongs to account ${cell.account_id}.`)
-    }),
+  addRemoteFlags(addStoreFlags(command)).action(
+    (file: string, { account, name, ...flags }: CreateCellInput & StoreFlags) =>
+      runStoreCommand(flags, async (client) => {
+        const cell = await runTransfer(flags.json, async (options) =>
+          client.importCell({ account, name, file: await read(file, options) }, options),
+        )
+        printResult(cell, flags.json, ({ id }) => id)
+        if (cell.account_id !== undefined)
+          printNote(flags.json, `The cell belongs to account ${cell.account_id}.`)
+      }),
   )
 }
 

@@ -1,8 +1,7 @@
 import type { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
-import { isCellId } from '../../base/store-paths.ts'
-import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
+import { isCellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
   BackupDocument,
@@ -19,6 +18,17 @@ import type {
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
+import { errorOfProblem } from '../problem-error.ts'
+import type {
+  BatchInput,
+  CallOptions,
+  CreateCellInput,
+  CreateKeyInput,
+  ImportCellInput,
+  ListCellsInput,
+  SqlInput,
+  StoreClient,
+} from '../store-client.ts'
 
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
 export interface Transport {
@@ -44,16 +54,16 @@ export interface OwnerAnswer {
   file?: Readable | undefined
 }
 
+const ANOTHER_VERSION = 'The running node does not know this command: it is another version of cellstore.'
+
 /** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
 const RESTORING_RETRY_MS = 1_000
 
 /**
  * What the owner of a store can ask of it: an HTTP client, whether this process or a running node has the store open. The
- * owner stands above accounts: ids of all of them are good, and names in place of them.
- *
- * Every method rejects with a `CellError`, or as an aborted signal does.
+ * owner stands above accounts: ids of all of them are good.
  */
-export class OwnerClient {
+export class OwnerClient implements StoreClient {
   readonly #transport: Transport
   readonly #clock: Clock
 
@@ -91,33 +101,30 @@ export class OwnerClient {
     return this.#ask('GET', `/databases${queryOf({ account, name, cursor })}`)
   }
 
-  /** Gives a cell another name; null: none. @throws `name_taken` */
   renameCell({ cell, name }: { cell: string; name: string | null }): Promise<CellSummaryDocument> {
-    return this.#askCell(cell, 'PATCH', '', { name })
+    return this.#ask('PATCH', pathOf(cell), { name })
   }
 
-  /** The cell as a SQLite file. The caller reads it. */
   async exportCell({ cell }: { cell: string }, options: BackupOptions = {}): Promise<Readable> {
-    const target = `/owner/databases/${encode(await this.#idOf(cell))}/export`
+    const target = `/owner${pathOf(cell)}/export`
     const answer = await this.#transport.send({ ...options, method: 'GET', target })
-    if (answer.file === undefined) throw errorOf(answer.body)
+    if (answer.file === undefined) throw errorOfProblem(JSON.parse(answer.body), ANOTHER_VERSION)
     return answer.file
   }
 
-  /** Makes a cell of a database, of the account that is named, or of the only one. */
   async importCell(
-    { account, name, file }: CreateCellInput & { file: AsyncIterable<Uint8Array> },
+    { account, name, file }: ImportCellInput,
     options: BackupOptions = {},
   ): Promise<CellDocument> {
     const target = `/owner/databases/import${queryOf({ account, name })}`
     const answer = await this.#transport.send({ ...options, method: 'POST', target, file })
-    if (answer.status >= 400) throw errorOf(answer.body)
+    if (answer.status >= 400) throw errorOfProblem(JSON.parse(answer.body), ANOTHER_VERSION)
     return JSON.parse(answer.body) as CellDocument
   }
 
   /** @throws `cell_not_found` */
   deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {
-    return this.#askCell(cell, 'DELETE', '')
+    return this.#ask('DELETE', pathOf(cell))
   }
 
   /**
@@ -126,15 +133,17 @@ export class OwnerClient {
    *
    * @param input.params as in the HTTP interface
    */
-  async sql({ cell, sql, params }: { cell: string; sql: string; params?: unknown }): Promise<SqlDocument> {
-    for (;;) {
-      try {
-        return await this.#askCell(cell, 'POST', '/sql', { sql, params })
-      } catch (error) {
-        if (!isCellError(error, 'cell_restoring')) throw error
-      }
-      await delay(this.#clock, RESTORING_RETRY_MS)
-    }
+  sql({ cell, sql, params }: SqlInput, options: CallOptions = {}): Promise<SqlDocument> {
+    return this.#onceRestored(`${pathOf(cell)}/sql`, { sql, params }, options)
+  }
+
+  async batch({ cell, operations }: BatchInput, options: CallOptions = {}): Promise<SqlDocument[]> {
+    const answer = this.#onceRestored<{ results: SqlDocument[] }>(
+      `${pathOf(cell)}/batch`,
+      { operations },
+      options,
+    )
+    return (await answer).results
   }
 
   backup(
@@ -142,7 +151,7 @@ export class OwnerClient {
     options: BackupOptions = {},
   ): Promise<BackupDocument> {
     const path = kind === 'snapshot' ? '/backup' : '/backup/incr'
-    return this.#askCell(cell, 'POST', path, {}, options)
+    return this.#ask('POST', pathOf(cell) + path, {}, options)
   }
 
   /** @param input.version the newest by default */
@@ -150,12 +159,12 @@ export class OwnerClient {
     { cell, version }: { cell: string; version?: string | undefined },
     options: BackupOptions = {},
   ): Promise<RestoreDocument> {
-    return this.#askCell(cell, 'POST', '/restore', { version }, options)
+    return this.#ask('POST', `${pathOf(cell)}/restore`, { version }, options)
   }
 
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
-    return this.#askCell(cell, 'GET', `/backups${queryOf({ cursor })}`)
+    return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
   }
 
   /** Whose backups `verify` takes for the catalog's. */
@@ -173,7 +182,7 @@ export class OwnerClient {
     { cell, version, deep }: { cell: string; version?: string | undefined; deep?: boolean | undefined },
     options: BackupOptions = {},
   ): Promise<VerifyDocument> {
-    return this.#askCell(cell, 'POST', '/backups/verify', { version, deep }, options)
+    return this.#ask('POST', `${pathOf(cell)}/backups/verify`, { version, deep }, options)
   }
 
   /** Removes what the cell's plan no longer keeps, and marks what goes next. */
@@ -181,31 +190,31 @@ export class OwnerClient {
     { cell, dryRun }: { cell: string; dryRun?: boolean | undefined },
     options: BackupOptions = {},
   ): Promise<PruneDocument> {
-    return this.#askCell(cell, 'POST', '/backups/prune', { dry_run: dryRun }, options)
+    return this.#ask('POST', `${pathOf(cell)}/backups/prune`, { dry_run: dryRun }, options)
   }
 
   /** Removes everything that the object store holds of a deleted cell. */
   purge({ cell }: { cell: string }, options: BackupOptions = {}): Promise<PurgeDocument> {
-    return this.#ask('POST', `/databases/${encode(cell)}/backups/purge`, { confirm: cell }, options)
+    return this.#ask('POST', `${pathOf(cell)}/backups/purge`, { confirm: cell }, options)
   }
 
   /** @throws `backup_not_found`, `invalid_version` */
   pin({ cell, version }: { cell: string; version: string }): Promise<PinDocument> {
-    return this.#askCell(cell, 'POST', '/backups/pin', { version })
+    return this.#ask('POST', `${pathOf(cell)}/backups/pin`, { version })
   }
 
   unpin({ cell, version }: { cell: string; version: string }): Promise<PinDocument> {
-    return this.#askCell(cell, 'POST', '/backups/unpin', { version })
+    return this.#ask('POST', `${pathOf(cell)}/backups/unpin`, { version })
   }
 
   /** The cell's own plan; null if it has none. */
   plan({ cell }: { cell: string }): Promise<PlanDocument> {
-    return this.#askCell(cell, 'GET', '/backups/plan')
+    return this.#ask('GET', `${pathOf(cell)}/backups/plan`)
   }
 
   /** @param input.plan null: the store's plan holds again @throws `invalid_request` */
   setPlan({ cell, plan }: { cell: string; plan: string | null }): Promise<PlanDocument> {
-    return this.#askCell(cell, 'PUT', '/backups/plan', { plan })
+    return this.#ask('PUT', `${pathOf(cell)}/backups/plan`, { plan })
   }
 
   /** Closes the store if it is open in this process. */
@@ -213,32 +222,16 @@ export class OwnerClient {
     await this.#transport.close()
   }
 
-  /** @param cell its id or its name */
-  async #askCell<T>(
-    cell: string,
-    method: string,
-    path: string,
-    body?: object,
-    options: BackupOptions = {},
-  ): Promise<T> {
-    return await this.#ask(method, `/databases/${encode(await this.#idOf(cell))}${path}`, body, options)
-  }
-
-  /** An id counts as one, also if some cell has it as its name. @throws `name_ambiguous`, `cell_not_found` */
-  async #idOf(cell: string): Promise<string> {
-    if (isCellId(cell)) return cell
-    const { databases } = await this.listCells({ name: cell })
-    const [found, ...others] = databases
-    if (found === undefined)
-      throw new CellError(
-        'cell_not_found',
-        'There is no cell with this id or name. A deleted cell has only its id.',
-      )
-    if (others.length === 0) return found.id
-    const ids = databases.map(({ id, account_id }) => `${id} (account ${account_id ?? 'none'})`).join(', ')
-    throw new CellError('name_ambiguous', `Several cells have this name: ${ids}. Use an id.`, {
-      field: 'cell',
-    })
+  async #onceRestored<T>(path: string, body: object, options: CallOptions): Promise<T> {
+    for (;;) {
+      options.signal?.throwIfAborted()
+      try {
+        return await this.#ask('POST', path, body, options)
+      } catch (error) {
+        if (!isCellError(error, 'cell_restoring')) throw error
+      }
+      await delay(this.#clock, RESTORING_RETRY_MS)
+    }
   }
 
   async #ask<T>(method: string, path: string, body?: object, options: BackupOptions = {}): Promise<T> {
@@ -248,26 +241,13 @@ export class OwnerClient {
       target: `/owner${path}`,
       body: body && JSON.stringify(body),
     })
-    if (answer.status >= 400) throw errorOf(answer.body)
+    if (answer.status >= 400) throw errorOfProblem(JSON.parse(answer.body), ANOTHER_VERSION)
     return JSON.parse(answer.body) as T
   }
 }
 
-export interface CreateKeyInput {
-  account?: string | undefined
-  newAccount?: boolean | undefined
-  name?: string | undefined
-}
-
-export interface CreateCellInput {
-  account?: string | undefined
-  name?: string | undefined
-}
-
-interface ListCellsInput {
-  account?: string | undefined
-  name?: string | undefined
-  cursor?: string | undefined
+function pathOf(cell: string): string {
+  return `/databases/${encode(cell)}`
 }
 
 function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
@@ -279,24 +259,4 @@ function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
 /** Text with lone surrogates is no id, and the encoder would throw for it. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed())
-}
-
-/** The error in a problem document. A node of another version may know codes that this command does not. */
-function errorOf(body: string): CellError {
-  const { type: _, title, status, detail, code, request_id, sqlite_code, ...details } = JSON.parse(body)
-  if (code === 'internal') {
-    return new CellError('internal', `An unexpected error occurred. The log has it as request ${request_id}.`)
-  }
-  if (code === 'not_found' || code === 'method_not_allowed') {
-    return new CellError(
-      'invalid_request',
-      'The running node does not know this command: it is another version of cellstore.',
-    )
-  }
-  const known = Object.hasOwn(ERROR_KINDS, code) ? (code as CellErrorCode) : 'internal'
-  return new CellError(
-    known,
-    detail,
-    sqlite_code === undefined ? details : { ...details, sqliteCode: sqlite_code },
-  )
 }
