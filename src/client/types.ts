@@ -20,14 +20,17 @@ export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : 
     ? // Without exactOptionalPropertyTypes, what has no query has the type undefined, not never.
       [NonNullable<Q>] extends [never]
       ? unknown
-      : NonNullable<Q>
+      : // What the body has too goes there.
+        Omit<NonNullable<Q>, keyof BodyOf<O>>
     : unknown) &
-  (O extends { requestBody?: { content: { 'application/json': infer B } } }
-    ? // What has an empty body would else have no arguments at all, not even those of its path.
-      B extends Record<string, never>
-      ? unknown
-      : B
-    : unknown)
+  BodyOf<O>
+
+type BodyOf<O> = O extends { requestBody?: { content: { 'application/json': infer B } } }
+  ? // What has an empty body would else have no arguments at all, not even those of its path.
+    B extends Record<string, never>
+    ? unknown
+    : B
+  : unknown
 
 /** What an operation answers. */
 export type AnswerOf<O> = O extends { responses: infer R }

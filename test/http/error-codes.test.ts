@@ -13,6 +13,7 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 const REACHED_ELSEWHERE: CellErrorCode[] = [
   'invalid_database',
   'unauthorized', // common-rules
+  'invalid_database', // files
   'method_not_allowed', // common-rules
   'unsupported_media_type', // request-bodies
   'body_too_large', // request-bodies
