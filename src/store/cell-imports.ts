@@ -143,7 +143,7 @@ export class CellImports {
 }
 
 /** What a database must be to become a cell of a store. */
-export function importRules(settings: StoreSettings, policy: SqlPolicy): ImportRules {
+function importRules(settings: StoreSettings, policy: SqlPolicy): ImportRules {
   const { limits } = settings
   return {
     policy,

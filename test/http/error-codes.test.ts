@@ -11,7 +11,6 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 
 /** Codes that other files of this folder reach, through both transports. */
 const REACHED_ELSEWHERE: CellErrorCode[] = [
-  'invalid_database',
   'unauthorized', // common-rules
   'invalid_database', // files
   'method_not_allowed', // common-rules
