@@ -25,7 +25,8 @@ export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : 
     : unknown) &
   BodyOf<O>
 
-type BodyOf<O> = O extends { requestBody?: { content: { 'application/json': infer B } } }
+/** The fields of the body that an operation takes. */
+export type BodyOf<O> = O extends { requestBody?: { content: { 'application/json': infer B } } }
   ? // What has an empty body would else have no arguments at all, not even those of its path.
     B extends Record<string, never>
     ? unknown
