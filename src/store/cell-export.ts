@@ -18,6 +18,7 @@ export interface ExportOptions {
   onProgress?: ((bytes: number, total: number) => void) | undefined
 }
 
+/** What an export has written. */
 export interface ExportResult {
   /** Bytes of the exported file. */
   sizeBytes: number
