@@ -35,14 +35,16 @@ function tableOf({ paths }: OpenApiDocument): string {
       const { operationId, parameters = [], requestBody, responses } = operation as DocumentedOperation
       // The client has a method of its own for a stream.
       if (responses[200]?.content?.['text/event-stream'] !== undefined) return []
-      const inQuery = parameters.filter((each) => each.in === 'query').map(({ name }) => name)
+      const inBody = Object.keys(requestBody?.content['application/json']?.schema?.properties ?? {})
+      const inQuery = parameters.filter((each) => each.in === 'query' && !inBody.includes(each.name))
       const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
       const row = {
         method: method.toUpperCase(),
         path,
-        query: inQuery,
+        query: inQuery.map(({ name }) => name),
         hasBody: requestBody !== undefined,
         idempotent,
+        ...(responses['200']?.content?.['application/vnd.sqlite3'] && { answersFile: true }),
       }
       return `  ${operationId}: ${JSON.stringify(row)},`
     }),
@@ -60,7 +62,7 @@ ${rows.join('\n')}
 interface DocumentedOperation {
   operationId: string
   parameters?: { name: string; in: string }[]
-  requestBody?: object
+  requestBody?: { content: Record<string, { schema?: { properties?: object } }> }
   responses: Record<string, { content?: Record<string, object> }>
 }
 

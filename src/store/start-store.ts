@@ -15,8 +15,9 @@ import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { NewFiles } from './new-files.ts'
-import { checkSchedule } from './option-names.ts'
-import { resolveSettings, type StoreOptions, type StoreSettings } from './settings.ts'
+import { checkSchedule } from './option-checks.ts'
+import { resolveSettings, type StoreSettings } from './settings.ts'
+import type { StoreOptions } from './store-options.ts'
 
 export type StartMode = 'create' | 'open' | 'open-or-create'
 
