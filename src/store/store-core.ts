@@ -22,8 +22,8 @@ import {
   type CellListOptions,
   type CellRecord,
   CellRegistry,
-  type RecordPage,
   cellNotFound,
+  type RecordPage,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
