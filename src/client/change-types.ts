@@ -8,6 +8,7 @@ export interface ChangesArguments {
   tables?: readonly string[] | undefined
 }
 
+/** Which changes, and from where on. */
 export interface ChangesOptions {
   /** `id` of the last change that was read: go on after it. */
   lastEventId?: string | undefined

@@ -172,8 +172,9 @@ export class CellDatabase {
       return use(this.#runner)
     } catch (error) {
       const failure = this.failure(error)
-      // What `OR FAIL` leaves behind outside of a transaction is committed.
-      if (this.recorder?.isTouched && this.#transactions.depth === 0) this.#changed(UNKNOWN_WEIGHT)
+      // What `OR FAIL` leaves behind outside of a transaction is committed. Nobody can tell whether it has left anything.
+      const isFailed = failure.code === 'constraint_violation' || this.recorder?.isTouched === true
+      if (isFailed && this.#transactions.depth === 0) this.#changed(UNKNOWN_WEIGHT)
       throw failure
     }
   }

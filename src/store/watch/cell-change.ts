@@ -24,6 +24,7 @@ export interface CellReset {
   readonly reason: ResetReason
 }
 
+/** Why a reader has to read everything again. */
 export type ResetReason =
   /** The watch begins. */
   | 'start'

@@ -69,15 +69,18 @@ export class ChangeStream implements AsyncIterableIterator<CellChange, undefined
     return isReadable ? this.#read() : undefined
   }
 
+  /** Ends the watch. */
   async return(): Promise<IteratorResult<CellChange, undefined>> {
     this.#end()
     return { done: true, value: undefined }
   }
 
+  /** For `for await`. */
   [Symbol.asyncIterator](): this {
     return this
   }
 
+  /** Ends the watch, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#end()
   }
