@@ -18,6 +18,7 @@ export const VARIABLES: readonly string[] = [
   'CELLSTORE_WORKERS',
   'CELLSTORE_DURABILITY',
   'CELLSTORE_DRAIN',
+  'CELLSTORE_LEASE',
   'CELLSTORE_LOG_LEVEL',
   ...LIMIT_ROWS.map(variableOf),
 ]

@@ -56,6 +56,7 @@ export class LocalCells implements CellProvider {
   /** Undefined without an object store. */
   readonly archived: ArchivedCells | undefined
   readonly #parts: LocalCellsParts
+  #refusal: CellError | undefined
 
   constructor(parts: LocalCellsParts) {
     const { paths, settings, changes } = parts
@@ -92,9 +93,10 @@ export class LocalCells implements CellProvider {
   /**
    * Opens the cell if necessary. If its local data is lost, its restore starts.
    *
-   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`
+   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`, `taken_over`
    */
   open(id: string): CellDatabase {
+    if (this.#refusal !== undefined) throw this.#refusal
     try {
       return this.pool.open(id)
     } catch (error) {
@@ -151,6 +153,12 @@ export class LocalCells implements CellProvider {
   /** Closes a deleted cell, so that its files can be removed. */
   release(id: string): void {
     this.pool.replace(id, () => {})
+  }
+
+  /** Closes every cell. None is opened after this: each use is refused with the error. */
+  closeFor(refusal: CellError): void {
+    this.#refusal ??= refusal
+    this.pool.closeAll()
   }
 
   /** Closes every cell. */

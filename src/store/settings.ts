@@ -1,4 +1,5 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
+import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
 import type { ObjectStore } from '../backup/object-store/object-store.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
@@ -57,6 +58,20 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   pageCacheBytes?: number | undefined
   /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
   checkpointBytes?: number | undefined
+  /**
+   * Milliseconds after which another machine may use the object store, if this node has given no sign of itself; 90,000
+   * by default, at most an hour. It gives one every two thirds of that.
+   */
+  leaseMs?: number | undefined
+  /** True: takes the object store from the node that uses it, which then stops, and goes on with this directory's data. */
+  takeOver?: boolean | undefined
+  /**
+   * True: if the object store has history that this directory did not write, goes on from there. What the directory had
+   * is set aside, in a folder inside of it.
+   */
+  adopt?: boolean | undefined
+  /** True: backups go to another object store than before. Without it a start with another one is refused. */
+  moveObjectStore?: boolean | undefined
   /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
   /** Default: the system's. */
@@ -86,6 +101,10 @@ export interface StoreSettings {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
+  leaseMs: number
+  takeOver: boolean
+  adopt: boolean
+  moveObjectStore: boolean
   /** Undefined if the owner adds nothing to SQL. */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
@@ -120,6 +139,10 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
+    leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
+    takeOver: options.takeOver ?? false,
+    adopt: options.adopt ?? false,
+    moveObjectStore: options.moveObjectStore ?? false,
     ownerFunctions: OwnerFunctions.of(options),
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
@@ -132,7 +155,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
 function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
-  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
+  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
   const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
@@ -142,6 +165,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     pageCacheBytes,
     checkpointBytes,
     objectStoreWaitMs,
+    leaseMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
@@ -155,6 +179,12 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
         { field: name },
       )
     }
+  }
+  if (leaseMs > LEASE_MS_MAX) {
+    throw new CellError('invalid_setting', `leaseMs must be at most ${LEASE_MS_MAX}, an hour.`, {
+      field: 'leaseMs',
+      limit: LEASE_MS_MAX,
+    })
   }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(

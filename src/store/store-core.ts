@@ -8,6 +8,7 @@ import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
+import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import { CALL_NAMES } from '../backup/versions/option-names.ts'
@@ -38,6 +39,7 @@ import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellsFolder } from './cells-folder.ts'
+import type { PrefixEntry } from './prefix-entry.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 
@@ -67,22 +69,26 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
-  /** Undefined without an object store, as are the next two. */
+  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
+  readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #entry: PrefixEntry | undefined
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, settings, lock, objectStore, recoveredCatalog }: StoreParts) {
+  constructor({ paths, settings, lock, objectStore, entry, recoveredCatalog }: StoreParts) {
     const { clock, log, limits } = settings
     this.paths = paths
     this.settings = settings
     this.#lock = lock
     this.#objectStore = objectStore
+    this.#entry = entry
+    this.guard = entry?.guard
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
@@ -137,6 +143,7 @@ export class StoreCore implements CellDirectory {
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications
       this.destination.moved.listen(() => verifications.clear())
+      this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -292,6 +299,16 @@ export class StoreCore implements CellDirectory {
     return this.#closing
   }
 
+  /** @throws `taken_over` once another node uses the object store */
+  assertNotTakenOver(): void {
+    this.guard?.assertNotLost()
+  }
+
+  #takenOver(err: CellError): void {
+    this.#catalog.refuseChanges(err)
+    this.settings.log.error({ err }, 'this node was taken over: it changes nothing more')
+  }
+
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
       () => this.apiKeys.flush(),
@@ -299,6 +316,7 @@ export class StoreCore implements CellDirectory {
       () => this.destination?.close(),
       () => this.#catalog.close(),
       () => this.state.close(),
+      () => this.#entry?.close(deadline),
       () => this.#objectStore?.close(),
       () => this.#lock.release(),
     ])

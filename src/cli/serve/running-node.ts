@@ -65,6 +65,11 @@ export class RunningNode {
     }
   }
 
+  /** Resolves if another node takes the object store: then this one must stop. */
+  takenOver(): Promise<CellError> {
+    return new Promise((resolve) => this.#store.core.guard?.lost.listen(resolve))
+  }
+
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.core.publishSocket(null)

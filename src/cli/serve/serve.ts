@@ -24,7 +24,12 @@ export async function serve(flags: ServeFlags): Promise<never> {
   const node = await Promise.race([starting, stop.asked()])
   // Nothing was served yet, and a store survives an end at any instant, so there is nothing to wait for.
   if (node === undefined) process.exit(EXIT_OK)
-  await stop.asked()
+  const takenOver = await Promise.race([stop.asked(), node.takenOver()])
+  if (takenOver !== undefined) {
+    log.error({}, `stopping: ${takenOver.message}`)
+    await node.stop({ drainMs: 0 })
+    process.exit(EXIT_FAILED)
+  }
   log.info({}, 'stopping: the requests under way finish first')
   await node.stop({ drainMs: flags.drain })
   log.info({}, 'stopped')

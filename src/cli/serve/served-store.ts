@@ -82,11 +82,16 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
 
 function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
+  const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
+    leaseMs: lease,
+    takeOver,
+    adopt,
+    moveObjectStore,
     limits,
     quotas,
     backups: {

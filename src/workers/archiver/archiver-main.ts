@@ -2,6 +2,8 @@ import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
+import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
+import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention-table.ts'
 import { systemClock } from '../../base/clock.ts'
@@ -30,7 +32,9 @@ const log = logToNode(send)
 class ArchiverMain {
   readonly #cells = new RemoteCells(send)
   readonly #aborts = new Map<number, AbortController>()
-  #parts: { archiver: Archiver; destination: BackupDestination; state: LocalState } | undefined
+  #parts:
+    | { archiver: Archiver; destination: BackupDestination; state: LocalState; guard: EpochGuard }
+    | undefined
 
   handle(message: ToArchiver): void {
     switch (message.type) {
@@ -44,6 +48,9 @@ class ArchiverMain {
       case 'abort':
         this.#aborts.get(message.id)?.abort()
         break
+      case 'epoch':
+        this.#started.guard.hold(message.epoch)
+        break
       case 'raise':
         this.#started.archiver.raise(message.cellId, message.need)
         break
@@ -56,15 +63,19 @@ class ArchiverMain {
   }
 
   #start(settings: ArchiverSettings): void {
-    const { nodePid, dataDir, objectStore, storeId, limits, plans, queue } = settings
+    const { nodePid, dataDir, objectStore: url, storeId, epoch, limits, plans, queue } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
     // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
     if (process.ppid !== nodePid) die()
     const clock = systemClock
     const state = LocalState.join(paths.localState)
+    const objectStore = openObjectStore(url, { clock, dataDir })
+    const guard = new EpochGuard(objectStore, clock)
+    if (epoch !== undefined) guard.hold(epoch)
+    guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
     const destination = new BackupDestination({
-      objectStore: openObjectStore(objectStore, { clock, dataDir }),
+      objectStore: new FencedObjectStore(objectStore, guard),
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),
@@ -85,7 +96,7 @@ class ArchiverMain {
       limits,
       queue,
     })
-    this.#parts = { archiver, destination, state }
+    this.#parts = { archiver, destination, state, guard }
   }
 
   get #started() {
