@@ -3,7 +3,7 @@ import { replaceFileDurably } from '../base/durable-files.ts'
 import { KeyedQueue } from '../base/keyed-queue.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 
-/** What a directory's owner wrote last into the prefix about itself, or was about to write. */
+/** What a directory's owner wrote last into a prefix about itself, or was about to write. */
 export interface FencePosition {
   epoch: number
   sequence: number
@@ -12,14 +12,13 @@ export interface FencePosition {
 }
 
 interface Content {
-  /** Without credentials. */
   url: string
-  position: FencePosition | undefined
+  positions: Record<string, FencePosition>
 }
 
 /**
- * Which object store a directory's backups go to, and how far its owner came there. It is on disk before it is true: so
- * a directory whose object store says more than this was put back from an older copy.
+ * Which object store a directory's backups go to, and how far its owners came in each that they used. It is on disk before
+ * it is true: so a directory whose object store says more than this was put back from an older copy.
  */
 export class RememberedObjectStore {
   readonly #file: string
@@ -35,23 +34,27 @@ export class RememberedObjectStore {
     return new RememberedObjectStore(file, readContent(file))
   }
 
-  /** Undefined if the directory never had one. */
+  /** Without credentials. Undefined if the directory never had one. */
   get url(): string | undefined {
     return this.#content?.url
   }
 
-  /** In the object store that {@link url} names. */
-  get position(): FencePosition | undefined {
-    return this.#content?.position
+  position(url: string): FencePosition | undefined {
+    return this.#content?.positions[url]
   }
 
-  /** @param position undefined if nothing was written there yet */
-  async write(url: string, position: FencePosition | undefined): Promise<void> {
-    const content = { url, position }
+  /** Whether an owner of the directory wrote a record, in whichever object store: one may have got another URL. */
+  wrote(instance: string, sequence: number): boolean {
+    const positions = Object.values(this.#content?.positions ?? {})
+    return positions.some((each) => each.instance === instance && sequence <= each.sequence)
+  }
+
+  /** From here on, backups go to `url`. */
+  async write(url: string, position: FencePosition): Promise<void> {
+    const content = { url, positions: { ...this.#content?.positions, [url]: position } }
     this.#content = content
-    await this.#turns.run(this.#file, () =>
-      replaceFileDurably(this.#file, Buffer.from(`${JSON.stringify(content)}\n`)),
-    )
+    const bytes = Buffer.from(`${JSON.stringify(content)}\n`)
+    await this.#turns.run(this.#file, () => replaceFileDurably(this.#file, bytes))
   }
 }
 
@@ -65,8 +68,8 @@ function readContent(file: string): Content | undefined {
     throw error
   }
   try {
-    const { url, position } = JSON.parse(text) as Content
-    return typeof url === 'string' ? { url, position } : undefined
+    const { url, positions } = JSON.parse(text) as Content
+    return typeof url === 'string' && typeof positions === 'object' ? { url, positions } : undefined
   } catch {
     return undefined
   }

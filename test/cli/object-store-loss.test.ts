@@ -39,7 +39,7 @@ describe('an object store that does not answer (invariant 14)', () => {
     expect(place.has('data')).toBe(false)
     expect(await place.failure('keys', 'list', '--object-store-wait', '1s')).toMatchObject({
       exit: 1,
-      code: 'object_store_unavailable',
+      code: 'store_not_found',
     })
 
     fs.rmSync(place.objects)

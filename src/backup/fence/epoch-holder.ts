@@ -1,14 +1,15 @@
 import { randomUUID } from 'node:crypto'
-import { type Clock, delay, type Timer } from '../../base/clock.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { RememberedObjectStore } from '../../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { bufferBody, type CallOptions, type ObjectStore, objectExists } from '../object-store/object-store.ts'
-import { fenceKey, fencesOf, fenceTicketKey, holderKey } from '../versions/object-keys.ts'
+import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
+import { fenceKey, holderKey } from '../versions/object-keys.ts'
 import type { EpochGuard } from './epoch-guard.ts'
 import { type FenceTail, readTail } from './fence-tail.ts'
 import { describeHolder, encodeRecord } from './holder-record.ts'
 import { type HolderPlace, holderState, runningInstances } from './holder-state.ts'
+import { takeTicket } from './take-ticket.ts'
 
 export const DEFAULT_LEASE_MS = 90_000
 /** Nobody waits longer, whatever a record says. */
@@ -18,9 +19,7 @@ export const LEASE_MS_MAX = 3_600_000
 const WRITE_AFTER = 2 / 3
 const JITTER = 1 / 6
 const RETRY_AFTER = 1 / 18
-const ATTEMPTS_MAX = 5
-/** Starts that met at one number try again at different times. */
-const TICKET_RETRY_MS_MAX = 1_000
+const ATTEMPTS_MAX = 10
 const CLOSE_MS_MAX = 5_000
 
 export interface EpochHolderParts {
@@ -90,14 +89,16 @@ export class EpochHolder {
       const epoch = Math.max(tail?.epoch ?? 0, known) + 1
       // On disk before it is in the object store: so the object store never has more than a directory knows of itself.
       await remembered.write(store.url, { epoch, sequence: 0, instance: this.#instance })
+      // Before anybody can see the fence: in this process, it shows that the node lives.
+      runningInstances.add(this.#instance)
       try {
         await this.#create(epoch, options)
       } catch (error) {
+        runningInstances.delete(this.#instance)
         if (!isCellError(error, 'object_exists') || attempt === ATTEMPTS_MAX) throw error
         continue
       }
       if (tail !== undefined && tail.sequence > 0) this.#obsolete.push(holderKey(tail.epoch, tail.sequence))
-      runningInstances.add(this.#instance)
       guard.hold(epoch)
       this.#writeLater(this.#intervalMs())
       return undefined
@@ -133,7 +134,7 @@ export class EpochHolder {
 
   get #position() {
     const { remembered, store } = this.#parts
-    return remembered.url === store.url ? remembered.position : undefined
+    return remembered.position(store.url)
   }
 
   /** @returns undefined if nothing is in the way */
@@ -150,9 +151,9 @@ export class EpochHolder {
   /** Whether the newest record is this directory's own, or older than what the directory wrote. */
   #wrote({ epoch, sequence, record }: FenceTail): boolean {
     const position = this.#position
-    if (position === undefined || epoch > position.epoch) return false
-    if (epoch < position.epoch) return true
-    return sequence <= position.sequence && (record === undefined || record.instance === position.instance)
+    if (position !== undefined && epoch < position.epoch) return true
+    if (record !== undefined) return this.#parts.remembered.wrote(record.instance, sequence)
+    return position?.epoch === epoch && sequence <= position.sequence
   }
 
   /** Clocks differ, so the age of a record says nothing. One that stays as it is for a whole lease does. */
@@ -172,29 +173,16 @@ export class EpochHolder {
 
   /** @throws `object_exists` if another start was faster */
   async #create(epoch: number, options: CallOptions): Promise<void> {
-    const { store, log } = this.#parts
+    const { store, clock, random, log } = this.#parts
     const body = bufferBody(this.#record(epoch, 0, false))
     if ((await store.createsOnlyOnce?.(options)) === false) {
       log.warn(
         { url: store.url },
         'the object store does not honour conditional writes: that only one node uses it depends on its listings',
       )
-      await this.#takeTicket(epoch, options)
+      await takeTicket({ store, clock, random }, epoch, this.#instance, body, options)
     }
     await store.put(fenceKey(epoch), body, options)
-  }
-
-  /** Of several tickets for one number, none counts: who sees another one withdraws. */
-  async #takeTicket(epoch: number, options: CallOptions): Promise<void> {
-    const { store, clock, random } = this.#parts
-    const ticket = fenceTicketKey(epoch, this.#instance)
-    await store.put(ticket, bufferBody(this.#record(epoch, 0, false)), options)
-    for await (const { key } of store.list(fencesOf(epoch), options)) {
-      if (key === ticket) continue
-      await store.delete(ticket, options)
-      await delay(clock, random() * TICKET_RETRY_MS_MAX)
-      throw objectExists()
-    }
   }
 
   #record(epoch: number, sequence: number, closed: boolean): Buffer {
