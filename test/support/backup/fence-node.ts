@@ -16,7 +16,7 @@ export interface FenceNodeOptions {
   /** Where the node remembers what it wrote; by default a directory of its own. */
   directory?: string
   /** What differs from this process in the records of the node. */
-  place?: Partial<HolderPlace>
+  place?: Partial<HolderPlace> | undefined
   takesOver?: boolean
   clock?: FakeClock
   random?: () => number
