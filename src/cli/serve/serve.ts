@@ -6,6 +6,8 @@ import { eraseInitialVariable } from './initial-environment.ts'
 import { RunningNode } from './running-node.ts'
 import type { ServeFlags } from './serve-flags.ts'
 
+/** Requests under way are refused by then, and told so. */
+const TAKEN_OVER_DRAIN_MS = 1_000
 const ROOT_KEY = 'CELLSTORE_ROOT_KEY'
 
 /** Serves until a signal asks it to stop. */
@@ -27,7 +29,7 @@ export async function serve(flags: ServeFlags): Promise<never> {
   const takenOver = await Promise.race([stop.asked(), node.takenOver()])
   if (takenOver !== undefined) {
     log.error({}, `stopping: ${takenOver.message}`)
-    await node.stop({ drainMs: 0 })
+    await node.stop({ drainMs: TAKEN_OVER_DRAIN_MS })
     process.exit(EXIT_FAILED)
   }
   log.info({}, 'stopping: the requests under way finish first')
