@@ -184,10 +184,10 @@ describe('The record of a node', () => {
     await nextRecord(node)
     store.forget()
     node.clock.advance(59_999)
-    expect(store.calls).toEqual([])
+    expect(store.fenceCalls).toEqual([])
     node.clock.advance(1)
-    await turnsUntil(() => store.count() === 3, 'the record is written')
-    expect(store.calls.map(({ call, key }) => `${call} ${key}`)).toEqual([
+    await turnsUntil(() => store.fenceCalls.length === 3, 'the record is written')
+    expect(store.fenceCalls.map(({ call, key }) => `${call} ${key}`)).toEqual([
       'head fence/0000000002',
       'put holder/0000000001-0000000002',
       'delete holder/0000000001-0000000001',
