@@ -1,7 +1,8 @@
 /**
  * What a tenant does to its neighbours. For each attack, alone and then with all the others at once, a node is started. One
  * account attacks it; another one's user reads and writes a cell of its own, a request every few milliseconds. Each row
- * begins with a quiet time, and the median of these is what the attacks are compared with.
+ * begins with a quiet time, and the median of these is what the attacks are compared with. The attack of another node, on the
+ * same machine, shows what the machine costs the neighbour: no node can do better than to share nothing.
  */
 
 import { ATTACKS } from './neighbours/attacks.ts'
@@ -14,6 +15,8 @@ const ROUND_MS = Number(process.env['CELLSTORE_BENCH_SECONDS'] ?? 20) * 1_000
 const QUIET_MS = Math.min(ROUND_MS / 2, 5_000)
 /** Only the rows whose names have it. */
 const ONLY = process.env['CELLSTORE_BENCH_ATTACK'] ?? ''
+/** 1: each attack is also measured against another node on this machine. */
+const ELSEWHERE = process.env['CELLSTORE_BENCH_ELSEWHERE'] === '1'
 const P99_RATIO_MAX = 3
 const MAX_MS_MAX = 500
 const NODE_MIB_MAX = 600
@@ -21,6 +24,7 @@ const NODE_MIB_MAX = 600
 interface Row extends Round {
   name: string
   quiet: Measured
+  elsewhere: Measured | undefined
 }
 
 const all = Object.keys(ATTACKS)
@@ -37,9 +41,9 @@ console.log(
     `p99 ≤ ${P99_RATIO_MAX} × quiet, maximum ≤ ${MAX_MS_MAX} ms, no failure, node ≤ ${NODE_MIB_MAX} MiB, none of its workers killed.\n`,
 )
 console.log(
-  '| attack | p50 ms | p99 ms | × quiet | max ms | failures | node MiB | worker MiB | kills | of its worker | |',
+  '| attack | p50 ms | p99 ms | × quiet | other node attacked: p99 (max) | max ms | failures | node MiB | worker MiB | kills | of its worker | |',
 )
-console.log('|---|---|---|---|---|---|---|---|---|---|---|')
+console.log('|---|---|---|---|---|---|---|---|---|---|---|---|')
 for (const row of rows) console.log(lineOf(row))
 console.log('\nWhat the attacker was answered:')
 for (const { name, answers, kills } of rows)
@@ -52,7 +56,8 @@ async function measure(name: string, attacks: readonly string[]): Promise<Row> {
   const node = await NodeUnderAttack.start()
   try {
     const quiet = await node.neighbour.measure(QUIET_MS)
-    const row = { name, quiet, ...(await node.attack(attacks, ROUND_MS)) }
+    const elsewhere = ELSEWHERE ? await attackElsewhere(node, attacks) : undefined
+    const row = { name, quiet, elsewhere, ...(await node.attack(attacks, ROUND_MS)) }
     console.error(lineOf(row, quiet.p99), row.answers, reasons(row.kills))
     return row
   } finally {
@@ -61,7 +66,18 @@ async function measure(name: string, attacks: readonly string[]): Promise<Row> {
   }
 }
 
-function lineOf({ name, neighbour, seen, kills }: Row, quiet = quietP99): string {
+/** What the neighbour sees of an attack on another node. */
+async function attackElsewhere(node: NodeUnderAttack, attacks: readonly string[]): Promise<Measured> {
+  const other = await NodeUnderAttack.start()
+  try {
+    const { neighbour } = await node.attack(attacks, ROUND_MS, 1, other)
+    return neighbour
+  } finally {
+    await other.stop()
+  }
+}
+
+function lineOf({ name, neighbour, elsewhere, seen, kills }: Row, quiet = quietP99): string {
   const { p50, p99, max } = neighbour
   const failures = [...neighbour.failures].map(([answer, count]) => `${count} × ${answer}`).join(', ')
   const ofNeighbour = kills.filter(({ isOfNeighbour }) => isOfNeighbour).length
@@ -77,6 +93,7 @@ function lineOf({ name, neighbour, seen, kills }: Row, quiet = quietP99): string
     p50.toFixed(1),
     p99.toFixed(1),
     (p99 / quiet).toFixed(1),
+    elsewhere === undefined ? '–' : `${elsewhere.p99.toFixed(1)} (${elsewhere.max.toFixed(0)})`,
     max.toFixed(0),
     failures || '0',
     seen.nodeMib.toFixed(0),

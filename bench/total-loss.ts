@@ -1,4 +1,5 @@
 import { fork } from 'node:child_process'
+import { createHash } from 'node:crypto'
 import { once } from 'node:events'
 import fs from 'node:fs'
 import os from 'node:os'
@@ -6,6 +7,7 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import zlib from 'node:zlib'
+import Database from 'better-sqlite3'
 import { StorePaths } from '../src/base/store-paths.ts'
 import { BenchNode, peakMemoryMib } from './capacity/bench-node.ts'
 import type { LibraryRestores } from './capacity/library-restores.ts'
@@ -13,7 +15,7 @@ import { HEAD, report } from './side-by-side.ts'
 
 /**
  * All cells of a node are lost, and all are requested at once: from a node with two workers, and from the library. Next to
- * it: the same objects read, decompressed, written and synced, as many at a time.
+ * it: the same objects read, decompressed, written and synced, as many at a time; and a program that also proves them.
  */
 const CELLS = Number(process.env['CELLSTORE_BENCH_LOST'] ?? 200)
 const LIBRARY_CELLS = Number(process.env['CELLSTORE_BENCH_LOST_LIBRARY'] ?? 300)
@@ -87,6 +89,7 @@ async function node(ids: readonly string[]): Promise<void> {
     '≤ 2 s',
     first <= 2,
   )
+  const proven = baseline + prove(ids)
   row(
     'all of them',
     `${all.toFixed(1)} s`,
@@ -94,6 +97,14 @@ async function node(ids: readonly string[]): Promise<void> {
     baseline / all,
     '≥ 0.67 × read; decompress; write; fsync',
     all <= 1.5 * baseline,
+  )
+  row(
+    'the same, next to a program that proves the bytes too',
+    `${all.toFixed(1)} s`,
+    `${proven.toFixed(1)} s`,
+    proven / all,
+    '≥ 0.67 × that; SHA-256; quick_check',
+    all <= 1.5 * proven,
   )
   row('memory of the archiver', `${peak} MiB`, '–', 300 / peak, '< 300 MB', peak * MIB < 300_000_000)
   row('workers that ended', String(lost), '–', lost === 0 ? 1 : 0, '0', lost === 0)
@@ -142,6 +153,21 @@ async function fetchAndWrite(ids: readonly string[]): Promise<number> {
   const seconds = (performance.now() - started) / 1_000
   fs.rmSync(folder, { recursive: true })
   return seconds
+}
+
+/** What a restore does to the bytes in addition: it proves each of them, and that SQLite finds no damage. @returns seconds */
+function prove(ids: readonly string[]): number {
+  const paths = new StorePaths(data)
+  const started = performance.now()
+  for (const id of ids) {
+    const file = paths.cell(id).database
+    createHash('sha256').update(fs.readFileSync(file)).digest()
+    const database = new Database(file, { readonly: true })
+    if (database.pragma('quick_check', { simple: true }) !== 'ok')
+      throw new Error('A restored cell is damaged.')
+    database.close()
+  }
+  return (performance.now() - started) / 1_000
 }
 
 function decompress(bytes: Buffer): Promise<Buffer> {

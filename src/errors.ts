@@ -64,6 +64,8 @@ export const ERROR_KINDS = {
   quota_exceeded: 'request',
   unauthorized: 'request',
   api_key_not_found: 'absent',
+  // The command, on a remote node
+  node_unreachable: 'retry',
   // HTTP and requests in general
   not_found: 'absent',
   method_not_allowed: 'request',

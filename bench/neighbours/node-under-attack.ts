@@ -56,9 +56,18 @@ export class NodeUnderAttack {
     return new NodeUnderAttack(directory, served, neighbour)
   }
 
-  /** @param names of attacks, all at once */
-  async attack(names: readonly string[], ms: number, seed = 1): Promise<Round> {
-    const { port, key, pid } = this.#served
+  /**
+   * @param names of attacks, all at once
+   * @param target the node that is attacked; the neighbour and what is watched are of this one
+   */
+  async attack(
+    names: readonly string[],
+    ms: number,
+    seed = 1,
+    target: NodeUnderAttack = this,
+  ): Promise<Round> {
+    const { pid } = this.#served
+    const { port, key } = target.#served
     const attacker = fork(path.join(import.meta.dirname, 'attacker.ts'), { execArgv: [] })
     const tell = (message: ToAttacker) => attacker.send(message)
     try {

@@ -1,6 +1,8 @@
 import { unknownName } from '../base/known-names.ts'
+import { KEY_VARIABLE } from './remote/remote-node.ts'
 import { variableOf } from './serve/limits/limit-row.ts'
 import { LIMIT_ROWS } from './serve/limits/limits.ts'
+import { HISTORY_VARIABLE } from './sql/history.ts'
 
 /** Every variable that the command reads, except those of Node.js and of the object store's client. */
 export const VARIABLES: readonly string[] = [
@@ -20,6 +22,9 @@ export const VARIABLES: readonly string[] = [
   'CELLSTORE_DRAIN',
   'CELLSTORE_LEASE',
   'CELLSTORE_LOG_LEVEL',
+  'CELLSTORE_URL',
+  KEY_VARIABLE,
+  HISTORY_VARIABLE,
   ...LIMIT_ROWS.map(variableOf),
 ]
 
@@ -37,7 +42,8 @@ const ADDRESS_OF_SERVICE = /^(tcp|udp|sctp):\/\//
  */
 export function dropUnsetVariables(environment: Environment): void {
   for (const [name, value] of Object.entries(environment)) {
-    if (!name.startsWith(PREFIX)) continue
+    // Empty, this one says something: no history.
+    if (!name.startsWith(PREFIX) || name === HISTORY_VARIABLE) continue
     const isOfService = OF_SERVICE.test(name) || ADDRESS_OF_SERVICE.test(value ?? '')
     if (value === '' || isOfService) delete environment[name]
   }

@@ -7,9 +7,10 @@ import { StorePaths } from '../base/store-paths.ts'
 import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
+import type { RemoteFlags } from './remote/remote-node.ts'
 
-/** The flags of every command that works on a store. */
-export interface StoreFlags {
+/** The flags of every command that works on a store; those of a remote node, if it can work on one. */
+export interface StoreFlags extends RemoteFlags {
   dataDir: string
   objectStore?: string
   /** In milliseconds. */

@@ -1,3 +1,5 @@
+import { displayWidth, padToWidth } from './display-width.ts'
+
 /** What a terminal would obey instead of showing it: names and rows are tenants' text, and must not move a cursor. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what this is about
 const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
@@ -14,14 +16,18 @@ export function printNote(json: boolean | undefined, note: string): void {
   if (json !== true) process.stderr.write(`${note}\n`)
 }
 
-/** Columns for people, each as wide as its widest text. */
+/** Columns for people, each as wide on a terminal as its widest text. */
 export function formatTable(headings: readonly string[], rows: readonly (readonly string[])[]): string {
   const lines = [headings, ...rows].map((line) => line.map(visible))
-  const widths = headings.map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)))
+  const widths = headings.map((_, column) => {
+    let widest = 0
+    for (const line of lines) widest = Math.max(widest, displayWidth(line[column] ?? ''))
+    return widest
+  })
   return lines
     .map((line) =>
       line
-        .map((text, column) => text.padEnd(widths[column] ?? 0))
+        .map((text, column) => padToWidth(text, widths[column] ?? 0))
         .join(GAP)
         .trimEnd(),
     )
@@ -29,7 +35,7 @@ export function formatTable(headings: readonly string[], rows: readonly (readonl
 }
 
 /** Text with its control characters written out. */
-function visible(text: string): string {
+export function visible(text: string): string {
   return text.replace(CONTROL, (character) => {
     const code = character.charCodeAt(0)
     return code < 0x100 ? `\\x${code.toString(16).padStart(2, '0')}` : `\\u${code.toString(16)}`

@@ -3,6 +3,8 @@ import { systemClock } from '../base/clock.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
+import { remoteNodeOf } from './remote/remote-node.ts'
+import type { StoreClient } from './store-client.ts'
 
 /** Of a command line whose parts do not fit together. */
 export const USAGE = { code: 'commander.conflictingOption', exitCode: 2 }
@@ -23,6 +25,19 @@ export async function runOwnerCommand<T>(
   } finally {
     await client.close()
   }
+}
+
+/**
+ * Runs a command that an account may give too: on the remote node that the flags name, or else as the owner of the store that
+ * they name.
+ */
+export async function runStoreCommand<T>(
+  flags: StoreFlags,
+  run: (client: StoreClient) => Promise<T>,
+): Promise<T> {
+  if (flags.url === undefined) return await runOwnerCommand(flags, run)
+  const { RemoteClient } = await import('./remote/remote-client.ts')
+  return await run(new RemoteClient(remoteNodeOf(flags.url, flags, process.env), systemClock))
 }
 
 /** Reads a listing page by page, to its end. */

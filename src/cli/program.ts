@@ -7,11 +7,15 @@ import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
+import { addRefusedUrl, checkPlace } from './remote/remote-flags.ts'
 
 const MORE = `
 Commands work on the store in --data-dir (CELLSTORE_DATA_DIR, ./data by
 default). While a node serves the store, commands ask the node through a socket
 that only its owner can use. Otherwise they open the store themselves.
+
+keys, cells, sql, backup, restore and backups list also work on a remote node:
+with --url (CELLSTORE_URL), and an API key in CELLSTORE_KEY, for its account.
 
 Exit codes: 0 done; 1 failed, with a sentence on standard error; 2 the command
 line or a setting is wrong. With --json, standard output is one JSON document
@@ -45,12 +49,16 @@ export function buildProgram(): Command {
     .configureHelp({ visibleCommands: commandsBelow, subcommandTerm: termOf })
     .addHelpText('after', MORE + EXAMPLES)
     // Not before: help is for those whose settings are wrong.
-    .hook('preAction', () => refuseUnknownVariables(process.env))
+    .hook('preAction', (_, command) => {
+      refuseUnknownVariables(process.env)
+      checkPlace(command)
+    })
   addServeCommand(program)
   addKeysCommands(program)
   addCellsCommands(program)
   addSqlCommand(program)
   addBackupCommands(program)
+  addRefusedUrl(program)
   return program
 }
 

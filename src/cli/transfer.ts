@@ -1,7 +1,7 @@
 import cliProgress from 'cli-progress'
 import type { BackupOptions, BackupProgressEvent } from '../backup/versions/backup-types.ts'
 import { systemClock } from '../base/clock.ts'
-import { CellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { formatBytes } from './output.ts'
 import { EXIT_FAILED } from './report-error.ts'
 import { StopSignals } from './stop-signals.ts'
@@ -31,7 +31,8 @@ export async function runTransfer<T>(
   try {
     return await run({ signal: stop.signal, onProgress: (event) => bars?.show(event) })
   } catch (error) {
-    throw stop.signal.aborted ? new CellError('shutting_down', 'Interrupted.') : error
+    if (!stop.signal.aborted || isCellError(error, 'shutting_down')) throw error
+    throw new CellError('shutting_down', 'Interrupted.')
   } finally {
     bars?.end()
     stop.dispose()

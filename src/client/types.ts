@@ -22,7 +22,12 @@ export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : 
       ? unknown
       : NonNullable<Q>
     : unknown) &
-  (O extends { requestBody?: { content: { 'application/json': infer B } } } ? B : unknown)
+  (O extends { requestBody?: { content: { 'application/json': infer B } } }
+    ? // What has an empty body would else have no arguments at all, not even those of its path.
+      B extends Record<string, never>
+      ? unknown
+      : B
+    : unknown)
 
 /** What an operation answers. */
 export type AnswerOf<O> = O extends { responses: infer R }

@@ -1,7 +1,7 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
-import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok } from './action.ts'
+import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok, takeTurn } from './action.ts'
 import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
 import { transfer } from './transfer.ts'
 
@@ -22,15 +22,14 @@ function backUpAs(kind: BackupKind): Action {
   })
 }
 
-export const listBackups = archiveActionWithQuery(
-  ['cursor', 'limit'],
-  async ({ context, accountId, cellId }, query) => {
-    const { service, store, limits } = context
-    const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-    const page = { cursor: query.text('cursor'), limit, accountId }
-    return ok(encodeBackupPage(await service.listBackups(cellId, page)))
-  },
-)
+export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (call, query) => {
+  const { context, accountId, cellId } = call
+  const { service, store, limits } = context
+  const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
+  const page = { cursor: query.text('cursor'), limit, accountId }
+  await takeTurn(call, accountId ?? '')
+  return ok(encodeBackupPage(await service.listBackups(cellId, page)))
+})
 
 function encodeBackup(result: BackupResult): BackupDocument {
   const { version, kind, sizeBytes, sha256, createdAt, durationMs, baseVersion } = result

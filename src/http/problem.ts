@@ -54,6 +54,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   quota_exceeded: 403,
   unauthorized: 401,
   api_key_not_found: 404,
+  node_unreachable: 500,
   not_found: 404,
   method_not_allowed: 405,
   unsupported_media_type: 415,

@@ -49,7 +49,7 @@ const PACKAGE_JSON = 'package.json'
 const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^better-sqlite3(\/|$)/, home: 'src/engine/sqlite.ts' },
   { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/object-store/s3/' },
-  { packages: /^(commander|cli-progress)(\/|$)/, home: 'src/cli/' },
+  { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
 ]
 
 /** Time and chance come from the injected clock and from node:crypto. The command alone sits outside, at the terminal. */

@@ -18,9 +18,11 @@ test('empty variables, and those that Kubernetes sets for a service called cells
     CELLSTORE_PORT_8787_TCP_PROTO: 'tcp',
     CELLSTORE_PORT_8787_TCP_ADDR: '10.0.0.1',
     CELLSTORE_DATA_DIR: '/data',
+    CELLSTORE_HISTORY: '',
     PORT: '1',
   }
   dropUnsetVariables(environment)
-  expect(environment).toEqual({ CELLSTORE_DATA_DIR: '/data', PORT: '1' })
+  // An empty history says something: there shall be none.
+  expect(environment).toEqual({ CELLSTORE_DATA_DIR: '/data', CELLSTORE_HISTORY: '', PORT: '1' })
   refuseUnknownVariables(environment)
 })

@@ -27,6 +27,9 @@ const COMMANDS = [
   'backups plan',
 ]
 
+/** Variables that a node does not read. */
+const OF_COMMANDS = ['CELLSTORE_URL', 'CELLSTORE_KEY', 'CELLSTORE_HISTORY']
+
 /** What `--help` prints, with the text after it. */
 function helpOf(name: string): string {
   let text = ''
@@ -56,7 +59,7 @@ describe('--help', () => {
       ?.split('\n')
       .map((line) => line.trim().replace(/ {2,}.*| [<[].*/g, ''))
     expect(listed).toEqual(COMMANDS)
-    expect(rootHelp()).toMatch(/ sql <cell> <sql> \[params…\] .* backups verify \[cell\] /s)
+    expect(rootHelp()).toMatch(/ sql <cell> \[sql\] \[params…\] .* backups verify \[cell\] /s)
     expect(rootHelp()).toMatch(/Exit codes: 0 .* 1 .* 2 /s)
     expect(rootHelp()).toMatch(/Examples:\n {2}\$ cellstore serve\n/)
   })
@@ -72,9 +75,9 @@ describe('--help', () => {
   })
 
   test('of serve has every variable, except those of the limits', () => {
-    const ofLimits = new Set(LIMIT_ROWS.map(variableOf))
-    for (const name of VARIABLES.filter((each) => !ofLimits.has(each)))
-      expect(helpOf('serve')).toContain(name)
+    const others = new Set([...LIMIT_ROWS.map(variableOf), ...OF_COMMANDS])
+    for (const name of VARIABLES.filter((each) => !others.has(each))) expect(helpOf('serve')).toContain(name)
+    for (const name of OF_COMMANDS) expect(helpOf('sql')).toContain(name)
     expect(helpOf('serve')).toMatch(/--help-limits .*\n/)
     expect(helpOf('serve').split('\n').length).toBeLessThan(110)
   })
@@ -102,8 +105,10 @@ describe('--help', () => {
     const bound = new Set(
       allCommands(buildProgram()).flatMap((command) => command.options.flatMap(({ envVar }) => envVar ?? [])),
     )
-    // Not a flag: what stands on a command line, every user of the machine can read.
-    expect([...bound, 'CELLSTORE_ROOT_KEY'].sort()).toEqual([...VARIABLES].sort())
+    // Keys are no flags: what stands on a command line, every user of the machine can read.
+    expect([...bound, 'CELLSTORE_ROOT_KEY', 'CELLSTORE_KEY', 'CELLSTORE_HISTORY'].sort()).toEqual(
+      [...VARIABLES].sort(),
+    )
   })
 })
 

@@ -53,7 +53,10 @@ describe('what a failed command says', () => {
   test.each([
     [['no-such-command'], /unknown command 'no-such-command'/],
     [['keys', 'creat'], /unknown command 'creat'.*Did you mean create\?/],
-    [['sql', 'x'], /missing required argument 'sql'/],
+    [['sql'], /missing required argument 'cell'/],
+    [['sql', 'x', 'SELECT 1', '--file', 'x.sql'], /a statement or --file, not both/],
+    [['sql', 'x', '--file', 'x.sql', '--text'], /parameters go with a statement/],
+    [['sql', 'x', 'SELECT 1', '--csv', '--json'], /--json or --csv, not both/],
     [['keys', 'list', '--jsn'], /unknown option '--jsn'.*Did you mean --json\?/],
     [['serve', '--port', '70000'], /--port.*70000.*from 0 to 65535/],
     [['serve', '--drain', '5'], /--drain.*with its unit/],

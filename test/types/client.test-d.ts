@@ -6,6 +6,11 @@ declare const cells: Client
 test('A method takes the arguments of its operation, and no other', () => {
   expectTypeOf(cells.kvPut).toBeCallableWith({ id: 'x', key: 'k', value: 'v', ttl_seconds: 5 })
   expectTypeOf(cells.listCells).toBeCallableWith()
+  expectTypeOf(cells.backup).toBeCallableWith({ id: 'x' })
+  expectTypeOf(cells.backupIncremental).toBeCallableWith({ id: 'x' })
+  expectTypeOf(cells.restore).toBeCallableWith({ id: 'x', version: 'y' })
+  // @ts-expect-error: its body has no fields
+  cells.backup({ id: 'x', version: 'y' })
   // @ts-expect-error: ttl_seconds
   cells.kvPut({ id: 'x', key: 'k', value: 'v', ttl: 5 })
   // @ts-expect-error: the value is missing

@@ -143,10 +143,13 @@ export class VersionIndex {
     options: CallOptions = {},
   ): Promise<BackupInfo[]> {
     const infos: (BackupInfo | undefined)[] = []
+    const isDamaged = remembered((version: string) => this.isDamaged(version, listing))
     for (let i = 0; i < versions.length; i += PARALLEL_READS) {
       const some = versions.slice(i, i + PARALLEL_READS)
       infos.push(
-        ...(await Promise.all(some.map((each) => this.#describeOne(cellId, each, listing, options)))),
+        ...(await Promise.all(
+          some.map((each) => this.#describeOne(cellId, each, listing, isDamaged, options)),
+        )),
       )
     }
     return infos.filter((info) => info !== undefined)
@@ -243,12 +246,12 @@ export class VersionIndex {
     cellId: string,
     { version, sizeBytes }: StoredVersion,
     listing: Listing,
+    isDamaged: (version: string) => boolean,
     options: CallOptions,
   ): Promise<BackupInfo | undefined> {
     try {
       const head = await this.manifest(version, cellId, listing, options)
-      const isWhole =
-        head.chain.every((link) => listing.has(link)) && this.knownDamage(head, listing) === undefined
+      const isWhole = head.chain.every((link) => listing.has(link) && !isDamaged(link)) && !isDamaged(version)
       return isWhole ? infoOf(head, sizeBytes) : undefined
     } catch (error) {
       // Pruned since the listing, or damaged: it cannot be restored, so it is not listed.
@@ -260,6 +263,16 @@ export class VersionIndex {
 
 function infoOf({ version, kind, created_at, base_version }: ManifestHead, sizeBytes: number): BackupInfo {
   return { version, kind, sizeBytes, createdAt: Date.parse(created_at), baseVersion: base_version }
+}
+
+/** Versions share most of their chains: of a page, each one is looked up once. */
+function remembered(look: (version: string) => boolean): (version: string) => boolean {
+  const known = new Map<string, boolean>()
+  return (version) => {
+    const answer = known.get(version) ?? look(version)
+    known.set(version, answer)
+    return answer
+  }
 }
 
 export function listingOf(versions: readonly StoredVersion[]): Listing {

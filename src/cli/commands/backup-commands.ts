@@ -2,7 +2,8 @@ import type { Command } from 'commander'
 import type { BackupPageDocument } from '../../http/answers/backup-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
-import { allPages, runOwnerCommand } from '../owner-command.ts'
+import { allPages, runStoreCommand } from '../owner-command.ts'
+import { addRemoteFlags } from '../remote/remote-flags.ts'
 import { runTransfer } from '../transfer.ts'
 import { addRetentionCommands } from './retention-commands.ts'
 import { addVerify } from './verify-command.ts'
@@ -33,13 +34,13 @@ function addBackup(program: Command): void {
     .description('Stores a snapshot of a cell as one object. Writers do not wait for it.')
     .argument('<cell>', 'the id of the cell')
     .option('--incremental', 'store only what changed since the newest backup')
-  addStoreFlags(command)
+  addRemoteFlags(addStoreFlags(command))
     .addHelpText(
       'after',
       STOPPED + examples('cellstore backup "$CELL"', 'cellstore backup "$CELL" --incremental --json'),
     )
     .action((cell: string, { incremental, ...flags }: { incremental?: true } & StoreFlags) =>
-      runOwnerCommand(flags, async (client) => {
+      runStoreCommand(flags, async (client) => {
         const kind = incremental ? 'incremental' : 'snapshot'
         const backup = await runTransfer(flags.json, (options) => client.backup({ cell, kind }, options))
         const { version, size_bytes, duration_ms } = backup
@@ -57,7 +58,7 @@ function addRestore(program: Command): void {
     )
     .argument('<cell>', 'the id of the cell')
     .option('--version <version>', 'the version, as `backups list` prints it; the newest by default')
-  addStoreFlags(command)
+  addRemoteFlags(addStoreFlags(command))
     .addHelpText(
       'after',
       STOPPED +
@@ -68,7 +69,7 @@ function addRestore(program: Command): void {
         ),
     )
     .action((cell: string, { version, ...flags }: { version?: string } & StoreFlags) =>
-      runOwnerCommand(flags, async (client) => {
+      runStoreCommand(flags, async (client) => {
         const restored = await runTransfer(flags.json, (options) =>
           client.restore({ cell, version }, options),
         )
@@ -88,10 +89,10 @@ function addList(backups: Command): void {
     .summary('list the backups of a cell, newest first')
     .description('Lists the backups of a cell, newest first. The cell may be deleted.')
     .argument('<cell>', 'the id of the cell')
-  addStoreFlags(command)
+  addRemoteFlags(addStoreFlags(command))
     .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))
     .action((cell: string, flags: StoreFlags) =>
-      runOwnerCommand(flags, async (client) => {
+      runStoreCommand(flags, async (client) => {
         const all = await allPages(
           (cursor) => client.listBackups({ cell, cursor }),
           (page) => page.backups,

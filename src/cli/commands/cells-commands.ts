@@ -1,9 +1,9 @@
 import type { Command } from 'commander'
-import type { CellPageDocument } from '../../http/owner-routes.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatTable, printNote, printResult } from '../output.ts'
-import type { CreateCellInput } from '../owner/owner-client.ts'
-import { allPages, runOwnerCommand } from '../owner-command.ts'
+import { allPages, runStoreCommand } from '../owner-command.ts'
+import { addRemoteFlags } from '../remote/remote-flags.ts'
+import type { CellPageDocument, CreateCellInput } from '../store-client.ts'
 
 export function addCellsCommands(program: Command): void {
   const cells = program
@@ -25,11 +25,12 @@ function addCreate(cells: Command): void {
     .option('--account <id>', 'the account that the cell belongs to')
     .option('--name <name>', 'a name for people; it need not be unique')
     .addHelpText('after', examples('CELL=$(cellstore cells create --name acme)'))
-  addStoreFlags(command).action(({ account, name, ...flags }: CreateCellInput & StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
+  addRemoteFlags(addStoreFlags(command)).action(({ account, name, ...flags }: CreateCellInput & StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
       const cell = await client.createCell({ account, name })
       printResult(cell, flags.json, ({ id }) => id)
-      printNote(flags.json, `The cell belongs to account ${cell.account_id}.`)
+      if (cell.account_id !== undefined)
+        printNote(flags.json, `The cell belongs to account ${cell.account_id}.`)
     }),
   )
 }
@@ -44,8 +45,8 @@ function addList(cells: Command): void {
       'after',
       examples('cellstore cells list', "cellstore cells list --json | jq -r '.databases[].id'"),
     )
-  addStoreFlags(command).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
+  addRemoteFlags(addStoreFlags(command)).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
       const databases = await allPages(
         (cursor) => client.listCells({ account, cursor }),
         (page) => page.databases,
@@ -62,8 +63,8 @@ function addDelete(cells: Command): void {
     .description('Deletes a cell. Its backups stay, and `cellstore restore` can bring the cell back.')
     .argument('<cell>', 'the id of the cell')
     .addHelpText('after', examples('cellstore cells delete "$CELL"'))
-  addStoreFlags(command).action((cell: string, flags: StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
+  addRemoteFlags(addStoreFlags(command)).action((cell: string, flags: StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
       const deleted = await client.deleteCell({ cell })
       printResult(deleted, flags.json, ({ id }) => `Deleted ${id}. Its backups, if any, stay.`)
     }),
@@ -79,7 +80,7 @@ function showCells({ databases }: CellPageDocument): string {
       created_at,
       last_stored_at ?? 'never',
       last_proven?.proven_at ?? 'never',
-      account_id ?? '–',
+      account_id === undefined ? 'yours' : (account_id ?? '–'),
     ]),
   )
 }

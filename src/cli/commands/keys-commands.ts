@@ -1,11 +1,11 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
 import { makeApiKey } from '../../auth/api-key.ts'
-import type { KeyDocument } from '../../http/owner-routes.ts'
 import { addStoreFlags, jsonOption, type StoreFlags } from '../flags.ts'
 import { examples, formatTable, printNote, printResult } from '../output.ts'
-import type { CreateKeyInput } from '../owner/owner-client.ts'
-import { runOwnerCommand } from '../owner-command.ts'
+import { runStoreCommand } from '../owner-command.ts'
+import { addRemoteFlags } from '../remote/remote-flags.ts'
+import type { CreateKeyInput, KeyDocument } from '../store-client.ts'
 
 export function addKeysCommands(program: Command): void {
   const keys = program
@@ -52,15 +52,14 @@ function addCreate(keys: Command): void {
       'cellstore keys create --new-account --json | jq -r .key',
     ),
   )
-  addStoreFlags(command).action(({ account, newAccount, name, ...flags }: CreateKeyInput & StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
-      const created = await client.createKey({ account, newAccount, name })
-      printResult(created, flags.json, ({ key }) => key)
-      printNote(
-        flags.json,
-        `This is key ${created.id} of account ${created.account_id}. It is shown only now.`,
-      )
-    }),
+  addRemoteFlags(addStoreFlags(command)).action(
+    ({ account, newAccount, name, ...flags }: CreateKeyInput & StoreFlags) =>
+      runStoreCommand(flags, async (client) => {
+        const created = await client.createKey({ account, newAccount, name })
+        printResult(created, flags.json, ({ key }) => key)
+        const whose = created.account_id === undefined ? 'your account' : `account ${created.account_id}`
+        printNote(flags.json, `This is key ${created.id} of ${whose}. It is shown only now.`)
+      }),
   )
 }
 
@@ -71,8 +70,8 @@ function addList(keys: Command): void {
     .description('Lists the active keys of every account, or of one, newest first.')
     .option('--account <id>', 'only the keys of this account')
     .addHelpText('after', examples('cellstore keys list', "cellstore keys list --json | jq -r '.[].id'"))
-  addStoreFlags(command).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
-    runOwnerCommand(flags, async (client) =>
+  addRemoteFlags(addStoreFlags(command)).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
+    runStoreCommand(flags, async (client) =>
       printResult(await client.listKeys({ account }), flags.json, showKeys),
     ),
   )
@@ -85,8 +84,8 @@ function addRevoke(keys: Command): void {
     .description('Revokes a key. The next request with it is refused. To revoke a key twice changes nothing.')
     .argument('<key-id>', 'the id of the key, as `keys list` prints it; not the key itself')
     .addHelpText('after', examples('cellstore keys revoke 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11'))
-  addStoreFlags(command).action((id: string, flags: StoreFlags) =>
-    runOwnerCommand(flags, async (client) => {
+  addRemoteFlags(addStoreFlags(command)).action((id: string, flags: StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
       const revoked = await client.revokeKey({ id })
       printResult(revoked, flags.json, () => `Revoked ${revoked.id} at ${revoked.revoked_at}.`)
     }),
@@ -102,7 +101,7 @@ function showKeys(keys: readonly KeyDocument[]): string {
       `${key.hint}…`,
       key.created_at,
       key.last_used_at ?? 'never',
-      key.account_id,
+      key.account_id ?? 'yours',
     ]),
   )
 }

@@ -1,89 +1,185 @@
+import { isatty } from 'node:tty'
 import type { Command } from 'commander'
+import packageJson from '../../../package.json' with { type: 'json' }
 import { isCellError } from '../../errors.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatTable, printResult } from '../output.ts'
-import { runOwnerCommand } from '../owner-command.ts'
+import { examples, printNote } from '../output.ts'
+import { runStoreCommand, USAGE } from '../owner-command.ts'
+import { addRemoteFlags } from '../remote/remote-flags.ts'
+import { History } from '../sql/history.ts'
+import { runScript, type Script } from '../sql/run-script.ts'
+import { readScript, STANDARD_INPUT } from '../sql/script-files.ts'
+import { formatResult, type SqlFormat } from '../sql/sql-formats.ts'
 import { parseJsonParams, typedParam } from '../sql-params.ts'
+import type { StoreClient } from '../store-client.ts'
 
 const MORE = `
-A parameter that is a whole number becomes an integer, null becomes NULL, and
-everything else becomes text. For other values use --json-params, with the JSON
-of the HTTP interface: '["42", 3.5, {"type":"blob","base64":"AAE="}]', or an
-object for named placeholders.
+A parameter that JSON would take for a number is one: 42 becomes an integer, 1.5
+and 1e3 become reals. null becomes NULL, and everything else text. --text makes
+all of them text. --json-params takes any value, as JSON of the HTTP interface:
+'["42", 3.5, {"type":"blob","base64":"AAE="}]', or an object for named
+placeholders.
+
+Scripts (--file, standard input) run a statement at a time, up to the first
+error. What ran before it stays, and the error names the statement and its line.
+What stands between BEGIN and COMMIT runs as one: all of it or nothing. With
+--json the output is {"results": [...]}.
+
+Without a statement, at a terminal, the command is a shell: .help lists its
+commands. It keeps its history in ~/.cellstore_history, for you alone, or in the
+file that CELLSTORE_HISTORY names. If that is empty, it keeps none.
 `
 
 const EXAMPLES = examples(
   `cellstore sql "$CELL" 'CREATE TABLE users (name TEXT, age INTEGER)'`,
   `cellstore sql "$CELL" 'INSERT INTO users VALUES (?, ?)' Ann 31`,
-  `cellstore sql "$CELL" 'SELECT * FROM users WHERE age > ?' 30 --json`,
-  `cellstore sql "$CELL" 'SELECT * FROM cell_kv'`,
+  `cellstore sql "$CELL" 'SELECT * FROM users WHERE age > ?' 30 --csv`,
+  `cellstore sql "$CELL" --file schema.sql --file data.sql`,
+  `cellstore sql "$CELL" < script.sql`,
+  `cellstore sql "$CELL" 'SELECT * FROM cell_kv' --url https://cells.example.com`,
+  `cellstore sql "$CELL"`,
 )
-
-const VALUE_CHARS_MAX = 200
 
 interface SqlFlags extends StoreFlags {
   jsonParams?: string
+  text?: true
+  file?: string[]
+  csv?: true
 }
 
 export function addSqlCommand(program: Command): void {
   const command = program
     .command('sql')
-    .summary('run a statement on a cell')
+    .summary('run statements on a cell, or a shell')
     .description(
-      'Runs one SQL statement on a cell and prints its rows. The rules and limits for statements are those of the HTTP interface.',
+      'Runs one SQL statement on a cell and prints its rows, or a script, or what a person types. The rules and limits for statements are those of the HTTP interface.',
     )
     .argument('<cell>', 'the id of the cell')
-    .argument('<sql>', 'the statement, with ? for parameters')
+    .argument('[sql]', 'the statement, with ? for parameters; without it, or with -, standard input is read')
     .argument('[params...]', 'the parameters, in order')
     .option('--json-params <json>', 'the parameters as JSON, instead of [params...]')
-  addStoreFlags(command)
+    .option('--text', 'bind every one of [params...] as text, numbers and null too')
+    .option(
+      '--file <file>',
+      'run the statements of a file; may be repeated, and - is standard input',
+      (file: string, before: string[] = []) => [...before, file],
+    )
+    .option('--csv', 'print the rows as CSV, with a line of names; NULL is empty and empty text ""')
+  addRemoteFlags(addStoreFlags(command))
     .addHelpText('after', MORE + EXAMPLES)
-    .action(async (cell: string, sql: string, words: string[], { jsonParams, ...flags }: SqlFlags) => {
-      const params =
-        jsonParams === undefined ? words.map(typedParam) : jsonParameters(command, jsonParams, words)
-      await runOwnerCommand(flags, async (client) =>
-        printResult(await client.sql({ cell, sql, params }), flags.json, showSqlResult),
-      )
+    .action(async (cell: string, sql: string | undefined, words: string[], flags: SqlFlags) => {
+      checkUsage(command, sql, words, flags)
+      const files = flags.file ?? (isScript(sql) ? standardInput(sql) : [])
+      if (files.length > 0) {
+        await runFiles(cell, files, flags)
+      } else if (sql === undefined) {
+        await runStoreCommand(flags, (client) => openShell(client, cell, flags))
+      } else {
+        const params = paramsOf(command, words, flags)
+        await runStoreCommand(flags, (client) => runStatement(client, { cell, sql, params }, flags))
+      }
     })
 }
 
-function jsonParameters(command: Command, text: string, words: readonly string[]): unknown {
-  const options = { code: 'commander.invalidArgument', exitCode: 2 }
-  if (words.length > 0)
-    command.error('error: give the parameters one by one or in --json-params, not both', options)
+function isScript(sql: string | undefined): boolean {
+  return sql === undefined || sql === STANDARD_INPUT
+}
+
+/** At a terminal a person types, unless they have asked for it to be read to its end. */
+function standardInput(sql: string | undefined): string[] {
+  return sql === STANDARD_INPUT || !isatty(0) ? [STANDARD_INPUT] : []
+}
+
+function formatOf({ json, csv }: SqlFlags): SqlFormat {
+  return json ? 'json' : csv ? 'csv' : 'table'
+}
+
+/** What would otherwise be ignored without a word. */
+function checkUsage(
+  command: Command,
+  sql: string | undefined,
+  words: readonly string[],
+  { json, csv, file, text, jsonParams }: SqlFlags,
+): void {
+  const hasParams = words.length > 0 || jsonParams !== undefined || text === true
+  const rules: [boolean, string][] = [
+    [json === true && csv === true, 'choose --json or --csv, not both'],
+    [file !== undefined && sql !== undefined, 'give a statement or --file, not both'],
+    [isScript(sql) && hasParams, 'parameters go with a statement on the command line, not with a script'],
+    [
+      jsonParams !== undefined && words.length > 0,
+      'give the parameters one by one or in --json-params, not both',
+    ],
+    [jsonParams !== undefined && text === true, '--text is for parameters one by one, not for --json-params'],
+  ]
+  const wrong = rules.find(([isBroken]) => isBroken)?.[1]
+  if (wrong !== undefined) command.error(`error: ${wrong}`, USAGE)
+}
+
+function paramsOf(command: Command, words: readonly string[], { jsonParams, text }: SqlFlags): unknown {
+  if (jsonParams === undefined) return text ? words : words.map(typedParam)
   try {
-    return parseJsonParams(text)
+    return parseJsonParams(jsonParams)
   } catch (error) {
     if (!isCellError(error)) throw error
-    return command.error(
-      'error: --json-params takes a JSON list, or an object for named placeholders',
-      options,
-    )
+    return command.error('error: --json-params takes a JSON list, or an object for named placeholders', {
+      code: 'commander.invalidArgument',
+      exitCode: 2,
+    })
   }
 }
 
-/** A statement's result for people. */
-function showSqlResult({ columns, rows, row_count, changes, duration_ms }: SqlDocument): string {
-  const took = `${duration_ms.toFixed(1)} ms`
-  if (columns.length === 0) return `${count(changes, 'row')} changed, ${took}`
-  const table = formatTable(
-    columns,
-    rows.map((row) => columns.map((column) => showValue((row as Record<string, unknown>)[column]))),
-  )
-  return `${table}\n${count(row_count, 'row')}, ${took}`
+async function runStatement(
+  client: StoreClient,
+  statement: { cell: string; sql: string; params: unknown },
+  flags: SqlFlags,
+): Promise<void> {
+  print(await client.sql(statement), formatOf(flags))
 }
 
-function showValue(value: unknown): string {
-  if (value === null || value === undefined) return 'NULL'
-  const text = typeof value === 'object' ? showBlob(value as { base64?: string }) : String(value)
-  return text.length > VALUE_CHARS_MAX ? `${text.slice(0, VALUE_CHARS_MAX)}…` : text
+/** All files are read before anything runs. */
+async function runFiles(cell: string, files: readonly string[], flags: SqlFlags): Promise<void> {
+  const scripts: Script[] = []
+  for (const file of files) scripts.push(await readScript(file))
+  await runStoreCommand(flags, async (client) => {
+    const results: SqlDocument[] = []
+    let printed = 0
+    let count = 0
+    for (const script of scripts) {
+      for await (const result of runScript(client, cell, script)) {
+        count++
+        if (flags.json) results.push(result)
+        else printed += print(result, formatOf(flags), printed > 0) ? 1 : 0
+      }
+    }
+    if (flags.json) process.stdout.write(`${JSON.stringify({ results })}\n`)
+    if (count === 0) printNote(flags.json, 'There was no statement.')
+  })
 }
 
-function showBlob({ base64 = '' }: { base64?: string }): string {
-  return `x'${Buffer.from(base64, 'base64').toString('hex')}'`
+/** @param isNext an empty line separates one CSV from the next @returns whether there was something to print */
+function print(result: SqlDocument, format: SqlFormat, isNext = false): boolean {
+  const text = formatResult(result, format, { isTerminal: process.stdout.isTTY })
+  if (text === undefined) return false
+  process.stdout.write(`${format === 'csv' && isNext ? '\n' : ''}${text}\n`)
+  return true
 }
 
-function count(number: number, noun: string): string {
-  return `${number} ${noun}${number === 1 ? '' : 's'}`
+async function openShell(client: StoreClient, cell: string, flags: SqlFlags): Promise<void> {
+  // Is the cell there? Better asked before a person types.
+  await client.sql({ cell, sql: 'SELECT 1' })
+  const { runShell } = await import('../sql/shell.ts')
+  await runShell({
+    client,
+    cell,
+    format: formatOf(flags),
+    history: History.of(process.env),
+    greeting: `cellstore ${packageJson.version}, cell ${cell}. Statements end with a semicolon; .help lists commands, .quit leaves.`,
+    input: process.stdin,
+    terminal: process.stdout.isTTY ? process.stdout : process.stderr,
+    output: process.stdout,
+    errors: process.stderr,
+  })
+  process.stdin.unref()
 }

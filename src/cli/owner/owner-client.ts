@@ -1,6 +1,6 @@
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
-import { CellError, type CellErrorCode, ERROR_KINDS, isCellError } from '../../errors.ts'
+import { isCellError } from '../../errors.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
   BackupDocument,
@@ -17,6 +17,16 @@ import type {
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
+import { errorOfProblem } from '../problem-error.ts'
+import type {
+  BatchInput,
+  CallOptions,
+  CreateCellInput,
+  CreateKeyInput,
+  ListCellsInput,
+  SqlInput,
+  StoreClient,
+} from '../store-client.ts'
 
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
 export interface Transport {
@@ -38,16 +48,16 @@ export interface OwnerAnswer {
   body: string
 }
 
+const ANOTHER_VERSION = 'The running node does not know this command: it is another version of cellstore.'
+
 /** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
 const RESTORING_RETRY_MS = 1_000
 
 /**
  * What the owner of a store can ask of it: an HTTP client, whether this process or a running node has the store open. The
  * owner stands above accounts: ids of all of them are good.
- *
- * Every method rejects with a `CellError`, or as an aborted signal does.
  */
-export class OwnerClient {
+export class OwnerClient implements StoreClient {
   readonly #transport: Transport
   readonly #clock: Clock
 
@@ -96,15 +106,17 @@ export class OwnerClient {
    *
    * @param input.params as in the HTTP interface
    */
-  async sql({ cell, sql, params }: { cell: string; sql: string; params?: unknown }): Promise<SqlDocument> {
-    for (;;) {
-      try {
-        return await this.#ask('POST', `${pathOf(cell)}/sql`, { sql, params })
-      } catch (error) {
-        if (!isCellError(error, 'cell_restoring')) throw error
-      }
-      await delay(this.#clock, RESTORING_RETRY_MS)
-    }
+  sql({ cell, sql, params }: SqlInput, options: CallOptions = {}): Promise<SqlDocument> {
+    return this.#onceRestored(`${pathOf(cell)}/sql`, { sql, params }, options)
+  }
+
+  async batch({ cell, operations }: BatchInput, options: CallOptions = {}): Promise<SqlDocument[]> {
+    const answer = this.#onceRestored<{ results: SqlDocument[] }>(
+      `${pathOf(cell)}/batch`,
+      { operations },
+      options,
+    )
+    return (await answer).results
   }
 
   backup(
@@ -183,6 +195,18 @@ export class OwnerClient {
     await this.#transport.close()
   }
 
+  async #onceRestored<T>(path: string, body: object, options: CallOptions): Promise<T> {
+    for (;;) {
+      options.signal?.throwIfAborted()
+      try {
+        return await this.#ask('POST', path, body, options)
+      } catch (error) {
+        if (!isCellError(error, 'cell_restoring')) throw error
+      }
+      await delay(this.#clock, RESTORING_RETRY_MS)
+    }
+  }
+
   async #ask<T>(method: string, path: string, body?: object, options: BackupOptions = {}): Promise<T> {
     const answer = await this.#transport.send({
       ...options,
@@ -190,25 +214,9 @@ export class OwnerClient {
       target: `/owner${path}`,
       body: body && JSON.stringify(body),
     })
-    if (answer.status >= 400) throw errorOf(answer.body)
+    if (answer.status >= 400) throw errorOfProblem(JSON.parse(answer.body), ANOTHER_VERSION)
     return JSON.parse(answer.body) as T
   }
-}
-
-export interface CreateKeyInput {
-  account?: string | undefined
-  newAccount?: boolean | undefined
-  name?: string | undefined
-}
-
-export interface CreateCellInput {
-  account?: string | undefined
-  name?: string | undefined
-}
-
-interface ListCellsInput {
-  account?: string | undefined
-  cursor?: string | undefined
 }
 
 function pathOf(cell: string): string {
@@ -224,24 +232,4 @@ function queryOf(fields: Readonly<Record<string, string | undefined>>): string {
 /** Text with lone surrogates is no id, and the encoder would throw for it. */
 function encode(text: string): string {
   return encodeURIComponent(text.toWellFormed())
-}
-
-/** The error in a problem document. A node of another version may know codes that this command does not. */
-function errorOf(body: string): CellError {
-  const { type: _, title, status, detail, code, request_id, sqlite_code, ...details } = JSON.parse(body)
-  if (code === 'internal') {
-    return new CellError('internal', `An unexpected error occurred. The log has it as request ${request_id}.`)
-  }
-  if (code === 'not_found' || code === 'method_not_allowed') {
-    return new CellError(
-      'invalid_request',
-      'The running node does not know this command: it is another version of cellstore.',
-    )
-  }
-  const known = Object.hasOwn(ERROR_KINDS, code) ? (code as CellErrorCode) : 'internal'
-  return new CellError(
-    known,
-    detail,
-    sqlite_code === undefined ? details : { ...details, sqliteCode: sqlite_code },
-  )
 }

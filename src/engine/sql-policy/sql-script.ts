@@ -7,6 +7,8 @@ export interface ScriptStatement {
   sql: string
   /** Line of its first word in the script, from 1. */
   line: number
+  /** Behind its semicolon; undefined if the script ends before one. */
+  end: number | undefined
 }
 
 /**
@@ -27,12 +29,13 @@ export function* statementsOf(script: string): Generator<ScriptStatement, void> 
     if (start !== undefined) {
       line += linesIn(script, counted, start)
       counted = start
-      yield { sql: script.slice(start, token.start), line }
+      yield { sql: script.slice(start, token.start), line, end: token.start + 1 }
     }
     statement = new StatementShape()
   }
   const { start } = statement
-  if (start !== undefined) yield { sql: script.slice(start), line: line + linesIn(script, counted, start) }
+  if (start === undefined) return
+  yield { sql: script.slice(start), line: line + linesIn(script, counted, start), end: undefined }
 }
 
 /** What has been read of a statement, as far as its end depends on it. */

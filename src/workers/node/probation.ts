@@ -1,8 +1,12 @@
 import type { Clock } from '../../base/clock.ts'
 import { LruCache } from '../../base/lru-cache.ts'
+import type { CellTime } from './batch.ts'
 
 export interface ProbationTimes {
-  /** Milliseconds of an account's first probation, and of the one after each statement that took long on probation. */
+  /**
+   * Milliseconds of an account's first probation, and of the one after each statement that took long on probation, or after
+   * heavy operations that took too much of a worker.
+   */
   trialMs: number
   /** Milliseconds of probation after a statement or a task that cost a worker. */
   probationMs: number
@@ -21,16 +25,25 @@ interface Standing {
   /** Monotonic time at which its probation ends. The earlier, the better its standing. */
   until: number
   usedAt: number
+  /** Milliseconds that its heavy operations took lately, beyond the share that they may take. */
+  heavyMs: number
+  heavyAt: number
 }
 
 /** An account whose last operation is longer ago needs no protection now. */
 const ACTIVE_MS = 10_000
+/** Milliseconds of the processor from which an operation is heavy: it can't be interrupted, so everybody else waits for it. */
+const HEAVY_MS = 4
+/** The share of a worker's time that heavy operations of one account may take. */
+const HEAVY_SHARE = 1 / 4
+/** Milliseconds that they may take beyond it. */
+const HEAVY_BURST_MS = 250
 /** About 10 MB. One that is forgotten is new again. */
 const ACCOUNTS_MAX = 100_000
 
 /**
- * Which accounts must not share a worker with the others: those that nobody knows yet, and those that cost a worker lately. Only
- * where somebody is to be protected: the account of the best standing among the active ones is never on probation, and so a node
+ * Which accounts must not share a worker with the others: those that nobody knows yet, those that cost a worker lately, and those
+ * that keep one busy with heavy operations. Only where somebody is to be protected: the account of the best standing among the active ones is never on probation, and so a node
  * with one account has none.
  */
 export class Probation {
@@ -70,6 +83,19 @@ export class Probation {
     if (ms > this.#parts.longMs) this.#extend(accountId, this.#parts.times.trialMs)
   }
 
+  /** Operations of one of its cells have run. */
+  worked({ accountId, operations, ms }: Pick<CellTime, 'accountId' | 'operations' | 'ms'>): void {
+    if (ms < operations * HEAVY_MS) return
+    const now = this.#parts.clock.monotonic()
+    const standing = this.#standings.get(accountId) ?? this.#first(accountId, now)
+    const paidOff = (now - standing.heavyAt) * HEAVY_SHARE
+    standing.heavyMs = Math.max(0, standing.heavyMs - paidOff) + ms
+    standing.heavyAt = now
+    if (standing.heavyMs <= HEAVY_BURST_MS) return
+    standing.heavyMs = HEAVY_BURST_MS
+    this.#extend(accountId, this.#parts.times.trialMs)
+  }
+
   /** Call it now and then. */
   forgetQuiet(): void {
     const now = this.#parts.clock.monotonic()
@@ -78,7 +104,8 @@ export class Probation {
 
   #first(accountId: string, now: number): Standing {
     const { times, isKnown } = this.#parts
-    const standing = { until: isKnown(accountId) ? now : now + times.trialMs, usedAt: now }
+    const until = isKnown(accountId) ? now : now + times.trialMs
+    const standing = { until, usedAt: now, heavyMs: 0, heavyAt: now }
     this.#standings.set(accountId, standing)
     return standing
   }

@@ -72,6 +72,7 @@ export class WorkerPool {
       sliceMs,
       record,
       charged: (cellId) => this.#charged(cellId),
+      worked: (time) => this.#placement.probation.worked(time),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
     }

@@ -1,7 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
-import { Batch, type FinishedBatch, type ProvisionalResults } from './batch.ts'
+import { Batch, type CellTime, type FinishedBatch, type ProvisionalResults } from './batch.ts'
 import type { KillReason, LostWorker } from './lost-worker.ts'
 import { OperationQueue, type QueueBounds } from './operation-queue.ts'
 import type { QueuedOperation } from './queued-operation.ts'
@@ -18,6 +18,8 @@ export interface SlotContext {
   record(cellId: string): CellRecord | undefined
   /** Whose time a task of the cell takes. */
   charged(cellId: string): Charged
+  /** Operations of a cell have run. */
+  worked(time: CellTime): void
   /** Unique across all batches of all nodes. */
   nextBatchName(): string
   /** Runs operations again, each in its cell's present slot. */
@@ -263,7 +265,10 @@ export class WorkerSlot {
 
   #finish(finished: FinishedBatch): void {
     const { turns } = this.queue
-    for (const each of finished.ran) turns.charge(each.accountId, each.operations, each.ms)
+    for (const each of finished.ran) {
+      turns.charge(each.accountId, each.operations, each.ms)
+      this.#context.worked(each)
+    }
     if (finished.returned.length > 0) this.queue.putBack(finished)
     if (this.queue.size === 0) turns.reset()
   }

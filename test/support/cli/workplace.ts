@@ -35,7 +35,12 @@ export class Workplace {
 
   /** Runs a command to its end. */
   run(...args: string[]): Promise<Outcome> {
-    return run(process.execPath, [ENTRY, ...args], { cwd: this.folder, env: this.env })
+    return this.runWith({}, ...args)
+  }
+
+  /** As {@link run}, with what comes on its standard input, and more variables. */
+  runWith({ input, env }: { input?: string; env?: Environment }, ...args: string[]): Promise<Outcome> {
+    return run(process.execPath, [ENTRY, ...args], { cwd: this.folder, env: { ...this.env, ...env }, input })
   }
 
   /** Runs a command that has to succeed. @returns what it printed, without the line's end */

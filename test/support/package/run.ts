@@ -15,7 +15,7 @@ export interface Outcome {
 export function run(
   file: string,
   args: string[],
-  options: { cwd: string; timeoutMs?: number; env?: Record<string, string> },
+  options: { cwd: string; timeoutMs?: number; env?: Record<string, string>; input?: string | undefined },
 ): Promise<Outcome> {
   return new Promise((resolve, reject) => {
     const done = (error: ExecFileException | null, stdout: string, stderr: string) => {
@@ -28,13 +28,16 @@ export function run(
           stderr,
         })
     }
-    const { cwd, timeoutMs = 60_000, env } = options
-    execFile(
+    const { cwd, timeoutMs = 60_000, env, input } = options
+    const child = execFile(
       file,
       args,
       { cwd, timeout: timeoutMs, killSignal: 'SIGKILL', env: { ...shellEnv(), ...env } },
       done,
     )
+    // One that ends without reading it is no failure of the test.
+    child.stdin?.on('error', () => {})
+    child.stdin?.end(input)
   })
 }
 

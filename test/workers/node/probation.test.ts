@@ -216,6 +216,44 @@ test('a transaction that was perhaps committed moves too: the next worker of the
   expect(written.answer).toBe('done')
 })
 
+/** Runs an operation of A that takes so long on the processor. @returns the worker that ran it */
+async function runHeavy(node: ScriptedWorkers, by: { accountId: string }, ms: number) {
+  const key = `heavy ${++operations}`
+  node.put(A, key, by)
+  await node.settle()
+  for (const worker of node.asked)
+    if (worker.tasks.some(({ task }) => task.task === 'close')) worker.reply('close', true)
+  await node.settle()
+  const worker = workerOf(node, key)
+  worker.answer({ 0: 'done' })
+  worker.say({ type: 'done', spent: [[0, ms]] })
+  return worker
+}
+
+test('an account that keeps a worker busy with heavy operations goes on probation, until it has stopped for a while', async () => {
+  const node = await ScriptedWorkers.started({ isKnown: () => true })
+  const shared = await run(node, B, { accountId: 'neighbour' })
+  for (let i = 0; i < 10; i++) {
+    expect(await runHeavy(node, { accountId: 'heavy' }, 30)).toBe(shared)
+    await node.pass(20)
+  }
+  const probation = await runHeavy(node, { accountId: 'heavy' }, 30)
+  expect(probation).not.toBe(shared)
+  await node.pass(TRIAL_MS + 1_000)
+  await run(node, B, { accountId: 'neighbour' })
+  expect(await runHeavy(node, { accountId: 'heavy' }, 30)).toBe(shared)
+})
+
+test('heavy operations now and then, and many light ones, leave an account where it is', async () => {
+  const node = await ScriptedWorkers.started({ isKnown: () => true })
+  const shared = await run(node, B, { accountId: 'neighbour' })
+  for (let i = 0; i < 20; i++) {
+    expect(await runHeavy(node, { accountId: 'heavy' }, 30)).toBe(shared)
+    await node.pass(120)
+  }
+  for (let i = 0; i < 300; i++) expect(await runHeavy(node, { accountId: 'heavy' }, 3)).toBe(shared)
+})
+
 test('the probation worker ends when nobody has used it for a while, and a new one starts', async () => {
   const node = await ScriptedWorkers.started(told)
   await run(node, B, known)

@@ -72,7 +72,7 @@ function newSlot() {
     charged: (cellId: string) => operation(cellId),
     nextBatchName: () => `b${++names}`,
     sliceMs: 20,
-    ranStatements: () => {},
+    worked: () => {},
     requeue: () => {},
   }
   return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }

@@ -1,0 +1,214 @@
+import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
+import { type Clock, delay } from '../../base/clock.ts'
+import { type Client, createClient, isProblem, type Row, type SqlParam } from '../../client/index.ts'
+import { CellError, isCellError } from '../../errors.ts'
+import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
+import type {
+  BackupDocument,
+  BackupPageDocument,
+  RestoreDocument,
+} from '../../http/answers/backup-answers.ts'
+import type { DeletedCellDocument } from '../../http/answers/cell-answers.ts'
+import type { SqlDocument } from '../../service/json/sql-answers.ts'
+import { errorOfProblem } from '../problem-error.ts'
+import type {
+  BatchInput,
+  CallOptions,
+  CellDocument,
+  CellPageDocument,
+  CreateCellInput,
+  CreatedKeyDocument,
+  CreateKeyInput,
+  KeyDocument,
+  ListCellsInput,
+  SqlInput,
+  StoreClient,
+} from '../store-client.ts'
+import { remoteFetch } from './remote-fetch.ts'
+import type { RemoteNode } from './remote-node.ts'
+
+const NO_ROUTE =
+  'The node does not know this command: it is another version of cellstore, or the URL is not where it serves.'
+const REFUSED_KEY =
+  'The node does not take the API key: it was revoked, or it is the key of another store. `cellstore keys create` on the node makes one.'
+/** The client's words for an answer that is no problem document; what it was follows, and is not for a terminal. */
+const NO_PROBLEM = /^The server answered \d+/
+/** How often to ask how far a restore is. */
+const RESTORE_POLL_MS = 500
+/** A restore goes on when a request has waited for long enough, and the next request waits for the same restore. */
+const RESTORING_RETRY_MS = 1_000
+
+/** What a command can ask of a remote node with the key of an account: the public interface, `/v1`, and nothing else. */
+export class RemoteClient implements StoreClient {
+  readonly #node: RemoteNode
+  readonly #client: Client
+  readonly #clock: Clock
+  /** The `Link` of the newest answer: a listing of keys names its next page there. */
+  #link = ''
+
+  constructor(node: RemoteNode, clock: Clock) {
+    this.#node = node
+    this.#clock = clock
+    this.#client = createClient({
+      ...node,
+      fetch: remoteFetch(node.baseUrl, (headers) => {
+        this.#link = headers.get('link') ?? ''
+      }),
+      wait: async (ms, signal) => {
+        await delay(clock, ms)
+        signal?.throwIfAborted()
+      },
+    })
+  }
+
+  async createKey({ account, newAccount, name, ...rest }: CreateKeyInput): Promise<CreatedKeyDocument> {
+    dropsNothing(rest)
+    if (newAccount === true) throw onlyOwner('--new-account', 'Only the owner of a store makes accounts')
+    refuseAccount(account)
+    return await this.#ask(() => this.#client.createApiKey({ name: name ?? null }))
+  }
+
+  async listKeys({ account }: { account?: string | undefined }): Promise<KeyDocument[]> {
+    refuseAccount(account)
+    const all: KeyDocument[] = []
+    let cursor: string | undefined
+    do {
+      all.push(...(await this.#ask(() => this.#client.listApiKeys(pageAt(cursor)))))
+      cursor = nextCursorOf(this.#link)
+    } while (cursor !== undefined)
+    return all
+  }
+
+  revokeKey({ id }: { id: string }): Promise<RevokedKeyDocument> {
+    return this.#ask(() => this.#client.revokeApiKey({ key_id: id }))
+  }
+
+  async createCell({ account, name, ...rest }: CreateCellInput): Promise<CellDocument> {
+    dropsNothing(rest)
+    refuseAccount(account)
+    const made = await this.#ask(() => this.#client.createCell({ name: name ?? null }))
+    return { ...made, last_stored_at: null, last_proven: null }
+  }
+
+  async listCells({ account, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
+    dropsNothing(rest)
+    refuseAccount(account)
+    return await this.#ask(() => this.#client.listCells(pageAt(cursor)))
+  }
+
+  deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {
+    return this.#ask(() => this.#client.deleteCell({ id: cell }))
+  }
+
+  sql({ cell, sql, params }: SqlInput, options: CallOptions = {}): Promise<SqlDocument> {
+    const args = { id: cell, sql, params: (params ?? null) as SqlParam[] | null }
+    return this.#onceRestored(options, () => this.#client.sql<Row>(args, options))
+  }
+
+  async batch({ cell, operations }: BatchInput, options: CallOptions = {}): Promise<SqlDocument[]> {
+    const { results } = await this.#onceRestored(options, () =>
+      this.#client.batch({ id: cell, operations: [...operations] }, options),
+    )
+    return results as SqlDocument[]
+  }
+
+  backup(
+    { cell, kind }: { cell: string; kind: BackupKind },
+    { signal }: BackupOptions = {},
+  ): Promise<BackupDocument> {
+    const make = kind === 'snapshot' ? this.#client.backup : this.#client.backupIncremental
+    return this.#ask(() => make({ id: cell }, { signal }))
+  }
+
+  /** Asks from time to time how far it is: a restore may take longer than what stands between waits for an answer. */
+  async restore(
+    { cell, version }: { cell: string; version?: string | undefined },
+    { signal, onProgress }: BackupOptions = {},
+  ): Promise<RestoreDocument> {
+    const headers = { prefer: 'respond-async' }
+    let status = await this.#ask(() =>
+      this.#client.restore({ id: cell, ...(version === undefined ? {} : { version }) }, { signal, headers }),
+    )
+    for (;;) {
+      if ('restored' in status) return status
+      if (status.result !== null) return status.result
+      if (status.problem !== null) throw errorOfProblem(status.problem, NO_ROUTE)
+      if (signal?.aborted)
+        throw new CellError('shutting_down', 'Interrupted. The node goes on with the restore.')
+      const { id, bytes_done: bytes, bytes_total: total, eta_ms: eta } = status
+      if (total !== null) onProgress?.({ phase: 'download', bytes, total, etaMs: eta ?? undefined })
+      await delay(this.#clock, RESTORE_POLL_MS)
+      status = await this.#ask(() => this.#client.getRestore({ id: cell, restore_id: id }))
+    }
+  }
+
+  listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
+    return this.#ask(() => this.#client.listBackups({ id: cell, ...pageAt(cursor) }))
+  }
+
+  async #onceRestored<T>({ signal }: CallOptions, call: () => Promise<T>): Promise<T> {
+    for (;;) {
+      signal?.throwIfAborted()
+      try {
+        return await this.#ask(call)
+      } catch (error) {
+        if (!isCellError(error, 'cell_restoring')) throw error
+      }
+      await delay(this.#clock, RESTORING_RETRY_MS)
+    }
+  }
+
+  /** Runs a call, with the errors of the commands. */
+  async #ask<T>(call: () => Promise<T>): Promise<T> {
+    try {
+      return await call()
+    } catch (error) {
+      if (isProblem(error, 'unauthorized')) throw new CellError('unauthorized', REFUSED_KEY)
+      if (isProblem(error)) throw errorOfProblem(error.problem, NO_ROUTE)
+      if (error instanceof SyntaxError || (error instanceof TypeError && NO_PROBLEM.test(error.message)))
+        throw this.#strangeAnswer(error)
+      // An id that can't stand in a path.
+      if (error instanceof TypeError || error instanceof URIError)
+        throw new CellError('invalid_request', error.message)
+      throw error
+    }
+  }
+
+  #strangeAnswer({ message }: Error): CellError {
+    const [status = ''] = NO_PROBLEM.exec(message) ?? []
+    const cause = status === '' ? undefined : new Error(`${status}.`)
+    return new CellError(
+      'node_unreachable',
+      `What answered at ${this.#node.baseUrl} is no node of cellstore, or something stands before it.`,
+      { cause },
+    )
+  }
+}
+
+function pageAt(cursor: string | undefined): { cursor?: string } {
+  return cursor === undefined ? {} : { cursor }
+}
+
+/** The cursor in a `Link` to the next page. */
+function nextCursorOf(link: string): string | undefined {
+  const [, query] = /\?([^>]*)>; rel="next"/.exec(link) ?? []
+  return new URLSearchParams(query).get('cursor') ?? undefined
+}
+
+/**
+ * A field that is added to the input of commands, such as what a key may do, must be sent or refused: the compiler stops here
+ * until it is.
+ */
+function dropsNothing(_: Record<string, never>): void {}
+
+function refuseAccount(account: string | undefined): void {
+  if (account !== undefined) throw onlyOwner('--account', 'An API key sees its own account alone')
+}
+
+function onlyOwner(flag: string, why: string): CellError {
+  return new CellError(
+    'invalid_setting',
+    `${why}: leave out ${flag}, or run the command on the node's machine, with --data-dir.`,
+    { field: flag.slice(2) },
+  )
+}

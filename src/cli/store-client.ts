@@ -1,0 +1,86 @@
+import type { BackupKind, BackupOptions } from '../backup/versions/backup-types.ts'
+import type { RevokedKeyDocument } from '../http/answers/api-key-answers.ts'
+import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../http/answers/backup-answers.ts'
+import type { DeletedCellDocument } from '../http/answers/cell-answers.ts'
+import type * as owner from '../http/owner-routes.ts'
+import type { SqlDocument } from '../service/json/sql-answers.ts'
+
+/**
+ * What commands ask of a store, wherever it is: on this machine for its owner, who sees all accounts (`OwnerClient`), or on a
+ * remote node with the key of one account (`RemoteClient`).
+ *
+ * Every method rejects with a `CellError`, or as an aborted signal does.
+ */
+export interface StoreClient {
+  /** Makes a key: of the account that is named, of a new one, or of the only one. */
+  createKey(input: CreateKeyInput): Promise<CreatedKeyDocument>
+  /** Active keys, newest first; of every account, or of one. */
+  listKeys(input: { account?: string | undefined }): Promise<KeyDocument[]>
+  /** @throws `api_key_not_found` */
+  revokeKey(input: { id: string }): Promise<RevokedKeyDocument>
+
+  /** Makes a cell: of the account that is named, or of the only one. */
+  createCell(input: CreateCellInput): Promise<CellDocument>
+  /** Cells in the order they were made; of every account, or of one. */
+  listCells(input: ListCellsInput): Promise<CellPageDocument>
+  /** @throws `cell_not_found` */
+  deleteCell(input: { cell: string }): Promise<DeletedCellDocument>
+
+  /**
+   * Runs one statement, under the policy and the limits for accounts. If the cell has to be restored first, this waits for as
+   * long as that takes.
+   *
+   * @param input.params as in the HTTP interface
+   */
+  sql(input: SqlInput, options?: CallOptions): Promise<SqlDocument>
+  /** Runs statements in one transaction: all of them, or none. @throws what a statement throws, with its `index` */
+  batch(input: BatchInput, options?: CallOptions): Promise<SqlDocument[]>
+
+  backup(input: { cell: string; kind: BackupKind }, options?: BackupOptions): Promise<BackupDocument>
+  /** @param input.version the newest by default */
+  restore(
+    input: { cell: string; version?: string | undefined },
+    options?: BackupOptions,
+  ): Promise<RestoreDocument>
+  /** Newest first. */
+  listBackups(input: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument>
+}
+
+/** A document as the client of an account gives it: the account is not in it, because a key sees no other. */
+type OfAccount<Document extends { account_id: unknown }> = Omit<Document, 'account_id'> &
+  Partial<Pick<Document, 'account_id'>>
+
+export type CreatedKeyDocument = OfAccount<owner.CreatedKeyDocument>
+export type KeyDocument = OfAccount<owner.KeyDocument>
+export type CellDocument = OfAccount<owner.CellDocument>
+export type CellPageDocument = Omit<owner.CellPageDocument, 'databases'> & { databases: CellDocument[] }
+
+export interface CreateKeyInput {
+  account?: string | undefined
+  newAccount?: boolean | undefined
+  name?: string | undefined
+}
+
+export interface CreateCellInput {
+  account?: string | undefined
+  name?: string | undefined
+}
+
+export interface ListCellsInput {
+  account?: string | undefined
+  cursor?: string | undefined
+}
+
+export interface SqlInput {
+  cell: string
+  sql: string
+  params?: unknown
+}
+
+export interface BatchInput {
+  cell: string
+  operations: readonly { sql: string }[]
+}
+
+/** An aborted call rejects. What it asked for may have happened. */
+export type CallOptions = Pick<BackupOptions, 'signal'>
