@@ -78,8 +78,13 @@ export async function writeNewFileAside(file: string, bytes: Uint8Array): Promis
 export async function replaceFileDurably(file: string, bytes: Uint8Array): Promise<void> {
   const temporary = `${file}.new`
   fs.rmSync(temporary, { force: true })
-  await writeNewFileAside(temporary, bytes)
-  fs.renameSync(temporary, file)
+  try {
+    await writeNewFileAside(temporary, bytes)
+    fs.renameSync(temporary, file)
+  } catch (error) {
+    fs.rmSync(temporary, { force: true })
+    throw error
+  }
   await fsyncDirectoryAside(path.dirname(file))
 }
 

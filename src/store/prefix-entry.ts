@@ -18,6 +18,9 @@ const LOOK_EVERY_MS = 5_000
 const ENTRY_MS_MAX = 5_000
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
+const NO_ANSWER = 'the object store does not answer; serving from local data, backups wait'
+const NOT_RECORDED =
+  'could not record in the directory that this node uses the object store; serving from local data, backups wait'
 
 /**
  * The entry of a node into its prefix: only the node of the newest epoch writes there (docs/decisions/0019-fencing.md).
@@ -96,7 +99,7 @@ export class PrefixEntry {
         wait = await this.#withinEntryTime((signal) => this.#tryEnter(storeId, { signal }))
       } catch (err) {
         if (isRefusal(err) || isCellError(err, 'object_store_mismatch')) throw err
-        log.warn({ err }, 'the object store does not answer; serving from local data, backups wait')
+        log.warn({ err }, isCellError(err) ? NO_ANSWER : NOT_RECORDED)
         this.#retryLater(storeId)
         return
       }

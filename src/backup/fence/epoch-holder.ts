@@ -21,6 +21,8 @@ const JITTER = 1 / 6
 const RETRY_AFTER = 1 / 18
 const ATTEMPTS_MAX = 10
 const CLOSE_MS_MAX = 5_000
+const NOT_WRITTEN =
+  'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it'
 
 export interface EpochHolderParts {
   /** As it is, without a guard. */
@@ -53,6 +55,8 @@ export class EpochHolder {
   readonly #instance = randomUUID()
   readonly #abort = new AbortController()
   #sequence = 0
+  /** The last record could not be written. */
+  #isLate = false
   /** Records that the next one replaces. */
   #obsolete: string[] = []
   /** The record that this waits for to change, and since when, by the monotonic clock. */
@@ -218,10 +222,12 @@ export class EpochHolder {
     try {
       await guard.check({ signal })
       await this.#writeRecord(false, { signal })
+      this.#isLate = false
       this.#writeLater(this.#intervalMs())
     } catch (err) {
       if (signal.aborted) return
-      log.warn({ err }, 'could not write the record that says that this node uses the object store')
+      if (!this.#isLate) log.warn({ err }, NOT_WRITTEN)
+      this.#isLate = true
       this.#writeLater(leaseMs * RETRY_AFTER)
     }
   }
