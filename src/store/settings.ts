@@ -105,7 +105,7 @@ export interface StoreSettings {
   takeOver: boolean
   adopt: boolean
   moveObjectStore: boolean
-  /** Undefined if the owner adds nothing to SQL. */
+  /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
   random: () => number
