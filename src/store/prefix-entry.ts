@@ -79,6 +79,11 @@ export class PrefixEntry {
     }
   }
 
+  /** Whether the directory has used the prefix before, under whichever URL. False if the object store does not answer. */
+  async isKnown(): Promise<boolean> {
+    return await this.#withinEntryTime((signal) => this.#holder.isKnown({ signal })).catch(() => false)
+  }
+
   /** Whether the prefix has history that the directory did not write. */
   isOutdated(): Promise<boolean> {
     return this.#holder.isOutdated()

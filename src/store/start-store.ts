@@ -80,8 +80,8 @@ export async function startStore<T extends StartedStore>(
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
     const remembered = RememberedObjectStore.read(paths)
-    checkRemembered(remembered, objectStore, settings)
     entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings)
+    await checkRemembered(remembered, entry, settings)
     const { isFirst, isEntered, recoveredCatalog } = await bringUpCatalog(
       mode,
       paths,

@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import { FailingStore, RecordingStore } from '../support/backup/object-store-decorators.ts'
@@ -155,6 +156,15 @@ describe('A directory that has an object store', () => {
     await moved.close()
     const back = await place.open({ moveObjectStore: true })
     await back.close()
+  })
+
+  test('goes on with it where it has got another URL', async () => {
+    const store = await place.create()
+    await store.close()
+    fs.renameSync(place.objects, other.objects)
+    const again = await place.open({ objectStore: other.folder() })
+    expect(again.id).toBe(store.id)
+    await again.close()
   })
 
   test('is set aside by an adoption only if the object store has other history', async () => {

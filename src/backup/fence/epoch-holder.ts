@@ -115,6 +115,13 @@ export class EpochHolder {
     return tail !== undefined && !this.#wrote(tail)
   }
 
+  /** Whether the newest record of the prefix is the directory's own, under whichever URL the prefix was known. */
+  async isKnown(options: CallOptions = {}): Promise<boolean> {
+    const { store, remembered } = this.#parts
+    const tail = await readTail(store, 0, options)
+    return tail?.record !== undefined && remembered.wrote(tail.record.instance, tail.sequence)
+  }
+
   /** Says that the node was stopped properly: the next one need not wait. Writes nothing after it. */
   async close(deadline: AbortSignal): Promise<void> {
     const { guard, clock, log } = this.#parts
