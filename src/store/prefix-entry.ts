@@ -104,7 +104,7 @@ export class PrefixEntry {
         wait = await this.#withinEntryTime((signal) => this.#tryEnter(storeId, { signal }))
       } catch (err) {
         if (isRefusal(err) || isCellError(err, 'object_store_mismatch')) throw err
-        log.warn({ err }, isCellError(err) ? NO_ANSWER : NOT_RECORDED)
+        log.warn({ err }, isErrno(err) ? NOT_RECORDED : NO_ANSWER)
         this.#retryLater(storeId)
         return
       }
@@ -186,6 +186,11 @@ export class PrefixEntry {
       timer.cancel()
     }
   }
+}
+
+/** Of the file system. */
+function isErrno(error: unknown): boolean {
+  return error instanceof Error && 'syscall' in error
 }
 
 function isRefusal(error: unknown): error is CellError {

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import type { RememberedObjectStore } from '../../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { bufferBody, type CallOptions, type ObjectStore } from '../object-store/object-store.ts'
@@ -193,7 +194,8 @@ export class EpochHolder {
       )
       await takeTicket({ store, clock, random }, epoch, this.#instance, body, options)
     }
-    await store.put(fenceKey(epoch), body, options)
+    // A put that its caller gives up is undone. A fence must stay: another node may have gone on from it.
+    await unlessAborted(store.put(fenceKey(epoch), body), options.signal)
   }
 
   #record(epoch: number, sequence: number, closed: boolean): Buffer {

@@ -17,7 +17,7 @@ export function probeKey(id: string): string {
 /** One object for each start of a node that uses the prefix. None is ever removed, so no epoch becomes free again. */
 export const FENCE_PREFIX = 'fence/'
 /** What the node of the newest epoch says of itself from time to time. */
-export const HOLDER_PREFIX = 'holder/'
+const HOLDER_PREFIX = 'holder/'
 
 const EPOCH_DIGITS = 10
 const FENCE = /^fence\/(\d{10})$/

@@ -163,6 +163,26 @@ describe('A directory', () => {
     }
   })
 
+  test('keeps a fence whose start was given up while it was stored', async () => {
+    const directory = tempDirectory('cellstore-fence')
+    const abort = new AbortController()
+    const put = store.put.bind(store)
+    const ended = Promise.withResolvers<void>()
+    store.put = async (key, body, options) => {
+      expect(options?.signal).toBeUndefined()
+      abort.abort(new Error('given up'))
+      await put(key, body, options)
+      ended.resolve()
+    }
+    const node = new FenceNode(store, { directory })
+    await expect(node.holder.tryTake(true, { signal: abort.signal })).rejects.toThrow('given up')
+    await ended.promise
+    store.put = put
+    expect(await node.take(true)).toBeUndefined()
+    expect(node.guard.epoch).toBe(2)
+    await node.stop()
+  })
+
   test('still knows a prefix that has got another URL', async () => {
     const directory = tempDirectory('cellstore-fence')
     const first = new FenceNode(store, { directory })
