@@ -68,7 +68,7 @@ async function round(what: string): Promise<void> {
   const before = used()
   const started = performance.now()
   const { progress } = node.core.destination as NonNullable<typeof node.core.destination>
-  while (progress.dirtyCount(node.core.id) > 0) await sleep(20)
+  while (progress.lag(node.core.id).changed > 0) await sleep(20)
   const seconds = (performance.now() - started) / 1_000
   const processor = used().map((now, i) => (((now - (before[i] as number)) * 1_000) / CELLS).toFixed(1))
   const peak = peakMemoryMib(node.archiver)

@@ -63,6 +63,9 @@ export const ERROR_KINDS = {
   // Accounts and API keys
   quota_exceeded: 'request',
   unauthorized: 'request',
+  forbidden: 'request',
+  account_suspended: 'request',
+  account_not_found: 'absent',
   api_key_not_found: 'absent',
   // The command, on a remote node
   node_unreachable: 'retry',

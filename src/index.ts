@@ -3,12 +3,12 @@
 
 // A store and its cells
 
-export type { Quotas } from './catalog/account-quotas.ts'
+export type { QuotaOverrides, Quotas } from './catalog/account-quotas.ts'
 export type { CellListOptions, CellPage, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
-export type { CloseOptions } from './store/call-options.ts'
+export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
 export type { CellDirectory, CreateCellOptions, PurgedCell } from './store/cell-directory.ts'
 export { CellStore } from './store/cell-store.ts'
@@ -52,16 +52,20 @@ export type { Kv } from './kv/kv.ts'
 
 // Accounts and API keys
 
-export type { AccountRecord, Accounts } from './auth/accounts.ts'
+export type { AccountListOptions, AccountPage, AccountRecord, Accounts } from './auth/accounts.ts'
 export type {
   ApiKeyListOptions,
   ApiKeyPage,
   ApiKeyRecord,
-  ApiKeys,
+  CreateApiKeyOptions,
   CreatedApiKey,
+  RotateApiKeyOptions,
+  RotatedApiKey,
   VerifiedApiKey,
-} from './auth/api-keys.ts'
+} from './auth/api-key-records.ts'
+export type { ApiKeys } from './auth/api-keys.ts'
 export type { IdempotencyKey } from './auth/idempotency.ts'
+export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/key-scope.ts'
 
 // Backups
 
@@ -117,7 +121,7 @@ export type {
 // Over HTTP
 
 export { createHandler } from './http/fetch-handler.ts'
-export type { HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
+export type { AccessLogger, HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
 export type { MemoryLimits } from './http/memory-budgets.ts'
 export { createListener } from './http/node-listener.ts'
 export type { RateLimit } from './http/rate-limiter.ts'
@@ -142,6 +146,20 @@ export type {
   ResultOf,
   UnreadOperation,
 } from './service/operations.ts'
+
+// What a store says of itself
+
+export type { ArchiverLoad } from './backup/archiver/job.ts'
+export type { BackupCounts } from './backup/backup-reports.ts'
+export type { CallCounts, ObjectStoreCall } from './backup/object-store/object-store-calls.ts'
+export type { BackupTrace, OperationTrace, RequestTrace, RestoreTrace } from './base/channels.ts'
+export type {
+  BackupMetrics,
+  ObjectStoreMetrics,
+  StoreMetrics,
+  WorkerEnd,
+  WorkerMetrics,
+} from './store/store-metrics.ts'
 
 // Errors, limits, and what can be injected
 

@@ -34,6 +34,7 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/workers/a.ts: import { b } from '../http/b.ts'"],
       ["src/http/a.ts: import type { B } from '../workers/b.ts'"],
       ["src/http/a.ts: import { b } from '../cli/b.ts'"],
+      ["src/http/a.ts: import { b } from '../metrics/b.ts'"],
       ["src/http/a.ts: import { b } from '../index.ts'"],
       ["src/index.ts: export { main } from './cli/main.ts'"],
       ["src/engine/a.ts: let b: import('../kv/b.ts').B"],
@@ -95,11 +96,14 @@ const EXAMPLES: Record<string, { bad: string[][]; good: string[] }> = {
       ["src/backup/a.ts: import { S3Client } from '@aws-sdk/client-s3'"],
       ["src/store/cell-store.ts: const { Upload } = await import('@aws-sdk/lib-storage')"],
       ["src/http/a.ts: import { Command } from 'commander'"],
+      ["src/store/a.ts: import { Counter } from 'prom-client'"],
+      ["src/http/a.ts: import type { Registry } from 'prom-client'"],
     ],
     good: [
       "src/engine/sqlite.ts: import Database from 'better-sqlite3'",
       "src/backup/object-store/s3/s3-object-store.ts: import { S3Client } from '@aws-sdk/client-s3'",
       "src/cli/a.ts: import { Command } from 'commander'",
+      "src/metrics/a.ts: import { Registry } from 'prom-client'",
     ],
   },
   'only http/ and client/ know Request and Response': {

@@ -1,7 +1,8 @@
 import type { Catalog } from '../catalog/catalog.ts'
 import { CellError } from '../errors.ts'
 import type { Accounts } from './accounts.ts'
-import type { ApiKeys, CreatedApiKey } from './api-keys.ts'
+import type { CreatedApiKey } from './api-key-records.ts'
+import type { ApiKeys } from './api-keys.ts'
 
 const META_KEY = 'first_key'
 const PENDING = 'pending'

@@ -5,10 +5,11 @@ import { unlessAborted } from '../base/unless-aborted.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { toBackupError } from './archive/backup-errors.ts'
-import type { ArchiverClient, RestoreRequest } from './archiver/archiver.ts'
+import type { ArchiverClient, JobOptions, RestoreRequest } from './archiver/archiver.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
-import type { Need } from './archiver/job.ts'
+import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
+import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
@@ -19,6 +20,7 @@ import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type {
   BackupKind,
   BackupOptions,
+  BackupOrigin,
   BackupResult,
   MakeBackupOptions,
   RestoreOptions,
@@ -49,6 +51,7 @@ export class BackupManager {
   readonly #listing: BackupListing
   readonly #restores = new RestoresInProgress()
   readonly #verification: Verification
+  readonly #reports: BackupReports
 
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
@@ -56,6 +59,7 @@ export class BackupManager {
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts
+    this.#reports = new BackupReports(destination.log)
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
@@ -168,14 +172,35 @@ export class BackupManager {
     need: Need = 'requested',
   ): Promise<BackupResult> {
     checkNames(options, MAKE_BACKUP_NAMES)
-    const { archiver, catalogBackup, destination, isLocal, assertRunning } = this.#parts
-    const { origin = 'owner', ...jobOptions } = options
-    assertRunning()
+    this.#parts.assertRunning()
     this.#assertExists(cellId)
+    const { origin = 'owner', requestId, signal } = options
+    const run = () => this.#backup(cellId, kind, { ...options, origin }, need)
+    return await this.#reports.backup({ cellId, kind, origin, requestId, signal }, run)
+  }
+
+  /** Since the start of this process. @internal */
+  get counts(): BackupCounts {
+    return this.#reports.counts
+  }
+
+  /** Work that waits for the archiver, and work that it does. @internal */
+  get load(): ArchiverLoad {
+    return this.#parts.archiver.load
+  }
+
+  async #backup(
+    cellId: string,
+    kind: BackupKind,
+    { origin, ...jobOptions }: MakeBackupOptions & { origin: BackupOrigin },
+    need: Need,
+  ): Promise<BackupResult> {
+    const { archiver, catalogBackup, destination, isLocal } = this.#parts
+    const { signal } = jobOptions
     // Without a wait in between, jobs of a cell run in the order of their requests.
     if (!isLocal(cellId)) {
-      await unlessAborted(this.recoverIfLost(cellId, need), options.signal).catch((error) => {
-        throw toBackupError(error, options.signal)
+      await unlessAborted(this.recoverIfLost(cellId, need), signal).catch((error) => {
+        throw toBackupError(error, signal)
       })
     }
     const request = { cellId, account: this.#accountOf(cellId), need, kind, origin }
@@ -184,7 +209,7 @@ export class BackupManager {
     })
     // The archiver may have an index of its own.
     if (head !== undefined) destination.index.stored(head, result.sizeBytes)
-    await catalogBackup.ensureStored(need === 'background', options.signal)
+    await catalogBackup.ensureStored(need === 'background', signal)
     return result
   }
 
@@ -207,15 +232,22 @@ export class BackupManager {
   async #restore(
     cellId: string,
     request: Omit<RestoreRequest, 'cellId' | 'account'>,
-    { signal, onProgress, permit }: BackupOptions,
+    { signal, onProgress, permit, requestId }: BackupOptions,
+  ): Promise<RestoreResult | undefined> {
+    const { version, onlyIfLost: recovers } = request
+    const run = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    return await this.#reports.restore({ cellId, version, recovers, requestId, signal }, run)
+  }
+
+  async #runRestore(
+    cellId: string,
+    request: Omit<RestoreRequest, 'cellId' | 'account'>,
+    options: JobOptions,
   ): Promise<RestoreResult | undefined> {
     const account = this.#accountOf(cellId, request.accountId)
     const existed = this.#exists(cellId)
     try {
-      return await this.#parts.archiver.restore(
-        { ...request, cellId, account },
-        { signal, onProgress, permit },
-      )
+      return await this.#parts.archiver.restore({ ...request, cellId, account }, options)
     } catch (error) {
       // The cell's folder was removed with it, which can cause any error here.
       throw existed && !this.#exists(cellId) ? cellNotFound() : error

@@ -35,6 +35,11 @@ export class Budget {
     return this.#used
   }
 
+  /** How much of it is in use, and how much may be. */
+  get use(): { used: number; total: number } {
+    return { used: this.#used, total: this.#settings.total }
+  }
+
   usedBy(account: string): number {
     return this.#usedBy.get(account) ?? 0
   }

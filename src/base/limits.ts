@@ -24,6 +24,7 @@ export interface Limits {
   walBytesMax: number
 }
 
+/** The limits of a store that sets none of its own. */
 export const DEFAULT_LIMITS: Limits = {
   keyBytesMax: 1_024,
   valueBytesMax: 1_048_576,

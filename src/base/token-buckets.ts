@@ -19,17 +19,15 @@ const KEYS_MAX = 100_000
  */
 export class TokenBuckets {
   readonly #clock: Clock
-  readonly #intervalMs: number
-  /** How far ahead that time may lie. */
-  readonly #depthMs: number
+  readonly #rate: TokenRate
   readonly #keysMax: number
   /** By key, in the order of their last uses. Milliseconds of the clock's monotonic time. */
   readonly #fullAt = new Map<string, number>()
 
-  constructor({ perSecond, burst }: TokenRate, clock: Clock, keysMax = KEYS_MAX) {
+  /** @param rate of all buckets, but for calls that name another one */
+  constructor(rate: TokenRate, clock: Clock, keysMax = KEYS_MAX) {
     this.#clock = clock
-    this.#intervalMs = 1_000 / perSecond
-    this.#depthMs = burst * this.#intervalMs
+    this.#rate = rate
     this.#keysMax = keysMax
   }
 
@@ -39,23 +37,27 @@ export class TokenBuckets {
   }
 
   /** Whole milliseconds, rounded up, until a bucket holds this many tokens; 0 if it does. */
-  waitMs(key: string, tokens = 1): number {
+  waitMs(key: string, tokens = 1, rate = this.#rate): number {
     const now = this.#clock.monotonic()
-    const fullAt = Math.max(now, this.#fullAt.get(key) ?? now) + tokens * this.#intervalMs
-    const wait = fullAt - now - this.#depthMs
+    const intervalMs = 1_000 / rate.perSecond
+    const fullAt = Math.max(now, this.#fullAt.get(key) ?? now) + tokens * intervalMs
+    // How far ahead that time may lie.
+    const depthMs = rate.burst * intervalMs
+    const wait = fullAt - now - depthMs
     return Math.max(0, Math.ceil(wait - ROUNDING_ERROR))
   }
 
   /** Tokens that a bucket lacks, rounded up: what was taken and has not come back. */
-  taken(key: string): number {
+  taken(key: string, { perSecond } = this.#rate): number {
     const now = this.#clock.monotonic()
-    return Math.ceil(Math.max(0, (this.#fullAt.get(key) ?? now) - now) / this.#intervalMs - ROUNDING_ERROR)
+    const lacksMs = Math.max(0, (this.#fullAt.get(key) ?? now) - now)
+    return Math.ceil((lacksMs * perSecond) / 1_000 - ROUNDING_ERROR)
   }
 
   /** Takes tokens; the bucket may end up below zero, and then fills for longer. */
-  take(key: string, tokens = 1): void {
+  take(key: string, tokens = 1, { perSecond } = this.#rate): void {
     const now = this.#clock.monotonic()
-    const fullAt = Math.max(now, this.#fullAt.get(key) ?? now) + tokens * this.#intervalMs
+    const fullAt = Math.max(now, this.#fullAt.get(key) ?? now) + (tokens * 1_000) / perSecond
     this.#fullAt.delete(key)
     this.#fullAt.set(key, fullAt)
     this.#forget(now)

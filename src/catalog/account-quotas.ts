@@ -24,6 +24,19 @@ export interface Quotas {
   backupMibPerSecond?: number | undefined
 }
 
+/** Quotas of one account in place of the store's; where one is undefined, the store's holds. */
+export interface QuotaOverrides extends Pick<Quotas, 'cellsMax' | 'apiKeysMax' | 'bytesMax'> {
+  /** Requests per second that it may make over HTTP all the time; as many at once after a pause. */
+  requestsPerSecond?: number | undefined
+}
+
+export const OVERRIDE_NAMES: Known<QuotaOverrides> = {
+  cellsMax: true,
+  apiKeysMax: true,
+  bytesMax: true,
+  requestsPerSecond: true,
+}
+
 export const QUOTA_NAMES: Known<Quotas> = {
   cellsMax: true,
   apiKeysMax: true,
@@ -54,24 +67,36 @@ const NODE = ''
 
 /** Bounds what one account puts into the catalog, which all accounts share. Deletions and revocations are always free. */
 export class AccountQuotas {
-  readonly limits: Readonly<Quotas>
+  readonly #limits: Readonly<Quotas>
+  readonly #overrides: (accountId: string) => QuotaOverrides | undefined
   readonly #ofAccounts: Creations | undefined
   readonly #ofNode: Creations | undefined
 
-  constructor(limits: Readonly<Quotas>, clock: Clock) {
-    this.limits = limits
+  /** @param overrides an account's own quotas, if it has any */
+  constructor(
+    limits: Readonly<Quotas>,
+    clock: Clock,
+    overrides: (accountId: string) => QuotaOverrides | undefined,
+  ) {
+    this.#limits = limits
+    this.#overrides = overrides
     this.#ofAccounts = creations(limits.creationsPerSecond, clock)
     this.#ofNode = creations(limits.nodeCreationsPerSecond, clock)
   }
 
+  /** What holds for an account; undefined is no bound. */
+  of(accountId: string, name: 'cellsMax' | 'apiKeysMax' | 'bytesMax'): number | undefined {
+    return this.#overrides(accountId)?.[name] ?? this.#limits[name]
+  }
+
   /** @throws `quota_exceeded` if the account has its quota of cells */
-  checkCells(count: () => number): void {
-    check('cellsMax', 'cells', this.limits.cellsMax, count)
+  checkCells(accountId: string, count: () => number): void {
+    check('cellsMax', 'cells', this.of(accountId, 'cellsMax'), count)
   }
 
   /** @throws `quota_exceeded` if the account has its quota of API keys */
-  checkApiKeys(count: () => number): void {
-    check('apiKeysMax', 'active API keys', this.limits.apiKeysMax, count)
+  checkApiKeys(accountId: string, count: () => number): void {
+    check('apiKeysMax', 'active API keys', this.of(accountId, 'apiKeysMax'), count)
   }
 
   /**

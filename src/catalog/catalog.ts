@@ -7,18 +7,29 @@ import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { databaseImage, type Statement } from '../engine/sqlite.ts'
 import { CellError, isCellError } from '../errors.ts'
 
-const SCHEMA_VERSION = 1
+const VERSION_KEY = 'schema_version'
 
 const SCHEMA = `
   CREATE TABLE meta (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 `
 
+/** What the layers above keep in the catalog. */
+export interface CatalogSchema {
+  /** The DDL of a new catalog. */
+  tables: readonly string[]
+  /**
+   * What brings the catalog of an earlier version to that: the first from schema version 1 to 2, and so on. A version of
+   * cellstore that does not know the schema version refuses the catalog, so add one for what it must not ignore.
+   */
+  upgrades: readonly string[]
+}
+
 export interface NewCatalog {
   storeId: string
   /** Epoch milliseconds. */
   createdAt: number
-  /** The DDL of the layers above. */
-  tables: readonly string[]
+  /** The DDL of the layers above, and how many {@link CatalogSchema.upgrades} it includes. */
+  schema: CatalogSchema
   /** The rows that they insert at the start. */
   meta?: Readonly<Record<string, string>> | undefined
 }
@@ -40,8 +51,16 @@ export class Catalog {
   #changing = 0
   #refusal: CellError | undefined
 
-  /** @param failed told of errors in the catalog's upkeep */
-  constructor(file: string, settings: CellDatabaseSettings, failed: (error: unknown) => void) {
+  /**
+   * @param upgrades see {@link CatalogSchema}
+   * @param failed told of errors in the catalog's upkeep
+   */
+  constructor(
+    file: string,
+    settings: CellDatabaseSettings,
+    upgrades: CatalogSchema['upgrades'],
+    failed: (error: unknown) => void,
+  ) {
     this.database = new CellDatabase(file, settings, {
       changed: (database) => this.#hooks.changed?.(database),
       beforeCheckpoint: (database, wal) => this.#hooks.beforeCheckpoint?.(database, wal),
@@ -53,10 +72,16 @@ export class Catalog {
       this.#setMeta = this.database.prepare('INSERT OR REPLACE INTO meta VALUES (?, ?)')
       this.#countChange = this.database.prepare("UPDATE meta SET value = value + 1 WHERE key = 'changes'")
       this.storeId = this.meta('store_id') ?? ''
-      this.#checkVersion()
+      this.#checkVersion(upgrades)
     } catch (error) {
       this.database.close()
       throw isCellError(error, 'cell_quarantined') ? error : noCatalog('The file holds no store.', error)
+    }
+    try {
+      this.#upgrade(upgrades)
+    } catch (error) {
+      this.database.close()
+      throw error
     }
   }
 
@@ -72,10 +97,10 @@ export class Catalog {
   }
 
   /** Writes the file of a new, empty catalog, durably and atomically. */
-  static write(file: string, { storeId, createdAt, tables, meta = {} }: NewCatalog): void {
+  static write(file: string, { storeId, createdAt, schema, meta = {} }: NewCatalog): void {
     const entries = Object.entries({
       ...meta,
-      schema_version: String(SCHEMA_VERSION),
+      [VERSION_KEY]: String(schema.upgrades.length + 1),
       store_id: storeId,
       created_at: String(createdAt),
       changes: '0',
@@ -84,7 +109,7 @@ export class Catalog {
     makeDirectory(path.dirname(file))
     const temporary = `${file}.new`
     fs.rmSync(temporary, { force: true })
-    writeNewFile(temporary, databaseImage([SCHEMA, ...tables, ...rows].join('\n')))
+    writeNewFile(temporary, databaseImage([SCHEMA, ...schema.tables, ...rows].join('\n')))
     fs.renameSync(temporary, file)
     fsyncDirectory(path.dirname(file))
   }
@@ -195,10 +220,22 @@ export class Catalog {
     this.database.close()
   }
 
-  #checkVersion(): void {
-    const version = this.meta('schema_version')
-    if (version === String(SCHEMA_VERSION)) return
-    throw noCatalog(`Its schema version is ${version}; this version of cellstore knows ${SCHEMA_VERSION}.`)
+  #checkVersion(upgrades: CatalogSchema['upgrades']): void {
+    const version = Number(this.meta(VERSION_KEY))
+    const known = upgrades.length + 1
+    if (Number.isSafeInteger(version) && version >= 1 && version <= known) return
+    throw noCatalog(`Its schema version is ${version}; this version of cellstore knows up to ${known}.`)
+  }
+
+  /** Each in one transaction with its number: a crash leaves it done or not begun. */
+  #upgrade(upgrades: CatalogSchema['upgrades']): void {
+    const version = Number(this.meta(VERSION_KEY))
+    for (const [i, ddl] of upgrades.slice(version - 1).entries()) {
+      this.change(() => {
+        this.database.exec(ddl)
+        this.#setMeta.run(VERSION_KEY, String(version + i + 1))
+      })
+    }
   }
 }
 

@@ -26,6 +26,7 @@ export interface CellRecord {
 /** A cell that exists from now on. */
 export type NewCellRecord = Omit<CellRecord, 'deletedAt'>
 
+/** Which cells, and how many of them. */
 export interface CellListOptions {
   /** Only this account's cells. */
   accountId?: string | undefined
@@ -37,6 +38,7 @@ export interface CellListOptions {
 
 const LIST_NAMES: Known<CellListOptions> = { accountId: true, cursor: true, limit: true }
 
+/** A page of cells. */
 export interface CellPage {
   /** Oldest first. */
   cells: CellRecord[]

@@ -102,6 +102,17 @@ export function intervalOption(flags: string, description: string): Option {
   )
 }
 
+/** As {@link intervalOption}, and also in milliseconds: `250ms`. */
+export function shortIntervalOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser(
+    argument((text) => {
+      const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
+      if (digits !== undefined && Number(digits) > 0) return Number(digits)
+      return text === 'never' ? null : parseDuration(text)
+    }),
+  )
+}
+
 /** A whole number within bounds. */
 export function numberOption(flags: string, description: string, min: number, max: number): Option {
   return new Option(flags, description).argParser((text) => {

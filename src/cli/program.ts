@@ -1,10 +1,12 @@
 import { Command } from 'commander'
 import packageJson from '../../package.json' with { type: 'json' }
+import { addAccountsCommands } from './commands/accounts-commands.ts'
 import { addBackupCommands } from './commands/backup-commands.ts'
 import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
+import { addStatusCommand } from './commands/status-command.ts'
 import { refuseUnknownVariables } from './environment.ts'
 import { examples } from './output.ts'
 import { addRefusedUrl, checkPlace } from './remote/remote-flags.ts'
@@ -32,6 +34,7 @@ const EXAMPLES = examples(
   'cellstore backup "$CELL"',
   'cellstore backups list "$CELL"',
   'cellstore restore "$CELL"',
+  'cellstore status',
   'cellstore help serve',
 )
 
@@ -55,9 +58,11 @@ export function buildProgram(): Command {
     })
   addServeCommand(program)
   addKeysCommands(program)
+  addAccountsCommands(program)
   addCellsCommands(program)
   addSqlCommand(program)
   addBackupCommands(program)
+  addStatusCommand(program)
   addRefusedUrl(program)
   return program
 }

@@ -1,3 +1,4 @@
+import type { KeyAccess, KeySurface } from '../auth/key-scope.ts'
 import type { BackupKind, BackupOptions } from '../backup/versions/backup-types.ts'
 import type { RevokedKeyDocument } from '../http/answers/api-key-answers.ts'
 import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../http/answers/backup-answers.ts'
@@ -16,6 +17,8 @@ export interface StoreClient {
   createKey(input: CreateKeyInput): Promise<CreatedKeyDocument>
   /** Active keys, newest first; of every account, or of one. */
   listKeys(input: { account?: string | undefined }): Promise<KeyDocument[]>
+  /** Makes a key in place of another one, which ends. @throws `api_key_not_found` */
+  rotateKey(input: RotateKeyInput): Promise<RotatedKeyDocument>
   /** @throws `api_key_not_found` */
   revokeKey(input: { id: string }): Promise<RevokedKeyDocument>
 
@@ -51,6 +54,7 @@ type OfAccount<Document extends { account_id: unknown }> = Omit<Document, 'accou
   Partial<Pick<Document, 'account_id'>>
 
 export type CreatedKeyDocument = OfAccount<owner.CreatedKeyDocument>
+export type RotatedKeyDocument = OfAccount<owner.RotatedKeyDocument>
 export type KeyDocument = OfAccount<owner.KeyDocument>
 export type CellDocument = OfAccount<owner.CellDocument>
 export type CellPageDocument = Omit<owner.CellPageDocument, 'databases'> & { databases: CellDocument[] }
@@ -59,6 +63,18 @@ export interface CreateKeyInput {
   account?: string | undefined
   newAccount?: boolean | undefined
   name?: string | undefined
+  /** As in the HTTP interface, as are the next ones. */
+  access?: KeyAccess | undefined
+  cell_ids?: string[] | undefined
+  surface?: KeySurface | undefined
+  expires_at?: string | undefined
+}
+
+export interface RotateKeyInput {
+  id: string
+  /** As in the HTTP interface. */
+  grace_ms?: number | undefined
+  expires_at?: string | undefined
 }
 
 export interface CreateCellInput {

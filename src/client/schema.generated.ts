@@ -87,6 +87,126 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/api-keys/{key_id}/rotate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make a key of the same scope in place of another one, which expires */
+        post: operations["rotateApiKey"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/accounts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** List the accounts, oldest first */
+        get: operations["listAccounts"];
+        put?: never;
+        /** Make an account */
+        post: operations["createAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/accounts/{account_id}": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Describe an account */
+        get: operations["getAccount"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/accounts/{account_id}/suspend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Refuse every request with the keys of an account */
+        post: operations["suspendAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/accounts/{account_id}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** End the suspension of an account */
+        post: operations["resumeAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/accounts/{account_id}/quotas": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Set all quotas of an account; those left out are the store’s */
+        put: operations["setAccountQuotas"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/accounts/{account_id}/api-keys": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Make an API key of an account */
+        post: operations["createApiKeyOfAccount"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases": {
         parameters: {
             query?: never;
@@ -408,6 +528,20 @@ export interface components {
             /** @description The first characters of the key. */
             hint: string;
             created_at: components["schemas"]["Time"];
+            /**
+             * @description What the key may do: read; also write; also make and change accounts.
+             * @enum {string}
+             */
+            access: "read" | "write" | "owner";
+            /** @description The only cells that the key is for; null: all of its account. */
+            cell_ids: string[] | null;
+            /**
+             * @description kv: the key is for key-value entries only.
+             * @enum {string}
+             */
+            surface: "kv" | "all";
+            /** @description From when on the key is refused, be it that it was rotated; null: never. */
+            expires_at: components["schemas"]["Time"] | null;
             /** @description Only in this answer. */
             key: string;
         };
@@ -423,7 +557,69 @@ export interface components {
             /** @description The first characters of the key. */
             hint: string;
             created_at: components["schemas"]["Time"];
+            /**
+             * @description What the key may do: read; also write; also make and change accounts.
+             * @enum {string}
+             */
+            access: "read" | "write" | "owner";
+            /** @description The only cells that the key is for; null: all of its account. */
+            cell_ids: string[] | null;
+            /**
+             * @description kv: the key is for key-value entries only.
+             * @enum {string}
+             */
+            surface: "kv" | "all";
+            /** @description From when on the key is refused, be it that it was rotated; null: never. */
+            expires_at: components["schemas"]["Time"] | null;
             last_used_at: components["schemas"]["Time"] | null;
+        };
+        RotatedApiKey: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            /** @description The first characters of the key. */
+            hint: string;
+            created_at: components["schemas"]["Time"];
+            /**
+             * @description What the key may do: read; also write; also make and change accounts.
+             * @enum {string}
+             */
+            access: "read" | "write" | "owner";
+            /** @description The only cells that the key is for; null: all of its account. */
+            cell_ids: string[] | null;
+            /**
+             * @description kv: the key is for key-value entries only.
+             * @enum {string}
+             */
+            surface: "kv" | "all";
+            /** @description From when on the key is refused, be it that it was rotated; null: never. */
+            expires_at: components["schemas"]["Time"] | null;
+            /** @description Only in this answer. */
+            key: string;
+            /** @description The old key. */
+            replaces: {
+                /** Format: uuid */
+                id: string;
+                expires_at: components["schemas"]["Time"];
+            };
+        };
+        Account: {
+            /** Format: uuid */
+            id: string;
+            name: string | null;
+            created_at: components["schemas"]["Time"];
+            /** @description Since when every request with its keys is refused; null if it is not suspended. */
+            suspended_at: components["schemas"]["Time"] | null;
+            quotas: {
+                /** @description Null: the quota of the store holds. */
+                cells_max: number | null;
+                /** @description Null: the quota of the store holds. */
+                api_keys_max: number | null;
+                /** @description Null: the quota of the store holds. */
+                bytes_max: number | null;
+                /** @description Null: the quota of the store holds. */
+                requests_per_second: number | null;
+            };
         };
         Cell: {
             /** Format: uuid */
@@ -628,7 +824,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
     };
     responses: {
         /** @description busy, shutting_down */
@@ -697,6 +893,19 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
+        /** @description account_suspended, forbidden, quota_exceeded */
+        createApiKey403: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "account_suspended" | "forbidden" | "quota_exceeded";
+                } & components["schemas"]["Problem"];
+            };
+        };
         /** @description body_too_large */
         body_too_large: {
             headers: {
@@ -707,6 +916,19 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "body_too_large";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description cell_not_found */
+        cell_not_found: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "cell_not_found";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -733,19 +955,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "idempotency_not_supported" | "invalid_json" | "invalid_request";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description quota_exceeded */
-        quota_exceeded: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "quota_exceeded";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -789,6 +998,19 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
+        /** @description account_suspended, forbidden */
+        listApiKeys403: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "account_suspended" | "forbidden";
+                } & components["schemas"]["Problem"];
+            };
+        };
         /** @description api_key_not_found */
         api_key_not_found: {
             headers: {
@@ -799,6 +1021,45 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "api_key_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description invalid_json, invalid_request */
+        createAccount400: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "invalid_json" | "invalid_request";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description account_not_found */
+        account_not_found: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "account_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description account_not_found, cell_not_found */
+        createApiKeyOfAccount404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "account_not_found" | "cell_not_found";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -813,19 +1074,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "busy" | "cells_missing" | "shutting_down";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description cell_not_found */
-        cell_not_found: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "cell_not_found";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -852,19 +1100,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "idempotency_key_reused";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description invalid_json, invalid_request */
-        createCell400: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "invalid_json" | "invalid_request";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -934,6 +1169,19 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
+        /** @description account_suspended, forbidden, quota_exceeded, statement_not_allowed */
+        sql403: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "account_suspended" | "forbidden" | "quota_exceeded" | "statement_not_allowed";
+                } & components["schemas"]["Problem"];
+            };
+        };
         /** @description body_too_large, sql_too_long */
         sql413: {
             headers: {
@@ -970,19 +1218,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "invalid_json" | "invalid_parameter" | "invalid_request" | "multiple_statements" | "param_count_mismatch" | "result_memory_exceeded" | "result_too_large" | "sql_error";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description quota_exceeded, statement_not_allowed */
-        sql403: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "quota_exceeded" | "statement_not_allowed";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1323,6 +1558,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -1341,6 +1577,12 @@ export interface operations {
             content: {
                 "application/json": {
                     name?: string | null;
+                    /** @enum {string} */
+                    access?: "read" | "write" | "owner";
+                    cell_ids?: string[] | null;
+                    /** @enum {string} */
+                    surface?: "kv" | "all";
+                    expires_at?: string | null;
                 };
             };
         };
@@ -1357,7 +1599,8 @@ export interface operations {
             };
             400: components["responses"]["createApiKey400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
+            404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             413: components["responses"]["body_too_large"];
             415: components["responses"]["unsupported_media_type"];
@@ -1397,8 +1640,328 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["api_key_not_found"];
             408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    rotateApiKey: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                key_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    grace_ms?: number;
+                    expires_at?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Make a key of the same scope in place of another one, which expires */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RotatedApiKey"];
+                };
+            };
+            400: components["responses"]["createApiKey400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["createApiKey403"];
+            404: components["responses"]["api_key_not_found"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    listAccounts: {
+        parameters: {
+            query?: {
+                /** @description next_cursor of the page before. */
+                cursor?: string;
+                /** @description How many entries the page may have; at most limits.pageMax. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description List the accounts, oldest first */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        accounts: components["schemas"]["Account"][];
+                        /** @description The cursor of the next page; null on the last one. */
+                        next_cursor: string | null;
+                    };
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    createAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    name?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Make an account */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["createAccount400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    getAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Describe an account */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["account_not_found"];
+            408: components["responses"]["request_timeout"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+        };
+    };
+    suspendAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description Refuse every request with the keys of an account */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["createAccount400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["account_not_found"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    resumeAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": Record<string, never>;
+            };
+        };
+        responses: {
+            /** @description End the suspension of an account */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["createAccount400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["account_not_found"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    setAccountQuotas: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    cells_max?: number | null;
+                    api_keys_max?: number | null;
+                    bytes_max?: number | null;
+                    requests_per_second?: number | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Set all quotas of an account; those left out are the store’s */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Account"];
+                };
+            };
+            400: components["responses"]["createAccount400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["account_not_found"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            503: components["responses"]["healthz503"];
+            507: components["responses"]["disk_full"];
+        };
+    };
+    createApiKeyOfAccount: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                account_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": {
+                    name?: string | null;
+                    /** @enum {string} */
+                    access?: "read" | "write" | "owner";
+                    cell_ids?: string[] | null;
+                    /** @enum {string} */
+                    surface?: "kv" | "all";
+                    expires_at?: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Make an API key of an account */
+            201: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["CreatedApiKey"];
+                };
+            };
+            400: components["responses"]["createApiKey400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["createApiKey403"];
+            404: components["responses"]["createApiKeyOfAccount404"];
+            408: components["responses"]["request_timeout"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
@@ -1436,6 +1999,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             408: components["responses"]["request_timeout"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
@@ -1475,9 +2039,9 @@ export interface operations {
                     "application/json": components["schemas"]["Cell"];
                 };
             };
-            400: components["responses"]["createCell400"];
+            400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["idempotency_in_progress"];
@@ -1514,6 +2078,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1554,6 +2119,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1752,6 +2318,7 @@ export interface operations {
             };
             400: components["responses"]["kvList400"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1803,6 +2370,7 @@ export interface operations {
             };
             400: components["responses"]["kvList400"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["kvGet404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1856,7 +2424,7 @@ export interface operations {
             };
             400: components["responses"]["kvPut400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1899,7 +2467,7 @@ export interface operations {
             };
             400: components["responses"]["kvList400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1946,7 +2514,7 @@ export interface operations {
             };
             400: components["responses"]["kvIncr400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -1990,6 +2558,7 @@ export interface operations {
             };
             400: components["responses"]["kvTtl400"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2034,7 +2603,7 @@ export interface operations {
             };
             400: components["responses"]["kvPut400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2081,6 +2650,7 @@ export interface operations {
             };
             400: components["responses"]["kvMget400"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2136,7 +2706,7 @@ export interface operations {
             };
             400: components["responses"]["kvPut400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2183,7 +2753,7 @@ export interface operations {
             };
             400: components["responses"]["kvTtl400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2227,7 +2797,7 @@ export interface operations {
             };
             400: components["responses"]["kvTtl400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2267,9 +2837,9 @@ export interface operations {
                     "application/json": components["schemas"]["Backup"];
                 };
             };
-            400: components["responses"]["createCell400"];
+            400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["backup409"];
@@ -2310,9 +2880,9 @@ export interface operations {
                     "application/json": components["schemas"]["Backup"];
                 };
             };
-            400: components["responses"]["createCell400"];
+            400: components["responses"]["createAccount400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["backup409"];
@@ -2367,6 +2937,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];
@@ -2426,7 +2997,7 @@ export interface operations {
             };
             400: components["responses"]["restore400"];
             401: components["responses"]["unauthorized"];
-            403: components["responses"]["quota_exceeded"];
+            403: components["responses"]["createApiKey403"];
             404: components["responses"]["restore404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["backup409"];
@@ -2466,6 +3037,7 @@ export interface operations {
             };
             400: components["responses"]["invalid_request"];
             401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
             404: components["responses"]["getRestore404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["no_backup"];

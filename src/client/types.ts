@@ -67,6 +67,7 @@ export type Client = {
     args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },
     options?: CallOptions,
   ): Promise<RowsAnswer<R>>
+  /** With rows as arrays: values in the order of `columns`. */
   sql<R = SqlValue[]>(
     args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode: 'array' },
     options?: CallOptions,

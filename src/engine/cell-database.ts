@@ -158,6 +158,7 @@ export class CellDatabase {
   /** {@link sql} with another use of the runner. @param use runs at most one statement */
   statement<T>(use: (runner: StatementRunner) => T): T {
     this.#state.assertUsable()
+    if (this.settings.counts !== undefined) this.settings.counts.statements++
     try {
       this.#runner ??= this.#newRunner()
       return use(this.#runner)
@@ -276,6 +277,7 @@ export class CellDatabase {
 
   /** After a commit. Never throws, since that can't be undone. */
   #changed(weight: number): void {
+    if (this.settings.counts !== undefined) this.settings.counts.commits++
     if (!this.dirty) {
       this.dirty = true
       try {

@@ -1,4 +1,5 @@
 import type { Limits } from '../base/limits.ts'
+import type { EngineCounts } from './engine-counts.ts'
 import type { OwnerFunctions } from './owner-functions.ts'
 import type { Connection } from './sqlite.ts'
 
@@ -26,6 +27,8 @@ export interface CellDatabaseSettings {
   checkpointBytes: number
   /** What the owner has added to SQL. */
   ownerFunctions?: OwnerFunctions | undefined
+  /** Counts what the cells of a process do together. */
+  counts?: EngineCounts | undefined
 }
 
 /** The same for every cell: SQLite's default, and that of the image from which new cells are written. */

@@ -1,7 +1,7 @@
 import { CellError } from '../errors.ts'
 import type { CellDatabase } from './cell-database.ts'
 
-/** What {@link migrate} did. */
+/** What `cell.migrate()` did. */
 export interface MigrateResult {
   /** The cell's `user_version` before. */
   from: number

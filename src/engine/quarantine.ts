@@ -203,14 +203,21 @@ export class Quarantine {
     }
   }
 
-  #remembered(id: string): (QuarantineState & { frames?: number }) | undefined {
-    const file = this.#parts.paths(id).quarantine
-    if (!exists(file)) return undefined
-    try {
-      return JSON.parse(fs.readFileSync(file, 'utf8'))
-    } catch {
-      return { reason: 'io_error', since: this.#parts.clock.now() }
-    }
+  #remembered(id: string): RememberedQuarantine | undefined {
+    return readQuarantine(this.#parts.paths(id), this.#parts.clock)
+  }
+}
+
+type RememberedQuarantine = QuarantineState & { frames?: number }
+
+/** What the file next to a cell says of its quarantine, whichever process has the cell. */
+export function readQuarantine(paths: CellPaths, clock: Clock): RememberedQuarantine | undefined {
+  const file = paths.quarantine
+  if (!exists(file)) return undefined
+  try {
+    return JSON.parse(fs.readFileSync(file, 'utf8'))
+  } catch {
+    return { reason: 'io_error', since: clock.now() }
   }
 }
 

@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import type { KeyScope } from '../auth/key-scope.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
@@ -12,6 +13,7 @@ import type { BegunRestores } from './begun-restores.ts'
 import type { HttpLimits } from './handler-options.ts'
 import type { HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
+import type { NodeView } from './node-view.ts'
 import { Query } from './query.ts'
 import type { JsonBody } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
@@ -31,6 +33,8 @@ export interface HttpContext {
   readonly keptBackups: KeptBackups | undefined
   /** The OpenAPI document, for clients who find the interface below a path. */
   readonly openApi: (mount: string) => Promise<JsonText>
+  /** Undefined in a program that serves handlers of its own. */
+  readonly node: NodeView | undefined
 }
 
 /** A request whose sender is known and whose body was read. */
@@ -42,6 +46,8 @@ export interface Call {
   readonly segments: readonly string[]
   /** Who asks. Undefined: the store's owner, who stands above accounts. Empty on routes that are open to anyone. */
   readonly accountId: string | undefined
+  /** What its key may do. Undefined: the store's owner asks, or the route is open to anyone. */
+  readonly scope: KeyScope | undefined
   /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
   readonly permit: OperationPermit | undefined
 }
@@ -106,6 +112,13 @@ export const {
   actionWith: ownerActionWith,
   actionWithQuery: ownerActionWithQuery,
 } = actionsOf(ofOwner)
+
+/** A route of accounts, which the store's owner asks, or a key with the access `owner`. */
+export const {
+  action: accountsAction,
+  actionWith: accountsActionWith,
+  actionWithQuery: accountsActionWithQuery,
+} = actionsOf((call) => call)
 
 /** A route of a cell that exists and that the sender may use. */
 export const {
@@ -194,7 +207,7 @@ function refuseQuery({ request: { query } }: Call): void {
   if (query !== '') new Query(query, [])
 }
 
-/** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws `unauthorized` */
+/** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws as `Permit.check()` */
 export async function takeTurn({ context, permit }: Call, accountId: string | null): Promise<void> {
   await context.store.turns.next(accountId ?? '')
   permit?.check()
@@ -227,7 +240,8 @@ function ownCell(call: Call): CellCall {
 function ownArchive(call: Call): ArchiveCall {
   const cellId = call.segments[0] ?? ''
   const cell = call.context.store.findCell(cellId)
-  if (cell === undefined ? !isCellId(cellId) : !mayUse(call, cell)) throw cellNotFound()
+  const isRefused = cell === undefined ? !isCellId(cellId) || !isInScope(call, cellId) : !mayUse(call, cell)
+  if (isRefused) throw cellNotFound()
   return { ...call, cellId, cell }
 }
 
@@ -239,8 +253,13 @@ export function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknow
   return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }
 
-function mayUse({ accountId }: Call, cell: CellRecord): boolean {
-  return accountId === undefined || cell.accountId === accountId
+function mayUse(call: Call, cell: CellRecord): boolean {
+  return (call.accountId === undefined || cell.accountId === call.accountId) && isInScope(call, cell.id)
+}
+
+/** Whether the key is for the cell: for others of its account it has the answer of another account's. */
+function isInScope({ scope }: Call, cellId: string): boolean {
+  return scope === undefined || scope.cellIds === null || scope.cellIds.includes(cellId)
 }
 
 /**

@@ -1,31 +1,74 @@
 import { z } from 'zod'
-import type { ApiKeyRecord, CreatedApiKey } from '../auth/api-keys.ts'
+import type {
+  ApiKeyRecord,
+  CreatedApiKey,
+  RotateApiKeyOptions,
+  RotatedApiKey,
+} from '../auth/api-key-records.ts'
+import type { KeyScope } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
-import { name as nameField } from '../service/json/fields.ts'
+import { integer, name as nameField } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
-import { accountAction, accountActionWith, accountActionWithQuery, ok, takeTurn } from './action.ts'
-import type { ApiKeyDocument, CreatedApiKeyDocument, RevokedKeyDocument } from './answers/api-key-answers.ts'
+import {
+  accountAction,
+  accountActionWith,
+  accountActionWithQuery,
+  type Call,
+  ok,
+  takeTurn,
+} from './action.ts'
+import type {
+  ApiKeyDocument,
+  CreatedApiKeyDocument,
+  RevokedKeyDocument,
+  RotatedKeyDocument,
+} from './answers/api-key-answers.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
+import { logKeyChange } from './key-change-log.ts'
+import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */
-const createSchema = z.looseObject({ name: nameField.nullish() })
+const createSchema = z.looseObject({ name: nameField.nullish(), ...scopeFields })
+const rotateSchema = z.strictObject({ grace_ms: integer.optional(), expires_at: scopeFields.expires_at })
 
 export const createApiKey = accountActionWith(createSchema, async (call, body) => {
-  if (call.request.header(IDEMPOTENCY_HEADER) !== undefined) {
-    throw new CellError(
-      'idempotency_not_supported',
-      'An answer that holds an API key is never stored, so it cannot be repeated. Leave out the header Idempotency-Key.',
-      { field: 'Idempotency-Key' },
-    )
-  }
-  const { context, accountId, permit } = call
+  refuseIdempotency(call)
+  const { context, accountId, scope, permit } = call
   const { store } = context
+  const options = { name: body.name ?? undefined, ...scopeOptions(body), by: scope }
   const created = await store.inTurn(accountId, () => {
     permit?.check()
-    return store.durably(() => store.apiKeys.create(accountId, { name: body.name ?? undefined }))
+    return store.durably(() => inBodyTerms(() => store.apiKeys.create(accountId, options)))
   })
+  logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
+
+export const rotateApiKey = accountActionWith(rotateSchema, async (call, body) => {
+  refuseIdempotency(call)
+  const { context, accountId, scope, permit, segments } = call
+  const { store } = context
+  const options = { ...rotateOptions(body), by: scope }
+  const rotated = await store.inTurn(accountId, () => {
+    permit?.check()
+    return store.durably(() => inBodyTerms(() => store.apiKeys.rotate(accountId, segments[0] ?? '', options)))
+  })
+  logKeyChange(call, 'rotated', { id: rotated.replaces.id, accountId })
+  return { ...ok(encodeRotatedKey(rotated)), status: 201 }
+})
+
+function rotateOptions({ grace_ms, expires_at }: z.infer<typeof rotateSchema>): RotateApiKeyOptions {
+  return { graceMs: grace_ms, expiresAt: decodeExpiry(expires_at) }
+}
+
+export function refuseIdempotency({ request }: Call): void {
+  if (request.header(IDEMPOTENCY_HEADER) === undefined) return
+  throw new CellError(
+    'idempotency_not_supported',
+    'An answer that holds an API key is never stored, so it cannot be repeated. Leave out the header Idempotency-Key.',
+    { field: 'Idempotency-Key' },
+  )
+}
 
 const COLLECTION = '/v1/api-keys'
 
@@ -42,17 +85,40 @@ export const listApiKeys = accountActionWithQuery(['cursor', 'limit'], async (ca
   return { ...answer, headers: { Link: `<${next}>; rel="next"` } }
 })
 
-export const revokeApiKey = accountAction(async ({ context: { store }, accountId, segments }) => {
+export const revokeApiKey = accountAction(async (call) => {
+  const { context, accountId, segments } = call
+  const { store } = context
   // Without a turn: a stolen key that is busy must not hold up its revocation.
-  return ok(encodeRevokedKey(await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))))
+  const revoked = await store.durably(() => store.apiKeys.revoke(accountId, segments[0] ?? ''))
+  logKeyChange(call, 'revoked', { id: revoked.id, accountId })
+  return ok(encodeRevokedKey(revoked))
 })
 
-export function encodeCreatedKey({ id, key, name, hint, createdAt }: CreatedApiKey): CreatedApiKeyDocument {
-  return { id, key, name, hint, created_at: timeOf(createdAt) }
+export function encodeCreatedKey({
+  id,
+  key,
+  name,
+  hint,
+  createdAt,
+  ...scope
+}: CreatedApiKey): CreatedApiKeyDocument {
+  return { id, key, name, hint, created_at: timeOf(createdAt), ...encodeScope(scope) }
 }
 
-export function encodeKey({ id, name, hint, createdAt, lastUsedAt }: ApiKeyRecord): ApiKeyDocument {
-  return { id, name, hint, created_at: timeOf(createdAt), last_used_at: timeOf(lastUsedAt) }
+export function encodeRotatedKey({ replaces, ...created }: RotatedApiKey): RotatedKeyDocument {
+  return {
+    ...encodeCreatedKey(created),
+    replaces: { id: replaces.id, expires_at: timeOf(replaces.expiresAt) },
+  }
+}
+
+export function encodeKey({ id, name, hint, createdAt, lastUsedAt, ...scope }: ApiKeyRecord): ApiKeyDocument {
+  const times = { created_at: timeOf(createdAt), last_used_at: timeOf(lastUsedAt) }
+  return { id, name, hint, ...times, ...encodeScope(scope) }
+}
+
+function encodeScope({ access, cellIds, surface, expiresAt }: KeyScope) {
+  return { access, cell_ids: cellIds && [...cellIds], surface, expires_at: timeOf(expiresAt) }
 }
 
 export function encodeRevokedKey({ id, revokedAt }: { id: string; revokedAt: number }): RevokedKeyDocument {

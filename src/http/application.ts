@@ -1,5 +1,8 @@
-import { silentLog } from '../base/log.ts'
-import { CellError } from '../errors.ts'
+import { channels, type RequestTrace, traced } from '../base/channels.ts'
+import type { Clock } from '../base/clock.ts'
+import { isSilent } from '../base/log.ts'
+import { isCellId } from '../base/store-paths.ts'
+import { CellError, type CellErrorCode } from '../errors.ts'
 import { InProcessService } from '../service/in-process-service.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { CellStore } from '../store/cell-store.ts'
@@ -9,6 +12,7 @@ import { BackupCharges } from './backup-charges.ts'
 import { BegunRestores } from './begun-restores.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import {
+  type AccessLogger,
   DEFAULT_HTTP_LIMITS,
   type HandlerOptions,
   type HttpLimits,
@@ -18,15 +22,33 @@ import {
 } from './handler-options.ts'
 import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted } from './http-message.ts'
 import { KeptBackups } from './kept-backups.ts'
-import { BodyCharge, MemoryBudgets, UnsentCharge } from './memory-budgets.ts'
+import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from './memory-budgets.ts'
+import type { NodeView } from './node-view.ts'
 import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
 import { RateLimiter } from './rate-limiter.ts'
 import { type JsonBody, readJson } from './request-body.ts'
+import { RequestCounts } from './request-counts.ts'
 import { requestIdOf } from './request-id.ts'
+import { checkScope } from './route-scopes.ts'
 import { type Match, Router } from './router.ts'
 import { StoredBytesQuota } from './stored-bytes-quota.ts'
+
+export interface ApplicationOptions extends HandlerOptions {
+  /** Where requests are counted; several applications can share it. */
+  counts?: RequestCounts | undefined
+  /** What the store's owner may ask of the whole node. Undefined in a program that serves handlers of its own. */
+  node?: NodeView | undefined
+}
+
+interface Answered {
+  requestId: string
+  status: number
+  /** Of a refusal. */
+  code: CellErrorCode | undefined
+  ms: number
+}
 
 const NO_BODY: JsonBody = { value: undefined, exact: true }
 
@@ -40,18 +62,18 @@ export class Application {
   readonly #router: Router
   readonly #logger: HttpLogger
   readonly #shutdown: AbortSignal | undefined
-  readonly #rates: RateLimiter | undefined
+  readonly #rates: RateLimiter
   readonly #memory: MemoryBudgets
+  readonly #accessLogger: AccessLogger | undefined
+  readonly #clock: Clock
+  readonly counts: RequestCounts
 
-  constructor(store: CellDirectory, options: HandlerOptions, audience = TENANTS) {
+  constructor(store: CellDirectory, options: ApplicationOptions, audience = TENANTS) {
     const limits = { ...DEFAULT_HTTP_LIMITS, ...audience.limits, ...options.limits }
     this.#audience = audience
     this.#router = new Router(audience.routes)
     const { quotas } = store.settings
-    const storedBytes =
-      quotas.bytesMax === undefined || audience !== TENANTS
-        ? undefined
-        : new StoredBytesQuota(quotas.bytesMax, store)
+    const storedBytes = audience === TENANTS ? new StoredBytesQuota(quotas.bytesMax, store) : undefined
     const unbounded = options.service ?? inProcess(store, options, limits)
     const service = storedBytes?.within(unbounded) ?? unbounded
     this.#context = {
@@ -68,11 +90,15 @@ export class Application {
           ? undefined
           : new KeptBackups(quotas.backupsMax, store.requestedBackups, service, store.clock),
       openApi: servedDocument(),
+      node: options.node,
     }
-    this.#logger = options.logger ?? (store.settings.log === silentLog ? warningLogger : store.settings.log)
+    this.counts = options.counts ?? new RequestCounts()
+    this.#accessLogger = options.accessLogger
+    this.#clock = store.clock
+    this.#logger = options.logger ?? (isSilent(store.settings.log) ? warningLogger : store.settings.log)
     this.#shutdown = options.shutdown
     this.#memory = new MemoryBudgets(limits.memory)
-    this.#rates = options.rate && new RateLimiter(options.rate, store.clock)
+    this.#rates = new RateLimiter(options.rate, store.clock, (id) => store.accounts.quotasOf(id))
   }
 
   get audience(): Audience {
@@ -85,15 +111,54 @@ export class Application {
   }
 
   /** Answers a request; never rejects. */
-  async handle(request: HttpRequest): Promise<HttpResponse> {
+  handle(request: HttpRequest): Promise<HttpResponse> {
     const requestId = requestIdOf(request.header('x-request-id'))
     const match = this.#router.match(request.path)
+    const trace = () => ({ requestId, method: request.method, route: match?.resource.path ?? null })
+    return traced<RequestTrace, HttpResponse>(channels.request, trace, (told) =>
+      this.#handle(request, match, requestId, told),
+    )
+  }
+
+  async #handle(
+    request: HttpRequest,
+    match: Match | undefined,
+    requestId: string,
+    told: RequestTrace | undefined,
+  ): Promise<HttpResponse> {
+    const startedAt = this.#clock.monotonic()
+    let response: HttpResponse
+    let code: CellErrorCode | undefined
     try {
-      return respond(await this.#answer(request, match, requestId), requestId)
+      response = respond(await this.#answer(request, match, requestId), requestId)
     } catch (error) {
       const route = match?.resource.path ?? null
-      return withCommonHeaders(this.#refusal(error, request.method, route, requestId), requestId)
+      const refusal = this.#refusal(error, request.method, route, requestId)
+      code = refusal.code
+      response = withCommonHeaders(refusal, requestId)
     }
+    const ms = this.#clock.monotonic() - startedAt
+    this.#note(request, match, { requestId, status: response.status, code, ms })
+    if (told !== undefined) Object.assign(told, { accountId: request.accountId, status: response.status })
+    return response
+  }
+
+  #note({ method, accountId }: HttpRequest, match: Match | undefined, answered: Answered): void {
+    const { requestId, status, code, ms } = answered
+    const route = match?.resource.path ?? null
+    const isKnown = match?.resource.actions.has(method) === true
+    this.counts.answered(route, method, isKnown, status, ms)
+    if (code !== undefined) this.counts.refused(code)
+    if (this.#accessLogger === undefined) return
+    const [id] = match?.segments ?? []
+    const cellId = route?.includes('/databases/{id}') === true && isCellId(id ?? '') ? id : undefined
+    const line = { requestId, accountId, cellId, method: isKnown ? method : 'other', route, status, code }
+    this.#accessLogger.debug({ ...line, ms: Math.round(ms * 100) / 100 }, 'request')
+  }
+
+  /** Bytes of request bodies, and of answers that clients have not taken. */
+  get memory(): MemoryUse {
+    return this.#memory.use
   }
 
   /** What a request is refused with. Reports a bug of ours. */
@@ -101,7 +166,7 @@ export class Application {
     const { show } = this.#audience
     // Nobody waits for the answer to a request that was cut off, and nothing is wrong here.
     const isBug = !(error instanceof RequestAborted) && show(error).code === 'internal'
-    if (isBug) this.reportBug(error, { request_id: requestId, method, route })
+    if (isBug) this.reportBug(error, { requestId, method, route })
     return problemResponse(error, requestId, show)
   }
 
@@ -128,11 +193,13 @@ export class Application {
   #answer(request: HttpRequest, match: Match | undefined, requestId: string): Answer | Promise<Answer> {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
-    const permit = found?.needsKey === false ? undefined : this.#identify(request)
-    const action = found ?? refuseRoute(match)
+    const permit = found?.action.needsKey === false ? undefined : this.#identify(request)
+    const { action, scope: needed } = found ?? refuseRoute(match)
     const accountId = permit === undefined ? '' : permit.accountId
+    const scope = permit?.scope
+    if (scope !== undefined) checkScope(scope, needed)
     const segments = match?.segments ?? []
-    const call = { context: this.#context, request, requestId, segments, accountId, permit }
+    const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
   }
@@ -154,12 +221,12 @@ export class Application {
     }
   }
 
-  /** Whose request it is, if they may make one now. @throws `unauthorized`, `rate_limited` */
+  /** Whose request it is, if they may make one now. @throws `unauthorized`, `account_suspended`, `rate_limited` */
   #identify(request: HttpRequest): Permit {
     const permit = new Permit(this.#audience, request, this.#context.store)
     const { accountId } = permit
     if (accountId === undefined) return permit
-    this.#rates?.take(accountId)
+    this.#rates.take(accountId)
     this.#memory.checkUnsent(accountId)
     request.accountId = accountId
     return permit
@@ -172,6 +239,7 @@ function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLi
     restoreWaitMs: options.requestDeadlineMs ?? REQUEST_DEADLINE_MS_DEFAULT,
     answerBytesMax: limits.result.bytesMax,
     sqlPolicy: options.sqlPolicy,
+    slowMs: options.slowMs,
   })
 }
 

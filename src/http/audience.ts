@@ -1,3 +1,4 @@
+import type { VerifiedApiKey } from '../auth/api-key-records.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { HttpLimits } from './handler-options.ts'
@@ -8,8 +9,8 @@ import { ROUTES, type Route } from './routes.ts'
 /** Whom an application serves, and what they may do and see. */
 export interface Audience {
   readonly routes: readonly Route[]
-  /** The account that asks; undefined for the owner of the store. @throws `unauthorized` */
-  identify(request: HttpRequest, store: CellDirectory): string | undefined
+  /** The key that asks; undefined for the owner of the store. @throws `unauthorized`, `account_suspended` */
+  identify(request: HttpRequest, store: CellDirectory): Readonly<VerifiedApiKey> | undefined
   /** What of an error they may see. */
   show(error: unknown): CellError
   /** Where these are not the default ones. */
@@ -21,7 +22,7 @@ export interface Audience {
 /** The holders of API keys. */
 export const TENANTS: Audience = {
   routes: ROUTES,
-  identify: accountOfKey,
+  identify: verifiedKey,
   show: asTenantsSee,
   sendsProgress: false,
 }
@@ -29,9 +30,9 @@ export const TENANTS: Audience = {
 const BEARER = /^Bearer +([^ ]+) *$/i
 
 /** Every bad key gets the same answer, which does not say what was wrong with it. */
-function accountOfKey(request: HttpRequest, store: CellDirectory): string {
+function verifiedKey(request: HttpRequest, store: CellDirectory): Readonly<VerifiedApiKey> {
   try {
-    return store.apiKeys.verify(keyOf(request) ?? '').accountId
+    return store.apiKeys.verify(keyOf(request) ?? '')
   } catch (error) {
     throw isCellError(error, 'unauthorized') ? unauthorized() : error
   }

@@ -80,9 +80,9 @@ export const getCell = cellAction(async (call) => {
 })
 
 export const deleteCell = cellAction(async (call) => {
-  const { context, cellId, cell } = call
+  const { context, cellId, cell, requestId } = call
   await takeTurn(call, cell.accountId)
-  await context.service.deleteCell(cellId)
+  await context.service.deleteCell(cellId, { requestId })
   return ok(encodeDeletedCell(cellId))
 })
 

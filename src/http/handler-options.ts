@@ -8,8 +8,18 @@ import type { CellService } from '../service/cell-service.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
 import { RATE_NAMES, type RateLimit } from './rate-limiter.ts'
 
-/** Gets `request_id`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
+/** Gets `requestId`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>
+
+/** Gets a line for each request; never a path, which could hold a tenant's key. A pino logger fits. */
+export interface AccessLogger {
+  /**
+   * Takes the line of one request.
+   *
+   * @param fields `requestId`, `accountId`, `cellId`, `method`, `route`, `status`, `code` of a refusal, `ms`
+   */
+  debug(fields: object, message: string): void
+}
 
 /** Bounds on one request and its answer. */
 export interface HttpLimits {
@@ -47,6 +57,10 @@ export interface HandlerOptions {
   limits?: Partial<HttpLimits> | undefined
   /** Gets internal errors, with the request's id. Default: the store's log; if that is silent, a Node.js warning. */
   logger?: HttpLogger | undefined
+  /** Gets a line for each request; nothing by default. */
+  accessLogger?: AccessLogger | undefined
+  /** Milliseconds from which on a statement is written to the store's log, without its values; 500 by default. Null: never. */
+  slowMs?: number | null | undefined
   /** Runs the operations on cells. Default: this process runs them, and cannot end a statement that takes long. */
   service?: CellService | undefined
   /** What SQL may do. Default `tenant`; `trusted` only where every key holder may do anything to a cell. */
@@ -65,6 +79,8 @@ const OPTION_NAMES: Known<HandlerOptions> = {
   basePath: true,
   limits: true,
   logger: true,
+  accessLogger: true,
+  slowMs: true,
   service: true,
   sqlPolicy: true,
   requestDeadlineMs: true,

@@ -25,17 +25,17 @@ import { NOT_MODIFIED } from './http-message.ts'
 import { changeCondition, deleteCondition, etagOf, isNotModified } from './preconditions.ts'
 
 export const putEntry = cellActionWith(putSchema, async (call, body) => {
-  const { context, request, cellId, permit, segments } = call
+  const { context, request, cellId, permit, requestId, segments } = call
   const put = decodePut(decodeKey(segments[1] ?? ''), body, changeCondition(request))
-  const result = await context.service.execute(cellId, put, { permit })
+  const result = await context.service.execute(cellId, put, { permit, requestId })
   return { ...ok(encodePut(result)), headers: { ETag: etagOf(result.version) } }
 })
 
-export const getEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
+export const getEntry = cellAction(async ({ context, request, cellId, permit, requestId, segments }) => {
   const entry = await context.service.execute(
     cellId,
     { op: 'kv.get', key: decodeKey(segments[1] ?? '') },
-    { permit },
+    { permit, requestId },
   )
   if (entry === undefined) throw new CellError('key_not_found', 'No entry has this key, or it has expired.')
   const headers = { ETag: etagOf(entry.version) }
@@ -43,16 +43,20 @@ export const getEntry = cellAction(async ({ context, request, cellId, permit, se
   return { ...ok(encodeEntry(entry)), headers }
 })
 
-export const deleteEntry = cellAction(async ({ context, request, cellId, permit, segments }) => {
+export const deleteEntry = cellAction(async ({ context, request, cellId, permit, requestId, segments }) => {
   const key = decodeKey(segments[1] ?? '')
   const ifVersion = deleteCondition(request)
-  const { deleted } = await context.service.execute(cellId, { op: 'kv.delete', key, ifVersion }, { permit })
+  const { deleted } = await context.service.execute(
+    cellId,
+    { op: 'kv.delete', key, ifVersion },
+    { permit, requestId },
+  )
   return ok({ key, deleted })
 })
 
 export const listEntries = cellActionWithQuery(
   ['prefix', 'cursor', 'limit', 'reverse', 'values'],
-  async ({ context, cellId, permit }, query) => {
+  async ({ context, cellId, permit, requestId }, query) => {
     const options = {
       prefix: query.text('prefix'),
       cursor: query.text('cursor'),
@@ -61,45 +65,51 @@ export const listEntries = cellActionWithQuery(
       values: query.flag('values'),
     }
     const list = { op: 'kv.list', options, answer: 'json' } as const
-    return { status: 200, json: await context.service.execute(cellId, list, { permit }) }
+    return { status: 200, json: await context.service.execute(cellId, list, { permit, requestId }) }
   },
 )
 
-export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit }, body, exact) =>
-  ok(encodeIncr(await context.service.execute(cellId, decodeIncr(body, exact), { permit }))),
+export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit, requestId }, body, exact) =>
+  ok(encodeIncr(await context.service.execute(cellId, decodeIncr(body, exact), { permit, requestId }))),
 )
 
-export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) =>
+export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit, requestId }, body) =>
   ok(
     await context.service.execute(
       cellId,
       { op: 'kv.ttl', keys: decodeKeys(body, context.store.settings.limits) },
-      { permit },
+      { permit, requestId },
     ),
   ),
 )
 
-export const expire = cellActionWith(expireSchema, async ({ context, cellId, permit }, body) =>
-  ok(encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body), { permit }))),
+export const expire = cellActionWith(expireSchema, async ({ context, cellId, permit, requestId }, body) =>
+  ok(
+    encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body), { permit, requestId })),
+  ),
 )
 
-export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
+export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit, requestId }, body) => {
   const keys = decodeKeys(body, context.store.settings.limits)
   const mget = { op: 'kv.mget', keys, answer: 'json' } as const
-  return { status: 200, json: await context.service.execute(cellId, mget, { permit }) }
+  return { status: 200, json: await context.service.execute(cellId, mget, { permit, requestId }) }
 })
 
-export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit }, body) => {
+export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit, requestId }, body) => {
   const mset = decodeMset(body, context.store.settings.limits)
-  return ok(encodePuts(await context.service.execute(cellId, mset, { permit })))
+  return ok(encodePuts(await context.service.execute(cellId, mset, { permit, requestId })))
 })
 
-export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit }, body) => {
+export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit, requestId }, body) => {
   const keys = decodeKeys(body, context.store.settings.limits)
-  const { deleted } = await context.service.execute(cellId, { op: 'kv.deleteMany', keys }, { permit })
+  const { deleted } = await context.service.execute(
+    cellId,
+    { op: 'kv.deleteMany', keys },
+    { permit, requestId },
+  )
   return ok({ deleted })
 })
 
-export const getdel = cellActionWith(keySchema, async ({ context, cellId, permit }, { key }) =>
-  ok(encodeFound(await context.service.execute(cellId, { op: 'kv.getdel', key }, { permit }))),
+export const getdel = cellActionWith(keySchema, async ({ context, cellId, permit, requestId }, { key }) =>
+  ok(encodeFound(await context.service.execute(cellId, { op: 'kv.getdel', key }, { permit, requestId }))),
 )

@@ -22,6 +22,9 @@ export const DEFAULT_MEMORY_LIMITS: MemoryLimits = {
 const FREE_BYTES = 16_384
 const RETRY_AFTER_MS = 1_000
 
+/** Bytes that are in use, and that may be. */
+export type MemoryUse = Readonly<Record<'bodies' | 'unsent', { used: number; total: number }>>
+
 export class MemoryBudgets {
   readonly bodies: Budget
   readonly unsent: Budget
@@ -41,6 +44,10 @@ export class MemoryBudgets {
       perAccount: limits.unsentPerAccount,
       retryAfterMs: RETRY_AFTER_MS,
     })
+  }
+
+  get use(): MemoryUse {
+    return { bodies: this.bodies.use, unsent: this.unsent.use }
   }
 
   /** Whether there is room for an answer. @throws `rate_limited`, `busy` */

@@ -2,12 +2,12 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo, ListenOptions, Socket } from 'node:net'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { AddressCounts } from './address-counts.ts'
-import { Application } from './application.ts'
+import { Application, type ApplicationOptions } from './application.ts'
 import type { Audience } from './audience.ts'
 import { type ConnectionLimits, defaultConnectionLimits } from './connection-limits.ts'
 import { ConnectionOrder } from './connection-order.ts'
-import type { HandlerOptions } from './handler-options.ts'
 import type { HttpResponse } from './http-message.ts'
+import type { MemoryUse } from './memory-budgets.ts'
 import { answer, listenerOf } from './node-listener.ts'
 import { missingHost, Refusals, tooManyConnections, tooManyOfAddress } from './refusals.ts'
 
@@ -17,7 +17,7 @@ const TIMEOUT_CHECK_MS = 1_000
 const TOLD_SHARE = 0.1
 const TOLD_MIN = 8
 
-export interface NodeServerOptions extends Omit<HandlerOptions, 'shutdown'> {
+export interface NodeServerOptions extends Omit<ApplicationOptions, 'shutdown'> {
   connections?: Partial<ConnectionLimits> | undefined
   /** Whom it serves; the holders of API keys by default. */
   audience?: Audience | undefined
@@ -27,6 +27,7 @@ export interface NodeServerOptions extends Omit<HandlerOptions, 'shutdown'> {
 export class NodeServer {
   readonly #server: Server
   readonly #store: CellDirectory
+  readonly #application: Application
   readonly #shutdown = new AbortController()
   /** Connections over a bound, with the answer that they get. */
   readonly #surplus = new WeakMap<Socket, HttpResponse>()
@@ -37,9 +38,10 @@ export class NodeServer {
     const limits = { ...defaultConnectionLimits(store.settings.openCellsMax), ...connections }
     this.#store = store
     const application = new Application(store, { ...options, shutdown: this.#shutdown.signal }, audience)
+    this.#application = application
     const listener = listenerOf(application, store.clock, options.basePath)
     const order = new ConnectionOrder()
-    const refusals = new Refusals(store.clock, order)
+    const refusals = new Refusals(store.clock, order, (code) => application.counts.refused(code))
     const take = (request: IncomingMessage, response: ServerResponse) =>
       order.take(request, response, () => start(request, response))
     const start = (request: IncomingMessage, response: ServerResponse) => {
@@ -77,6 +79,11 @@ export class NodeServer {
     this.#server.maxConnections = toldUpTo(limits.connectionsMax)
   }
 
+  /** Bytes that it holds for its clients. */
+  get memory(): MemoryUse {
+    return this.#application.memory
+  }
+
   /**
    * Listens, on a TCP address or a Unix socket.
    *
@@ -112,6 +119,7 @@ export class NodeServer {
       this.#connections--
       addresses.remove(remoteAddress)
     })
+    if (ofAddress > addresses.max || this.#connections > max) this.#application.counts.refused('busy')
     if (ofAddress > toldUpTo(addresses.max)) socket.destroy()
     else if (ofAddress > addresses.max) this.#surplus.set(socket, tooManyOfAddress(addresses.max))
     else if (this.#connections > max) this.#surplus.set(socket, tooManyConnections(max))

@@ -1,17 +1,21 @@
 import { z } from 'zod'
+import { scopeOf } from '../auth/key-scope.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
-import { CellError, isCellError } from '../errors.ts'
-import { flag, name, text } from '../service/json/fields.ts'
+import { CellError } from '../errors.ts'
+import { flag, integer, name, text } from '../service/json/fields.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import { ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
-import { encodeCreatedKey, encodeKey, encodeRevokedKey } from './api-key-actions.ts'
+import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { logKeyChange } from './key-change-log.ts'
+import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
+import { getStatus, ownerMetrics } from './status-actions.ts'
 import { getStore, verify } from './verify-actions.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
@@ -31,10 +35,13 @@ const createKeySchema = z.strictObject({
   account: text.optional(),
   new_account: flag.optional(),
   name: name.optional(),
+  ...scopeFields,
 })
+const rotateKeySchema = z.strictObject({ grace_ms: integer.optional(), expires_at: scopeFields.expires_at })
 
 /** Makes a key: of the account that is named, of a new one, or of the only one. */
-const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body) => {
+const createKey = ownerActionWith(createKeySchema, (call, body) => {
+  const { store } = call.context
   if (body.new_account === true && body.account !== undefined) {
     throw new CellError(
       'invalid_request',
@@ -42,8 +49,16 @@ const createKey = ownerActionWith(createKeySchema, ({ context: { store } }, body
       { field: 'account' },
     )
   }
+  const options = { name: body.name, ...scopeOptions(body) }
+  // Before an account is made: a key that can't be must leave none.
+  inBodyTerms(() => scopeOf(options, store.clock.now()))
+  if (body.new_account === true && body.cell_ids != null) {
+    const message = 'A new account has no cells yet: leave out cell_ids, or name an account.'
+    throw new CellError('invalid_request', message, { field: 'cell_ids' })
+  }
   const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
-  const created = store.apiKeys.create(accountId, { name: body.name })
+  const created = inBodyTerms(() => store.apiKeys.create(accountId, options))
+  logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
 })
 
@@ -56,15 +71,23 @@ const listKeys = ownerActionWithQuery(['account'], ({ context: { store } }, quer
   return ok(keys.map((key) => ({ ...encodeKey(key), account_id: key.account })))
 })
 
-const revokeKey = ownerAction(({ context: { store }, segments }) => {
-  for (const account of accountIds(store)) {
-    try {
-      return ok(encodeRevokedKey(store.apiKeys.revoke(account, segments[0] ?? '')))
-    } catch (error) {
-      if (!isCellError(error, 'api_key_not_found')) throw error
-    }
-  }
-  throw new CellError('api_key_not_found', 'There is no such API key. `cellstore keys list` shows the ids.')
+const revokeKey = ownerAction((call) => {
+  const { store } = call.context
+  const keyId = call.segments[0] ?? ''
+  const accountId = accountOfKey(store, keyId)
+  const revoked = store.apiKeys.revoke(accountId, keyId)
+  logKeyChange(call, 'revoked', { id: keyId, accountId })
+  return ok(encodeRevokedKey(revoked))
+})
+
+const rotateKey = ownerActionWith(rotateKeySchema, (call, body) => {
+  const { store } = call.context
+  const keyId = call.segments[0] ?? ''
+  const accountId = accountOfKey(store, keyId)
+  const options = { graceMs: body.grace_ms, expiresAt: decodeExpiry(body.expires_at) }
+  const rotated = inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, options))
+  logKeyChange(call, 'rotated', { id: keyId, accountId })
+  return { ...ok({ ...encodeRotatedKey(rotated), account_id: accountId }), status: 201 }
 })
 
 /** Makes a cell of the account that is named, or of the only one. */
@@ -86,28 +109,34 @@ const listCells = ownerActionWithQuery(['account', 'cursor', 'limit'], ({ contex
   return ok({ databases: cells.map((cell) => encodeOwnCell(store, cell)), next_cursor: nextCursor })
 })
 
-/** Keys and cells of all accounts, and for every cell what an account may do to its own. */
+/** What an account may do to its own cells, the owner may do to all. Accounts are the owner's, here and under /v1. */
+const SHARED = /^\/v1\/(databases\/\{id\}|accounts)/
+
+/** Keys and cells of all accounts, and for every cell what an account may do to its own. No key is asked for its scope. */
 const OWNER_ROUTES: readonly Route[] = [
-  ['GET', GREETING_PATH, greet],
-  ['GET', '/owner/store', getStore],
+  ['GET', GREETING_PATH, greet, 'open'],
+  ['GET', '/owner/store', getStore, 'owner'],
+  ['GET', '/owner/status', getStatus, 'owner'],
+  ['GET', '/owner/metrics', ownerMetrics, 'owner'],
 
-  ['POST', '/owner/api-keys', createKey],
-  ['GET', '/owner/api-keys', listKeys],
-  ['DELETE', '/owner/api-keys/{key_id}', revokeKey],
+  ['POST', '/owner/api-keys', createKey, 'owner'],
+  ['GET', '/owner/api-keys', listKeys, 'owner'],
+  ['DELETE', '/owner/api-keys/{key_id}', revokeKey, 'owner'],
+  ['POST', '/owner/api-keys/{key_id}/rotate', rotateKey, 'owner'],
 
-  ['POST', '/owner/databases', createCell],
-  ['GET', '/owner/databases', listCells],
-  ...ROUTES.filter(([, path]) => path.startsWith('/v1/databases/{id}')).map(
-    ([method, path, action]): Route => [method, path.replace('/v1', '/owner'), action],
+  ['POST', '/owner/databases', createCell, 'owner'],
+  ['GET', '/owner/databases', listCells, 'owner'],
+  ...ROUTES.filter(([, path]) => SHARED.test(path)).map(
+    ([method, path, action, scope]): Route => [method, path.replace('/v1', '/owner'), action, scope],
   ),
 
-  ['POST', '/owner/databases/{id}/backups/verify', verify],
-  ['POST', '/owner/databases/{id}/backups/prune', prune],
-  ['POST', '/owner/databases/{id}/backups/purge', purge],
-  ['POST', '/owner/databases/{id}/backups/pin', pin],
-  ['POST', '/owner/databases/{id}/backups/unpin', unpin],
-  ['GET', '/owner/databases/{id}/backups/plan', getPlan],
-  ['PUT', '/owner/databases/{id}/backups/plan', setPlan],
+  ['POST', '/owner/databases/{id}/backups/verify', verify, 'owner'],
+  ['POST', '/owner/databases/{id}/backups/prune', prune, 'owner'],
+  ['POST', '/owner/databases/{id}/backups/purge', purge, 'owner'],
+  ['POST', '/owner/databases/{id}/backups/pin', pin, 'owner'],
+  ['POST', '/owner/databases/{id}/backups/unpin', unpin, 'owner'],
+  ['GET', '/owner/databases/{id}/backups/plan', getPlan, 'owner'],
+  ['PUT', '/owner/databases/{id}/backups/plan', setPlan, 'owner'],
 ]
 
 /** The owner of the store, who stands above accounts. Serve it only where the file system says who may connect. */
@@ -121,6 +150,7 @@ export const OWNER: Audience = {
 
 /** The documents of `/v1`, with the account: an owner sees those of all. */
 export type CreatedKeyDocument = ReturnType<typeof encodeCreatedKey> & { account_id: string }
+export type RotatedKeyDocument = ReturnType<typeof encodeRotatedKey> & { account_id: string }
 export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
 export type CellDocument = ReturnType<typeof encodeOwnCell>
 export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
@@ -132,6 +162,13 @@ function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
     ...encodeLastProven(store, cell),
     account_id: cell.accountId,
   }
+}
+
+/** @throws `api_key_not_found` */
+function accountOfKey(store: CellDirectory, keyId: string): string {
+  const account = store.apiKeys.accountOf(keyId)
+  if (account !== undefined) return account
+  throw new CellError('api_key_not_found', 'There is no such API key. `cellstore keys list` shows the ids.')
 }
 
 function accountIds(store: CellDirectory): string[] {

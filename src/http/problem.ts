@@ -53,6 +53,9 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   taken_over: 503,
   quota_exceeded: 403,
   unauthorized: 401,
+  forbidden: 403,
+  account_suspended: 403,
+  account_not_found: 404,
   api_key_not_found: 404,
   node_unreachable: 500,
   not_found: 404,
@@ -92,7 +95,7 @@ export function problemResponse(
   error: unknown,
   requestId: string,
   show: (error: unknown) => CellError = asTenantsSee,
-): HttpResponse & { body: string } {
+): HttpResponse & { body: string; code: CellErrorCode } {
   const { code, message, details } = inHttpTerms(show(error))
   const status = STATUS_OF_CODE[code]
   const headers: Record<string, string> = { 'Content-Type': 'application/problem+json' }
@@ -118,7 +121,7 @@ export function problemResponse(
     allowed,
     index,
   }
-  return { status, headers, body: JSON.stringify(document) }
+  return { status, headers, body: JSON.stringify(document), code }
 }
 
 /** Options of the library that bodies call something else. */

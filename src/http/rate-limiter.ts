@@ -1,7 +1,8 @@
 import type { Clock } from '../base/clock.ts'
 import type { Known } from '../base/known-names.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
-import { TokenBuckets } from '../base/token-buckets.ts'
+import { TokenBuckets, type TokenRate } from '../base/token-buckets.ts'
+import type { QuotaOverrides } from '../catalog/account-quotas.ts'
 import type { CellError } from '../errors.ts'
 
 /** How many requests an account may make. */
@@ -14,16 +15,28 @@ export interface RateLimit {
 
 export const RATE_NAMES: Known<RateLimit> = { perSecond: true, burst: true }
 
-/** A bound on each account's requests. */
+/** Used by no account: each bucket is asked at the rate of its account. */
+const NO_RATE: TokenRate = { perSecond: 1, burst: 1 }
+
+/** A bound on each account's requests: its own quota, or else the rate of all. */
 export class RateLimiter {
-  readonly #perSecond: number
+  readonly #rate: TokenRate | undefined
+  readonly #quotasOf: (accountId: string) => QuotaOverrides | undefined
   readonly #buckets: TokenBuckets
 
-  /** @throws `TypeError` for a rate that is not valid */
-  constructor(rate: RateLimit, clock: Clock) {
-    checkRate(rate)
-    this.#perSecond = rate.perSecond
-    this.#buckets = new TokenBuckets({ perSecond: rate.perSecond, burst: burstOf(rate) }, clock)
+  /**
+   * @param rate undefined: accounts without a quota of their own have no bound
+   * @throws `TypeError` for a rate that is not valid
+   */
+  constructor(
+    rate: RateLimit | undefined,
+    clock: Clock,
+    quotasOf: (accountId: string) => QuotaOverrides | undefined,
+  ) {
+    if (rate !== undefined) checkRate(rate)
+    this.#rate = rate && { perSecond: rate.perSecond, burst: burstOf(rate) }
+    this.#quotasOf = quotasOf
+    this.#buckets = new TokenBuckets(this.#rate ?? NO_RATE, clock)
   }
 
   /**
@@ -32,14 +45,18 @@ export class RateLimiter {
    * @throws `rate_limited`, with the time until there is one
    */
   take(accountId: string): void {
-    const retryAfterMs = this.#buckets.waitMs(accountId)
-    if (retryAfterMs > 0) throw this.#limited(accountId, retryAfterMs)
-    this.#buckets.take(accountId)
+    const own = this.#quotasOf(accountId)?.requestsPerSecond
+    const rate = own === undefined ? this.#rate : { perSecond: own, burst: own }
+    if (rate === undefined) return
+    const retryAfterMs = this.#buckets.waitMs(accountId, 1, rate)
+    if (retryAfterMs > 0) throw this.#limited(accountId, rate, own !== undefined, retryAfterMs)
+    this.#buckets.take(accountId, 1, rate)
   }
 
-  #limited(accountId: string, retryAfterMs: number): CellError {
-    const usage = this.#buckets.taken(accountId)
-    const facts = { setting: 'rate.perSecond', limit: this.#perSecond, usage, retryAfterMs }
+  #limited(accountId: string, rate: TokenRate, isOwn: boolean, retryAfterMs: number): CellError {
+    const usage = this.#buckets.taken(accountId, rate)
+    const setting = isOwn ? 'quotas.requestsPerSecond' : 'rate.perSecond'
+    const facts = { setting, limit: rate.perSecond, usage, retryAfterMs }
     return overLimit('rate_limited', `The account has just made ${usage} requests`, facts, TRY_LATER)
   }
 }

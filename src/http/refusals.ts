@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http'
 import type { Duplex } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
-import { CellError } from '../errors.ts'
+import { CellError, type CellErrorCode } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import type { ConnectionOrder } from './connection-order.ts'
 import { DRAIN_MS_MAX } from './drain-body.ts'
@@ -19,11 +19,14 @@ import { problemResponse } from './problem.ts'
 export class Refusals {
   readonly #clock: Clock
   readonly #order: ConnectionOrder
+  readonly #told: (code: CellErrorCode) => void
   readonly #refused = new WeakSet<Duplex>()
 
-  constructor(clock: Clock, order: ConnectionOrder) {
+  /** @param told called with the code of each refusal */
+  constructor(clock: Clock, order: ConnectionOrder, told: (code: CellErrorCode) => void) {
     this.#clock = clock
     this.#order = order
+    this.#told = told
   }
 
   /** For the `clientError` event. After the first error, a connection's parser reports one again for all that follows. */
@@ -33,10 +36,15 @@ export class Refusals {
     // Node.js no longer listens to a socket that it has handed over, and an error without a listener ends the process.
     socket.on('error', () => {})
     const response = this.#order.owed(socket)
-    const refusal = problem(refusalOf(error.code))
+    const why = refusalOf(error.code)
+    const refusal = problem(why)
     const end = () => this.#end(socket, wireText(refusal, this.#clock.now()))
-    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
-    else if (response === undefined) end()
+    if (!socket.writable || error.code === 'ECONNRESET') {
+      socket.destroy()
+      return
+    }
+    this.#told(why.code)
+    if (response === undefined) end()
     else if (response.req.complete) response.once('finish', end)
     // The request's own body broke off. If its answer went out early, that is the answer.
     else if (response.headersSent) this.#end(socket, '')

@@ -19,7 +19,7 @@ const ROUTE = '/v1/databases/{id}/restore'
 export const restore = archiveActionWith(
   z.strictObject({ version: text.optional() }),
   async (call, { version }) => {
-    const { context, request, accountId, cellId } = call
+    const { context, request, requestId, accountId, cellId } = call
     checkRoom(call)
     const permit = {
       check() {
@@ -29,9 +29,11 @@ export const restore = archiveActionWith(
       },
     }
     const run: Run = (options) =>
-      context.service.restore(cellId, { ...options, permit, accountId, version }).catch((error) => {
-        throw asTold(call, error)
-      })
+      context.service
+        .restore(cellId, { ...options, permit, requestId, accountId, version })
+        .catch((error) => {
+          throw asTold(call, error)
+        })
     if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
     return ok(encodeRestore(await transfer(call, run)))
   },

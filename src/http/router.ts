@@ -1,4 +1,5 @@
 import type { Action } from './action.ts'
+import type { RouteScope } from './route-scopes.ts'
 import type { Route } from './routes.ts'
 
 /** A path that exists, whatever the method. */
@@ -6,7 +7,14 @@ export interface Resource {
   /** The route's path, with its `{…}`: for logs, where a real path could show a tenant's key. */
   readonly path: string
   readonly parts: readonly Part[]
-  readonly actions: ReadonlyMap<string, Action>
+  /** By method. */
+  readonly actions: ReadonlyMap<string, Endpoint>
+}
+
+export interface Endpoint {
+  readonly action: Action
+  /** What a key needs for it. */
+  readonly scope: RouteScope
 }
 
 export interface Match {
@@ -31,7 +39,7 @@ export class Router {
       const actions = new Map(
         routes
           .filter((route) => route[1] === path)
-          .flatMap(([method, , action]) => methodsOf(method).map((each) => [each, action])),
+          .flatMap(([method, , action, scope]) => methodsOf(method).map((each) => [each, { action, scope }])),
       )
       const sameLength = this.#byLength.get(parts.length) ?? []
       this.#byLength.set(parts.length, [...sameLength, { path, parts, actions }])

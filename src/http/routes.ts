@@ -1,5 +1,14 @@
+import {
+  createAccount,
+  createKeyOfAccount,
+  getAccount,
+  listAccounts,
+  resumeAccount,
+  setQuotas,
+  suspendAccount,
+} from './account-actions.ts'
 import type { Action } from './action.ts'
-import { createApiKey, listApiKeys, revokeApiKey } from './api-key-actions.ts'
+import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
 import { createCell, deleteCell, getCell, listCells } from './cell-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
@@ -18,44 +27,54 @@ import {
 } from './kv-actions.ts'
 import { getOpenApi } from './openapi-action.ts'
 import { getRestore, restore } from './restore-actions.ts'
+import type { RouteScope } from './route-scopes.ts'
 import { runBatch, runSql } from './sql-actions.ts'
 
-/** A method, a path, and what is done there. `{…}` stands for one segment of the path, as it was sent. */
-export type Route = readonly [method: string, path: string, action: Action]
+/** A method, a path, what is done there, and what a key needs for it. `{…}` stands for one segment of the path, as it was sent. */
+export type Route = readonly [method: string, path: string, action: Action, scope: RouteScope]
 
 /** The whole interface. docs/http-api.md describes each row. */
 export const ROUTES: readonly Route[] = [
-  ['GET', '/healthz', healthz],
-  ['GET', '/readyz', readyz],
-  ['GET', '/openapi.json', getOpenApi],
+  ['GET', '/healthz', healthz, 'open'],
+  ['GET', '/readyz', readyz, 'open'],
+  ['GET', '/openapi.json', getOpenApi, 'open'],
 
-  ['POST', '/v1/api-keys', createApiKey],
-  ['GET', '/v1/api-keys', listApiKeys],
-  ['DELETE', '/v1/api-keys/{key_id}', revokeApiKey],
+  ['POST', '/v1/api-keys', createApiKey, 'account:write'],
+  ['GET', '/v1/api-keys', listApiKeys, 'account:read'],
+  ['DELETE', '/v1/api-keys/{key_id}', revokeApiKey, 'account:write'],
+  ['POST', '/v1/api-keys/{key_id}/rotate', rotateApiKey, 'account:write'],
 
-  ['POST', '/v1/databases', createCell],
-  ['GET', '/v1/databases', listCells],
-  ['GET', '/v1/databases/{id}', getCell],
-  ['DELETE', '/v1/databases/{id}', deleteCell],
+  ['POST', '/v1/accounts', createAccount, 'owner'],
+  ['GET', '/v1/accounts', listAccounts, 'owner'],
+  ['GET', '/v1/accounts/{account_id}', getAccount, 'owner'],
+  ['POST', '/v1/accounts/{account_id}/suspend', suspendAccount, 'owner'],
+  ['POST', '/v1/accounts/{account_id}/resume', resumeAccount, 'owner'],
+  ['PUT', '/v1/accounts/{account_id}/quotas', setQuotas, 'owner'],
+  ['POST', '/v1/accounts/{account_id}/api-keys', createKeyOfAccount, 'owner'],
 
-  ['POST', '/v1/databases/{id}/sql', runSql],
-  ['POST', '/v1/databases/{id}/batch', runBatch],
+  ['POST', '/v1/databases', createCell, 'account:write'],
+  ['GET', '/v1/databases', listCells, 'account:read'],
+  ['GET', '/v1/databases/{id}', getCell, 'cell:read'],
+  ['DELETE', '/v1/databases/{id}', deleteCell, 'account:write'],
 
-  ['GET', '/v1/databases/{id}/kv', listEntries],
-  ['PUT', '/v1/databases/{id}/kv/{key}', putEntry],
-  ['GET', '/v1/databases/{id}/kv/{key}', getEntry],
-  ['DELETE', '/v1/databases/{id}/kv/{key}', deleteEntry],
-  ['POST', '/v1/databases/{id}/kv/ops/incr', incr],
-  ['POST', '/v1/databases/{id}/kv/ops/ttl', ttl],
-  ['POST', '/v1/databases/{id}/kv/ops/expire', expire],
-  ['POST', '/v1/databases/{id}/kv/ops/mget', mget],
-  ['POST', '/v1/databases/{id}/kv/ops/mset', mset],
-  ['POST', '/v1/databases/{id}/kv/ops/delete', deleteMany],
-  ['POST', '/v1/databases/{id}/kv/ops/getdel', getdel],
+  ['POST', '/v1/databases/{id}/sql', runSql, 'cell:read'],
+  ['POST', '/v1/databases/{id}/batch', runBatch, 'cell:read'],
 
-  ['POST', '/v1/databases/{id}/backup', backUp],
-  ['POST', '/v1/databases/{id}/backup/incr', backUpIncrement],
-  ['GET', '/v1/databases/{id}/backups', listBackups],
-  ['POST', '/v1/databases/{id}/restore', restore],
-  ['GET', '/v1/databases/{id}/restores/{restore_id}', getRestore],
+  ['GET', '/v1/databases/{id}/kv', listEntries, 'kv:read'],
+  ['PUT', '/v1/databases/{id}/kv/{key}', putEntry, 'kv:write'],
+  ['GET', '/v1/databases/{id}/kv/{key}', getEntry, 'kv:read'],
+  ['DELETE', '/v1/databases/{id}/kv/{key}', deleteEntry, 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/incr', incr, 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/ttl', ttl, 'kv:read'],
+  ['POST', '/v1/databases/{id}/kv/ops/expire', expire, 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/mget', mget, 'kv:read'],
+  ['POST', '/v1/databases/{id}/kv/ops/mset', mset, 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/delete', deleteMany, 'kv:write'],
+  ['POST', '/v1/databases/{id}/kv/ops/getdel', getdel, 'kv:write'],
+
+  ['POST', '/v1/databases/{id}/backup', backUp, 'cell:write'],
+  ['POST', '/v1/databases/{id}/backup/incr', backUpIncrement, 'cell:write'],
+  ['GET', '/v1/databases/{id}/backups', listBackups, 'cell:read'],
+  ['POST', '/v1/databases/{id}/restore', restore, 'cell:write'],
+  ['GET', '/v1/databases/{id}/restores/{restore_id}', getRestore, 'cell:read'],
 ]

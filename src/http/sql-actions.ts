@@ -21,14 +21,17 @@ async function run(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promi
 
 /** Whether the client still waits for the answer: only SQL can run long enough to be worth the cost. */
 function execute(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promise<JsonText> {
-  const { context, cellId, request, permit } = call
-  const options: ExecuteOptions = { signal: request.signal, permit }
+  const { context, cellId, request, scope, permit, requestId } = call
+  const options: ExecuteOptions = { signal: request.signal, permit, requestId }
   const bounds = boundsOf(call)
+  const readOnly = scope?.access === 'read' ? true : undefined
   if (body.unread !== undefined) {
-    return context.service.execute(cellId, { op: 'unread', kind, body: body.unread, bounds }, options)
+    const unread = { op: 'unread', kind, body: body.unread, bounds, readOnly } as const
+    return context.service.execute(cellId, unread, options)
   }
   const { operation, timeoutMs } = decodeRequest(kind, body.value, body.exact, bounds)
-  return context.service.execute(cellId, operation, { ...options, deadlineMs: timeoutMs })
+  const bounded = { ...operation, readOnly }
+  return context.service.execute(cellId, bounded, { ...options, deadlineMs: timeoutMs })
 }
 
 function boundsOf({ context: { limits, store } }: CellCall): BodyBounds {

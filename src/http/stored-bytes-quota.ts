@@ -10,23 +10,25 @@ const DELETE_SHARE = 1 / 16
 
 /** A {@link CellService} whose accounts store a limited number of bytes. Over it, cells work but their files do not grow. */
 export class StoredBytesQuota {
-  readonly #max: number
+  readonly #defaultMax: number | undefined
   readonly #store: CellDirectory
   readonly #stored: StoredBytes
 
-  constructor(max: number, store: CellDirectory) {
-    this.#max = max
+  /** @param defaultMax of accounts without a quota of their own; undefined: those have no bound */
+  constructor(defaultMax: number | undefined, store: CellDirectory) {
+    this.#defaultMax = defaultMax
     this.#store = store
     this.#stored = new StoredBytes(store)
   }
 
   /** Before a cell is made. @throws `quota_exceeded` */
   checkRoomForCell(accountId: string): void {
-    if (this.#stored.of(accountId) >= this.#max) throw this.#exceeded(accountId)
+    const max = this.#maxOf(accountId)
+    if (max !== undefined && this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max)
   }
 
   created(accountId: string, cellId: string): void {
-    this.#stored.replaced(accountId, cellId)
+    if (this.#maxOf(accountId) !== undefined) this.#stored.replaced(accountId, cellId)
   }
 
   /** @returns the service, for requests of accounts */
@@ -34,7 +36,7 @@ export class StoredBytesQuota {
     return {
       execute: (cellId, operation, options) => this.#execute(service, cellId, operation, options),
       describe: (cellId) => service.describe(cellId),
-      deleteCell: (cellId) => this.#replace(cellId, () => service.deleteCell(cellId)),
+      deleteCell: (cellId, options) => this.#replace(cellId, () => service.deleteCell(cellId, options)),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
       restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),
       verify: (cellId, options) => service.verify(cellId, options),
@@ -43,23 +45,34 @@ export class StoredBytesQuota {
     }
   }
 
-  async #execute<O extends CellOperation>(
+  /** Not async: an account without a bound pays for no further promise. */
+  #execute<O extends CellOperation>(
     service: CellService,
     cellId: string,
     operation: O,
     options: ExecuteOptions | undefined,
   ): Promise<ResultOf<O>> {
-    const accountId = this.#store.findCell(cellId)?.accountId
-    if (accountId == null || READS.has(operation.op)) return await service.execute(cellId, operation, options)
-    const over = this.#stored.of(accountId) - this.#max
+    const accountId = READS.has(operation.op) ? undefined : this.#store.findCell(cellId)?.accountId
+    const max = accountId == null ? undefined : this.#maxOf(accountId)
+    if (accountId == null || max === undefined) return service.execute(cellId, operation, options)
+    return this.#executeWithin(max, accountId, service, [cellId, operation, options])
+  }
+
+  async #executeWithin<O extends CellOperation>(
+    max: number,
+    accountId: string,
+    service: CellService,
+    [cellId, operation, options]: [string, O, ExecuteOptions | undefined],
+  ): Promise<ResultOf<O>> {
+    const over = this.#stored.of(accountId) - max
     try {
       if (over < 0) return await service.execute(cellId, operation, options)
-      const growth = over < this.#max * DELETE_SHARE ? 'deletions' : 'none'
+      const growth = over < max * DELETE_SHARE ? 'deletions' : 'none'
       return (await service.execute(cellId, { ...operation, growth }, options)) as ResultOf<O>
     } catch (error) {
       // The cell's own bound has the same code, and a schema that is too long has no code of SQLite's.
       const isFull = error instanceof CellError && error.details.sqliteCode === 'SQLITE_FULL'
-      throw over >= 0 && isFull ? this.#exceeded(accountId, error) : error
+      throw over >= 0 && isFull ? this.#exceeded(accountId, max, error) : error
     } finally {
       this.#stored.changed(accountId, cellId)
     }
@@ -67,17 +80,25 @@ export class StoredBytesQuota {
 
   async #replace<T>(cellId: string, run: () => Promise<T>): Promise<T> {
     const accountId = this.#store.findCell(cellId)?.accountId
+    const isBounded = accountId != null && this.#maxOf(accountId) !== undefined
     try {
       return await run()
     } finally {
-      if (accountId != null) this.#stored.replaced(accountId, cellId)
+      if (isBounded) this.#stored.replaced(accountId, cellId)
     }
   }
 
+  /** Without a bound nothing is measured, so that what was measured before is forgotten. */
+  #maxOf(accountId: string): number | undefined {
+    const max = this.#store.accounts.quotasOf(accountId)?.bytesMax ?? this.#defaultMax
+    if (max === undefined) this.#stored.forget(accountId)
+    return max
+  }
+
   /** @param cause of a batch it has the operation's index */
-  #exceeded(accountId: string, cause?: CellError): CellError {
+  #exceeded(accountId: string, max: number, cause?: CellError): CellError {
     const usage = this.#stored.of(accountId)
-    const error = quotaExceeded('bytesMax', `The account stores ${usage} bytes`, this.#max, usage)
+    const error = quotaExceeded('bytesMax', `The account stores ${usage} bytes`, max, usage)
     const index = cause?.details.index
     return index === undefined
       ? error

@@ -30,6 +30,11 @@ export class StoredBytes {
     return this.#usageOf(accountId).bytes
   }
 
+  /** Its cells are measured again with the next question. */
+  forget(accountId: string): void {
+    this.#accounts.delete(accountId)
+  }
+
   /** The cell has changed. */
   changed(accountId: string, cellId: string): void {
     const usage = this.#usageOf(accountId)

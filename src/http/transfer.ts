@@ -7,13 +7,13 @@ import { RequestAborted } from './http-message.ts'
  * its client.
  */
 export async function transfer<T>(
-  { accountId, request, permit }: Call,
+  { accountId, request, requestId, permit }: Call,
   run: (options: BackupOptions) => Promise<T>,
 ): Promise<T> {
-  if (accountId !== undefined) return await run({ permit })
+  if (accountId !== undefined) return await run({ permit, requestId })
   const { signal, onProgress } = request
   try {
-    return await run({ signal, onProgress })
+    return await run({ signal, onProgress, requestId })
   } catch (error) {
     throw signal.aborted ? new RequestAborted() : error
   }

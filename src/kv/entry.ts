@@ -59,6 +59,7 @@ export interface KvIncrResult extends Omit<KvEntry, 'value'> {
   value: number | bigint
 }
 
+/** What `expire()` has done. */
 export interface KvExpireResult {
   /** False if there was no live entry. */
   updated: boolean
@@ -68,6 +69,7 @@ export interface KvExpireResult {
   ttlSeconds: number | null
 }
 
+/** Which entries, in which order, and how many of them. */
 export interface KvListOptions {
   /** Only keys that start with this text. */
   prefix?: string | undefined

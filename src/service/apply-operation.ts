@@ -1,7 +1,7 @@
 import type { Clock } from '../base/clock.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
-import type { Growth } from '../engine/delete-reserve.ts'
 import { SqlStatement, type StatementVerb } from '../engine/sql-policy/sql-statement.ts'
+import { mayOnlyRead } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
 import type { Cell } from '../store/cell.ts'
 import { BatchSize, checkNamesFit, listWithin, mgetWithin } from './answer-size.ts'
@@ -21,6 +21,15 @@ export interface ApplyContext {
   clock: Clock
   /** Bounds what one answer of several entries or results may hold, in bytes of values. */
   answerBytesMax: number
+  slow?: SlowStatements | undefined
+}
+
+/** What is done about statements that take long. */
+export interface SlowStatements {
+  /** Milliseconds from which on a statement is slow. */
+  fromMs: number
+  /** Told of each slow one, also if it failed. */
+  tell(sql: string, ms: number): void
 }
 
 /** One that can be applied: somebody has read it. */
@@ -34,7 +43,7 @@ export type ParsedOperation = (
   | ReadOperation
   | ParsedBatchable
   | { op: 'batch'; operations: ParsedBatchable[] }
-) & { answer?: 'json'; growth?: Growth | undefined }
+) & { answer?: 'json' } & Pick<CellOperation, 'growth' | 'readOnly'>
 
 export function parseOperation(operation: ReadableOperation): ParsedOperation {
   if (operation.op === 'batch') return { ...operation, operations: operation.operations.map(parseBatchable) }
@@ -58,7 +67,7 @@ export function applyOperation(
   context: ApplyContext,
 ): AnyResult | JsonText {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
-  const result = apply(cell, operation, context)
+  const result = apply(cell, operation, { ...context, readOnly: operation.readOnly === true })
   return operation.answer === undefined ? result : answerAsJson(operation as JsonAnswered, result)
 }
 
@@ -111,8 +120,15 @@ const CHANGING: ReadonlySet<StatementVerb> = new Set([
 
 type AnyResult = OperationResults[keyof OperationResults]
 
-function apply(cell: Cell, operation: ParsedOperation, context: ApplyContext): AnyResult {
+/** With whether the operation may only read: SQL is told, since only SQLite knows which statements do. */
+type BoundContext = ApplyContext & { readonly readOnly: boolean }
+
+const ALWAYS_READS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl', 'kv.list', 'kv.mget'])
+
+function apply(cell: Cell, operation: ParsedOperation, context: BoundContext): AnyResult {
   const { kv } = cell
+  const { op } = operation
+  if (context.readOnly && op !== 'sql' && op !== 'batch' && !ALWAYS_READS.has(op)) throw mayOnlyRead()
   switch (operation.op) {
     case 'sql':
       return runSql(cell, operation, context)
@@ -155,23 +171,33 @@ function conditionOf<V>({ ifVersion }: { ifVersion?: V | undefined }): { ifVersi
 function runSql(
   cell: Cell,
   operation: ParsedSql,
-  { sqlPolicy, clock }: ApplyContext,
+  { sqlPolicy, clock, slow, readOnly }: BoundContext,
 ): OperationResults['sql'] {
   const { sql, params, rowMode, limits } = operation
   const started = clock.monotonic()
-  const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
-    policy: sqlPolicy,
-    rowMode,
-    limits,
-  })
-  if (limits !== undefined) checkNamesFit(result, limits)
-  return { ...result, durationMs: clock.monotonic() - started }
+  let durationMs = 0
+  try {
+    const result = cell.run<OperationResults['sql']['rows'][number]>(sql, params, {
+      policy: sqlPolicy,
+      readOnly,
+      rowMode,
+      limits,
+    })
+    durationMs = clock.monotonic() - started
+    if (limits !== undefined) checkNamesFit(result, limits)
+    return { ...result, durationMs }
+  } catch (error) {
+    durationMs = clock.monotonic() - started
+    throw error
+  } finally {
+    if (slow !== undefined && durationMs >= slow.fromMs) slow.tell(sql.sql, durationMs)
+  }
 }
 
 function applyBatch(
   cell: Cell,
   operations: ParsedBatchable[],
-  context: ApplyContext,
+  context: BoundContext,
 ): OperationResults['batch'] {
   const size = new BatchSize(context.answerBytesMax)
   return operations.map((operation, index) => {

@@ -9,6 +9,7 @@ import type {
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { CellOperation, ResultOf } from './operations.ts'
 
 /**
@@ -35,7 +36,7 @@ export interface CellService {
   describe(cellId: string): Promise<CellDescription>
 
   /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
-  deleteCell(cellId: string): Promise<void>
+  deleteCell(cellId: string, options?: DeleteCellOptions): Promise<void>
 
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
   backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
@@ -57,6 +58,7 @@ export interface CellService {
   latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>
 }
 
+/** For how long, and on whose behalf, an operation runs. */
 export interface ExecuteOptions {
   /** Aborted when nobody waits for the answer any more: an operation that has not begun by then never runs. */
   signal?: AbortSignal | undefined
@@ -64,13 +66,17 @@ export interface ExecuteOptions {
   deadlineMs?: number | undefined
   /** Whether the caller may still do it: asked just before the operation starts. */
   permit?: OperationPermit | undefined
+  /** An id of the request, for the lines of the log and the traces about it. */
+  requestId?: string | undefined
 }
 
+/** Asked whether an operation may still run. */
 export interface OperationPermit {
   /** Throws what the operation is then refused with. */
   check(): void
 }
 
+/** How a cell stands on this machine. */
 export interface CellDescription {
   /** Bytes of the database file and the write-ahead log. */
   sizeBytes: number
@@ -78,6 +84,7 @@ export interface CellDescription {
   quarantine: QuarantineState | undefined
 }
 
+/** Which versions, and how many of them. */
 export interface BackupPageOptions {
   /** `nextCursor` of the page before. */
   cursor?: string | undefined

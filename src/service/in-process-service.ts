@@ -10,13 +10,16 @@ import type {
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import { LruCache } from '../base/lru-cache.ts'
 import type { SqlPolicy } from '../engine/cell-settings.ts'
+import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
 import { isCellError } from '../errors.ts'
+import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { Cell } from '../store/cell.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import {
   type ApplyContext,
   applyOperation,
   mayChange,
+  type ParsedOperation,
   parseOperation,
   type ReadableOperation,
 } from './apply-operation.ts'
@@ -27,8 +30,10 @@ import type {
   ExecuteOptions,
   OperationPermit,
 } from './cell-service.ts'
+import { tracedOperation } from './operation-trace.ts'
 import type { CellOperation, ResultOf, UnreadOperation } from './operations.ts'
 import { waitForRestore } from './restore-wait.ts'
+import { logSlowStatement, SLOW_MS_DEFAULT } from './slow-statements.ts'
 
 export interface InProcessServiceOptions {
   /** How long an operation waits for its cell's data to be restored, in milliseconds. */
@@ -37,6 +42,8 @@ export interface InProcessServiceOptions {
   answerBytesMax: number
   /** What SQL may do; `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
+  /** Milliseconds from which on a statement is logged; 500 by default. Null: never. */
+  slowMs?: number | null | undefined
 }
 
 /**
@@ -47,35 +54,51 @@ export class InProcessService implements CellService {
   readonly #store: CellStore
   readonly #restoreWaitMs: number
   readonly #context: ApplyContext
+  readonly #slowMs: number | null
   /** A handle keeps its prepared statements, which a new one would have to prepare again. */
   readonly #cells: LruCache<Cell>
 
   constructor(
     store: CellStore,
-    { restoreWaitMs, answerBytesMax, sqlPolicy = 'tenant' }: InProcessServiceOptions,
+    {
+      restoreWaitMs,
+      answerBytesMax,
+      sqlPolicy = 'tenant',
+      slowMs = SLOW_MS_DEFAULT,
+    }: InProcessServiceOptions,
   ) {
     this.#store = store
     this.#restoreWaitMs = restoreWaitMs
     this.#context = { sqlPolicy, clock: store.clock, answerBytesMax }
+    this.#slowMs = slowMs
     this.#cells = new LruCache(store.settings.openCellsMax)
   }
 
   /** A statement cannot be interrupted in its own process, so that a deadline has no effect here. */
-  async execute<O extends CellOperation>(
+  execute<O extends CellOperation>(
     cellId: string,
     operation: O,
-    { signal, permit }: ExecuteOptions = {},
+    options: ExecuteOptions = {},
+  ): Promise<ResultOf<O>> {
+    this.#store.core.observed.activity.count(cellId)
+    return tracedOperation(cellId, operation, options, () => this.#execute(cellId, operation, options))
+  }
+
+  async #execute<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    { signal, permit, requestId }: ExecuteOptions,
   ): Promise<ResultOf<O>> {
     signal?.throwIfAborted()
     const readable = operation.op === 'unread' ? await read(operation) : (operation as ReadableOperation)
     try {
-      return (await this.#run(cellId, readable, permit)) as ResultOf<O>
+      return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
     } catch (error) {
       if (!isCellError(error, 'cell_restoring')) throw error
     }
     await this.#untilLocal(cellId)
     signal?.throwIfAborted()
-    return (await this.#run(cellId, readable, permit)) as ResultOf<O>
+    return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
   }
 
   async describe(cellId: string): Promise<CellDescription> {
@@ -84,8 +107,8 @@ export class InProcessService implements CellService {
     return { sizeBytes, quarantine }
   }
 
-  async deleteCell(cellId: string): Promise<void> {
-    this.#store.deleteCell(cellId)
+  async deleteCell(cellId: string, options: DeleteCellOptions = {}): Promise<void> {
+    this.#store.deleteCell(cellId, options)
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
@@ -108,12 +131,27 @@ export class InProcessService implements CellService {
     return await this.#store.backups.latest(cellId, signal)
   }
 
-  #run(cellId: string, operation: ReadableOperation, permit: OperationPermit | undefined): unknown {
+  #run(
+    cellId: string,
+    operation: ReadableOperation,
+    permit: OperationPermit | undefined,
+    requestId: string | undefined,
+  ): unknown {
     const cell = this.#cell(cellId)
     permit?.check()
     const parsed = parseOperation(operation)
-    if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, this.#context))
-    return applyOperation(cell, parsed, this.#context)
+    const context = this.#contextOf(parsed, cellId, requestId)
+    if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, context))
+    return applyOperation(cell, parsed, context)
+  }
+
+  #contextOf({ op }: ParsedOperation, cellId: string, requestId: string | undefined): ApplyContext {
+    const fromMs = this.#slowMs
+    if (fromMs === null || (op !== 'sql' && op !== 'batch')) return this.#context
+    const { log } = this.#store.settings
+    const tell = (sql: string, ms: number) =>
+      logSlowStatement(log, { cellId, requestId, statement: sqlShape(sql), ms })
+    return { ...this.#context, slow: { fromMs, tell } }
   }
 
   #cell(cellId: string): Cell {

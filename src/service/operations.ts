@@ -18,6 +18,8 @@ import type {
 export type CellOperation = (BatchableOperation | ReadOperation | BatchOperation | UnreadOperation) & {
   /** What may make the cell's file grow; `any` by default. Of a batch it holds for all, and in a batch it has no effect. */
   growth?: Growth | undefined
+  /** True: what could change the cell is refused (`forbidden`). Of a batch it holds for all, and in a batch it has no effect. */
+  readOnly?: boolean | undefined
 }
 
 /** Operations that a batch can hold. */

@@ -1,6 +1,6 @@
+import { type Accounts, assertAccount } from '../auth/accounts.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
-import { CellError } from '../errors.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 
 /** Options of `store.close()`. */
@@ -9,7 +9,14 @@ export interface CloseOptions {
   deadlineMs?: number | undefined
 }
 
+/** Options of `store.deleteCell()`. */
+export interface DeleteCellOptions {
+  /** An id of yours, for the line of the log. */
+  requestId?: string | undefined
+}
+
 const CLOSE_NAMES: Known<CloseOptions> = { deadlineMs: true }
+export const DELETE_NAMES: Known<DeleteCellOptions> = { requestId: true }
 const CREATE_NAMES: Known<CreateCellOptions> = {
   name: true,
   accountId: true,
@@ -25,14 +32,9 @@ export function checkCloseOptions(options: CloseOptions): void {
 }
 
 /** @throws `invalid_request`, also for an account that does not exist: nobody could use its cell over HTTP */
-export function checkCreateOptions(
-  options: CreateCellOptions,
-  accounts: { find(id: string): unknown },
-): void {
+export function checkCreateOptions(options: CreateCellOptions, accounts: Accounts): void {
   checkNames(options, CREATE_NAMES)
   const { accountId, idempotency } = options
   if (idempotency !== undefined) checkNames(idempotency, IDEMPOTENCY_NAMES, { at: 'idempotency.' })
-  if (accountId === undefined) return
-  if (typeof accountId === 'string' && accounts.find(accountId) !== undefined) return
-  throw new CellError('invalid_request', 'There is no account with this accountId.', { field: 'accountId' })
+  if (accountId !== undefined) assertAccount(accounts, accountId)
 }

@@ -66,7 +66,7 @@ export class CellCreations {
   /** @throws `quota_exceeded` */
   checkRoom(accountId: string): void {
     const { quotas, registry } = this.#parts
-    quotas.checkCells(() => registry.count(accountId))
+    quotas.checkCells(accountId, () => registry.count(accountId))
   }
 
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */

@@ -13,6 +13,7 @@ import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { StoreSettings } from './settings.ts'
 
+/** What {@link CellStore.purgeCell} removed. */
 export interface PurgedCell {
   id: string
   /** Objects that were removed, and their bytes. */
@@ -20,6 +21,7 @@ export interface PurgedCell {
   bytes: number
 }
 
+/** What a new cell is. */
 export interface CreateCellOptions {
   /** For people; it need not be unique. */
   name?: string | undefined

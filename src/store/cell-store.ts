@@ -7,20 +7,23 @@ import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import type { Clock } from '../base/clock.ts'
+import { checkNames } from '../base/known-names.ts'
 import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { Turns } from '../base/turns.ts'
 import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
-import { type CloseOptions, checkCloseOptions } from './call-options.ts'
+import { type CloseOptions, checkCloseOptions, DELETE_NAMES, type DeleteCellOptions } from './call-options.ts'
+import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import { type ArchivedCells, LocalCells } from './local-cells.ts'
 import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
-import { CATALOG_TABLES, StoreCore } from './store-core.ts'
+import { StoreCore } from './store-core.ts'
+import { type StoreMetrics, storeMetrics } from './store-metrics.ts'
 import { Upkeep } from './upkeep.ts'
 
 const CLOSE_DEADLINE_MS = 10_000
@@ -116,9 +119,10 @@ export class CellStore implements CellDirectory {
 
   static #start(mode: StartMode, directory: string, options: StoreOptions): Promise<CellStore> {
     const build = (parts: StoreParts) => new CellStore(new StoreCore(parts))
-    return startStore(mode, directory, options, CATALOG_TABLES, build)
+    return startStore(mode, directory, options, CATALOG_SCHEMA, build)
   }
 
+  /** A UUID. */
   get id(): string {
     return this.core.id
   }
@@ -128,18 +132,22 @@ export class CellStore implements CellDirectory {
     return this.core.createdAt
   }
 
+  /** The options, with every default filled in. */
   get settings(): StoreSettings {
     return this.core.settings
   }
 
+  /** The clock that times to live and schedules follow. */
   get clock(): Clock {
     return this.core.clock
   }
 
+  /** Owners of cells and API keys. */
   get accounts(): Accounts {
     return this.core.accounts
   }
 
+  /** The keys of accounts, which give access over HTTP. */
   get apiKeys(): ApiKeys {
     return this.core.apiKeys
   }
@@ -214,9 +222,11 @@ export class CellStore implements CellDirectory {
   /**
    * Deletes a cell and its local files. Its backups stay; a restore from one brings the cell back.
    *
+   * @param options.requestId an id of yours, for the line of the log
    * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell
    */
-  deleteCell(id: string): void {
+  deleteCell(id: string, options: DeleteCellOptions = {}): void {
+    checkNames(options, DELETE_NAMES)
     this.#cells.record(id)
     if (this.#cells.pool.peek(id)?.inTransaction) {
       throw new CellError(
@@ -224,7 +234,7 @@ export class CellStore implements CellDirectory {
         'The cell has an open transaction. Delete the cell after its end.',
       )
     }
-    this.core.markDeleted(id)
+    this.core.markDeleted(id, options.requestId)
     this.#cells.release(id)
     this.core.removeLocal(id)
   }
@@ -246,6 +256,13 @@ export class CellStore implements CellDirectory {
   /** A page of the cells that exist, in order of creation; with `for await`, all of them. @throws `invalid_request` */
   cells(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
     return this.core.cells(options)
+  }
+
+  /** What the store has done since it was opened, and what it has now: plain data, for a monitoring system of yours. */
+  metrics(): StoreMetrics {
+    const { statements, commits } = this.#cells.counts
+    const ofCells = { statements, commits, cellsOpen: this.#cells.pool.size, workers: undefined }
+    return storeMetrics(this.core, ofCells, this.#backups)
   }
 
   /** @internal Starts the background work. */
@@ -270,6 +287,7 @@ export class CellStore implements CellDirectory {
     return this.#closing
   }
 
+  /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }

@@ -66,6 +66,7 @@ export class Cell {
     })
   }
 
+  /** For people; null if it has none. */
   get name(): string | null {
     return this.#provider.record(this.id).name
   }
@@ -133,8 +134,8 @@ export class Cell {
    * cell.get<User>('SELECT * FROM users WHERE id = ?', [7])?.name
    * ```
    *
-   * @param params as of {@link sql}
-   * @throws `invalid_request` for a statement that gives no rows; as {@link sql}
+   * @param params as of {@link Cell.sql}
+   * @throws `invalid_request` for a statement that gives no rows; as {@link Cell.sql}
    */
   get<Row = SqlRow>(sql: string, params: SqlParams = [], options: RowOptions = {}): Row | undefined {
     checkNames(options, GET_NAMES)
@@ -163,7 +164,7 @@ export class Cell {
    * cell.exec(fs.readFileSync('schema.sql', 'utf8'))
    * ```
    *
-   * @throws as {@link sql}, with the statement's number and line in the message and its index, from 0, in `details.index`
+   * @throws as {@link Cell.sql}, with the statement's number and line in the message and its index, from 0, in `details.index`
    */
   exec(script: string, options: ExecOptions = {}): void {
     checkNames(options, EXEC_NAMES)
@@ -199,7 +200,7 @@ export class Cell {
     this.#use().limitGrowth(growth)
   }
 
-  /** {@link sql} for a statement that has been parsed. @internal */
+  /** {@link Cell.sql} for a statement that has been parsed. @internal */
   run<Row>(statement: SqlStatement, params: SqlParams | undefined, options: SqlOptions): SqlResult<Row> {
     return this.#use().sql<Row>(statement, params, options)
   }

@@ -8,6 +8,7 @@ import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
+import { EngineCounts } from '../engine/engine-counts.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
@@ -55,6 +56,8 @@ export class LocalCells implements CellProvider {
   readonly files: CellFiles
   /** Undefined without an object store. */
   readonly archived: ArchivedCells | undefined
+  /** What all of its cells have done. */
+  readonly counts = new EngineCounts()
   readonly #parts: LocalCellsParts
   #refusal: CellError | undefined
 
@@ -187,6 +190,7 @@ export class LocalCells implements CellProvider {
         ...databaseSettings(settings, this.record(id).durability),
         temporary,
         ownerFunctions: settings.ownerFunctions,
+        counts: this.counts,
       }),
       hooks: (id: string) =>
         cellHooks(id, {

@@ -108,6 +108,7 @@ export interface StoreSettings {
   /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
+  /** From 0 up to 1. */
   random: () => number
   log: Log
 }

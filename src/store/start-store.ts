@@ -9,7 +9,7 @@ import { exists } from '../base/durable-files.ts'
 import type { Limits } from '../base/limits.ts'
 import { assertSupportedRuntime } from '../base/runtime.ts'
 import { newCellId, StorePaths } from '../base/store-paths.ts'
-import { Catalog } from '../catalog/catalog.ts'
+import { Catalog, type CatalogSchema } from '../catalog/catalog.ts'
 import { DirectoryLock } from '../catalog/directory-lock.ts'
 import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { endLeftWorkers } from '../catalog/workers-lock.ts'
@@ -51,13 +51,13 @@ const RETRY_MS_MAX = 5_000
  * Opens or creates a store, so that history never forks (invariant 14): without a local catalog, the start reads the
  * object store before it creates one, and fails rather than guess.
  *
- * @param tables the schema of a new catalog
+ * @param schema of a new catalog
  */
 export async function startStore<T extends StartedStore>(
   mode: StartMode,
   directory: string,
   options: StoreOptions,
-  tables: readonly string[],
+  schema: CatalogSchema,
   build: (parts: StoreParts) => T,
 ): Promise<T> {
   assertSupportedRuntime()
@@ -87,7 +87,7 @@ export async function startStore<T extends StartedStore>(
       paths,
       entry,
       settings,
-      tables,
+      schema,
     )
     isClaimed = isFirst && objectStore !== undefined
     store = build({ paths, settings, lock, objectStore: entry?.store, entry, recoveredCatalog })
@@ -123,7 +123,7 @@ async function bringUpCatalog(
   paths: StorePaths,
   entry: PrefixEntry | undefined,
   settings: StoreSettings,
-  tables: readonly string[],
+  schema: CatalogSchema,
 ): Promise<BroughtUp> {
   finishRestore(paths.catalogCell)
   const isLocal = exists(paths.catalog)
@@ -145,12 +145,16 @@ async function bringUpCatalog(
     const recoveredCatalog = await untilAvailable(settings, () =>
       recoverCatalog(entry.store, known, paths.catalogCell, settings),
     )
+    settings.log.warn(
+      { storeId: known.store_id, version: recoveredCatalog },
+      'there was no local catalog; it is restored from the object store, and each cell at its first use',
+    )
     return { isFirst: false, isEntered: true, recoveredCatalog }
   }
   const storeId = newCellId()
   // In the catalog from the start: if the process ends right after this, the first key is still pending.
   const meta = mode === 'open-or-create' ? FIRST_KEY_PENDING : {}
-  Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), tables, meta })
+  Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), schema, meta })
   // After the catalog is written: a start that ends right after its claim goes on with this directory.
   if (entry !== undefined)
     await untilAvailable(settings, () => claimPrefix(entry.store, storeId, clock.now()))

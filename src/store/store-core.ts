@@ -1,8 +1,8 @@
 import fs from 'node:fs'
-import { ACCOUNTS_SCHEMA, Accounts } from '../auth/accounts.ts'
-import { API_KEYS_SCHEMA, ApiKeys } from '../auth/api-keys.ts'
+import { Accounts } from '../auth/accounts.ts'
+import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
-import { IDEMPOTENCY_SCHEMA, Idempotency } from '../auth/idempotency.ts'
+import { Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
@@ -23,7 +23,6 @@ import { Turns } from '../base/turns.ts'
 import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
-  CELLS_SCHEMA,
   type CellListOptions,
   type CellPage,
   type CellRecord,
@@ -32,9 +31,11 @@ import {
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
-import { REQUESTED_BACKUPS_SCHEMA, RequestedBackups } from '../catalog/requested-backups.ts'
+import { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
+import { CATALOG_SCHEMA } from './catalog-schema.ts'
+import { CellCensus } from './cell-census.ts'
 import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
@@ -42,15 +43,7 @@ import { CellsFolder } from './cells-folder.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
-
-/** The tables that the catalog's users add to it. */
-export const CATALOG_TABLES = [
-  CELLS_SCHEMA,
-  ACCOUNTS_SCHEMA,
-  API_KEYS_SCHEMA,
-  IDEMPOTENCY_SCHEMA,
-  REQUESTED_BACKUPS_SCHEMA,
-]
+import { StoreObservations } from './store-observations.ts'
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -58,6 +51,8 @@ export const CATALOG_TABLES = [
  */
 export class StoreCore implements CellDirectory {
   readonly paths: StorePaths
+  readonly observed: StoreObservations
+  readonly census: CellCensus
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
@@ -81,7 +76,11 @@ export class StoreCore implements CellDirectory {
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, settings, lock, objectStore, entry, recoveredCatalog }: StoreParts) {
+  constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
+    const accountOf = (id: string) => this.registry.find(id)?.accountId
+    const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
+    const { settings, objectStore } = observed
+    this.observed = observed
     const { clock, log, limits } = settings
     this.paths = paths
     this.settings = settings
@@ -92,7 +91,7 @@ export class StoreCore implements CellDirectory {
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
-    this.#catalog = new Catalog(paths.catalog, catalogSettings, failed)
+    this.#catalog = new Catalog(paths.catalog, catalogSettings, CATALOG_SCHEMA.upgrades, failed)
     let state: LocalState | undefined
     try {
       state = new LocalState(paths.localState, objectStore?.url)
@@ -106,9 +105,9 @@ export class StoreCore implements CellDirectory {
           'the object store has changed: all backups start from the beginning there',
         )
       }
-      this.accounts = new Accounts(this.#catalog, clock)
-      const quotas = new AccountQuotas(settings.quotas, clock)
-      this.apiKeys = new ApiKeys(this.#catalog, clock, quotas, limits.pageMax)
+      this.accounts = new Accounts(this.#catalog, clock, limits.pageMax)
+      const quotas = new AccountQuotas(settings.quotas, clock, (id) => this.accounts.quotasOf(id))
+      this.apiKeys = new ApiKeys({ catalog: this.#catalog, accounts: this.accounts, quotas, clock, limits })
       this.firstKey = new FirstKey(this.#catalog, this.accounts, this.apiKeys)
       this.registry = new CellRegistry(this.#catalog, {
         pageMax: limits.pageMax,
@@ -116,6 +115,7 @@ export class StoreCore implements CellDirectory {
       })
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
+      this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
@@ -158,7 +158,7 @@ export class StoreCore implements CellDirectory {
    * @throws as `CellStore.openOrCreate`
    */
   static openOrCreate(directory: string, options: StoreOptions): Promise<StoreCore> {
-    return startStore('open-or-create', directory, options, CATALOG_TABLES, (parts) => new StoreCore(parts))
+    return startStore('open-or-create', directory, options, CATALOG_SCHEMA, (parts) => new StoreCore(parts))
   }
 
   get id(): string {
@@ -211,9 +211,10 @@ export class StoreCore implements CellDirectory {
   }
 
   /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
-  markDeleted(id: string): number {
+  markDeleted(id: string, requestId?: string): number {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
+    this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
     return deletedAt
   }
 
@@ -246,6 +247,7 @@ export class StoreCore implements CellDirectory {
     const removed = await this.retention.purge(id, options)
     // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
     if (this.registry.find(id)?.deletedAt !== null) this.registry.eraseName(id)
+    this.settings.log.info({ cellId: id, ...removed }, 'what was left of a deleted cell is removed')
     return { id, ...removed }
   }
 

@@ -11,6 +11,7 @@ export interface TemporaryStore {
   readonly directory: string
   /** Closes the store and removes its directory; no-op once it has. `await using` does it too. */
   close(): Promise<void>
+  /** {@link close}, for `await using`. */
   [Symbol.asyncDispose](): Promise<void>
 }
 

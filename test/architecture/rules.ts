@@ -21,6 +21,7 @@ const LAYERS: readonly (readonly string[])[] = [
   ['store'],
   ['service'],
   ['workers', 'http'],
+  ['metrics'],
   ['cli'],
   ['index'],
   ['testing'],
@@ -49,6 +50,7 @@ const PACKAGE_JSON = 'package.json'
 const PACKAGE_HOMES: readonly { packages: RegExp; home: string }[] = [
   { packages: /^better-sqlite3(\/|$)/, home: 'src/engine/sqlite.ts' },
   { packages: /^(@aws-sdk|@smithy)\//, home: 'src/backup/object-store/s3/' },
+  { packages: /^prom-client(\/|$)/, home: 'src/metrics/' },
   { packages: /^(commander|cli-progress|string-width)(\/|$)/, home: 'src/cli/' },
 ]
 

@@ -41,6 +41,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
       lastVersion: null,
       lastBackupAt: now,
       lastSnapshotAt: now,
+      changedAt: now,
       ...before,
       dirty: true,
       dirtySinceSnapshot: true,

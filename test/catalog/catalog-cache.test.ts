@@ -13,10 +13,18 @@ const ROUNDS = countOf('CELLSTORE_TEST_CACHE_ROUNDS')
 /** A catalog with a table of names and numbers, what reads it directly, and what reads it through a cache. */
 function openNumbers(max = 100) {
   const file = path.join(tempDirectory(), 'catalog.db')
-  const tables = ['CREATE TABLE numbers (name TEXT PRIMARY KEY, number INTEGER) STRICT;']
-  Catalog.write(file, { storeId: 'test', createdAt: 0, tables })
+  const schema = {
+    upgrades: [],
+    tables: ['CREATE TABLE numbers (name TEXT PRIMARY KEY, number INTEGER) STRICT;'],
+  }
+  Catalog.write(file, { storeId: 'test', createdAt: 0, schema })
   const settings = { pageCacheBytes: 1_048_576, checkpointBytes: 4_194_304, limits: DEFAULT_LIMITS }
-  const catalog = new Catalog(file, { ...settings, durability: 'relaxed', sqlPolicy: 'trusted' }, () => {})
+  const catalog = new Catalog(
+    file,
+    { ...settings, durability: 'relaxed', sqlPolicy: 'trusted' },
+    [],
+    () => {},
+  )
   onTestFinished(() => catalog.close())
   const select = catalog.prepare('SELECT number FROM numbers WHERE name = ?').pluck()
   const upsert = catalog.prepare('INSERT OR REPLACE INTO numbers VALUES (?, ?)')

@@ -48,6 +48,10 @@ describe('on a running node', () => {
       name: 'laptop',
       hint: (key['key'] as string).slice(0, 12),
       created_at: TIME,
+      access: 'write',
+      cell_ids: null,
+      surface: 'all',
+      expires_at: null,
       account_id: expect.stringMatching(UUID),
     })
     const account_id = key['account_id']
@@ -58,6 +62,10 @@ describe('on a running node', () => {
         hint: key['hint'],
         created_at: key['created_at'],
         last_used_at: null,
+        access: 'write',
+        cell_ids: null,
+        surface: 'all',
+        expires_at: null,
         account_id,
       },
       expect.objectContaining({ name: 'first key', account_id }),

@@ -11,7 +11,13 @@ const COMMANDS = [
   'keys generate',
   'keys create',
   'keys list',
+  'keys rotate',
   'keys revoke',
+  'accounts create',
+  'accounts list',
+  'accounts suspend',
+  'accounts resume',
+  'accounts quotas',
   'cells create',
   'cells list',
   'cells delete',
@@ -25,6 +31,7 @@ const COMMANDS = [
   'backups pin',
   'backups unpin',
   'backups plan',
+  'status',
 ]
 
 /** Variables that a node does not read. */

@@ -12,6 +12,7 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 /** Codes that other files of this folder reach, through both transports. */
 const REACHED_ELSEWHERE: CellErrorCode[] = [
   'unauthorized', // common-rules
+  'account_suspended', // suspended-meanwhile
   'method_not_allowed', // common-rules
   'unsupported_media_type', // request-bodies
   'body_too_large', // request-bodies
@@ -51,7 +52,17 @@ test('every code is reached by a request, or listed with the reason why it is no
 /** The contract's table. */
 const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   [401, ['unauthorized']],
-  [404, ['not_found', 'cell_not_found', 'api_key_not_found', 'key_not_found', 'backup_not_found']],
+  [
+    404,
+    [
+      'not_found',
+      'cell_not_found',
+      'account_not_found',
+      'api_key_not_found',
+      'key_not_found',
+      'backup_not_found',
+    ],
+  ],
   [404, ['restore_not_found']],
   [405, ['method_not_allowed']],
   [412, ['precondition_failed']],
@@ -74,7 +85,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
       'result_memory_exceeded',
     ],
   ],
-  [403, ['statement_not_allowed', 'quota_exceeded']],
+  [403, ['statement_not_allowed', 'quota_exceeded', 'forbidden', 'account_suspended']],
   [408, ['statement_timeout', 'request_timeout']],
   [431, ['headers_too_large']],
   [429, ['rate_limited']],
@@ -193,7 +204,7 @@ describe.each(UNCHECKED_TRANSPORTS)('through %s', (_name, transport) => {
     checkEveryReply(reply, bench, ask)
     checkProblem(reply, 500, { code: 'internal' })
     expect(reply.text).not.toContain('secret')
-    const logged = { request_id: 'my-id', method: 'GET', route: '/v1/databases/{id}/kv/{key}', err: bug }
+    const logged = { requestId: 'my-id', method: 'GET', route: '/v1/databases/{id}/kv/{key}', err: bug }
     expect(bench.logged).toEqual([logged])
     await bench.close()
   })

@@ -124,8 +124,8 @@ const ask: fc.Arbitrary<Ask> = fc
     ...(takesBody ? { raw: body } : {}),
     ...(idempotencyKey === null ? {} : { headers: { 'idempotency-key': idempotencyKey } }),
   }))
-  // These change the cell that the others use, or wait for the disk.
-  .filter(({ path, method }) => method !== 'DELETE' && !/\/(backup|restore)/.test(path))
+  // These change the cell that the others use, or wait for the disk; and of a Request "/./" becomes another path.
+  .filter(({ path, method }) => method !== 'DELETE' && !/\/(backup|restore|\.\/)/.test(path))
 
 test(
   'no request is answered with a bug',

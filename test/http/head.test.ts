@@ -31,8 +31,10 @@ describe.each(TRANSPORTS)('through %s', (_name, open) => {
 
   test.each(paths)('HEAD %s is answered as GET, without a body', async (route) => {
     const { bench, transport, send } = await opened()
-    const headers = { 'x-api-key': bench.key }
-    const filled = route.replace('{id}', bench.cell).replace('{key}', 'k')
+    const headers = { 'x-api-key': route.startsWith('/v1/accounts') ? bench.fill('{ownerkey}') : bench.key }
+    const filled = bench.fill(
+      route.replace('{id}', '{cell}').replace('{key}', 'k').replace('{account_id}', '{account}'),
+    )
     const path = filled.includes('{restore_id}') ? await endedRestore(transport, bench) : filled
     const asked = await send({ method: 'GET', path, headers })
     expect(asked).toMatchObject({ status: 200 })

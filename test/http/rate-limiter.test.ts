@@ -9,7 +9,7 @@ import { checkProblem } from './rows/row.ts'
 
 function limiter(limit: RateLimit) {
   const clock = new FakeClock()
-  const limiter = new RateLimiter(limit, clock)
+  const limiter = new RateLimiter(limit, clock, () => undefined)
   const takes = (account: string) => {
     try {
       limiter.take(account)

@@ -4,7 +4,9 @@ import path from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import packageJson from '../../package.json' with { type: 'json' }
 import { isSupportedNode } from '../../src/base/runtime.ts'
+import { Workplace } from '../support/cli/workplace.ts'
 import { EmptyProject } from '../support/package/empty-project.ts'
+import { blocksOf } from '../support/package/page-programs.ts'
 import { PROJECT, run } from '../support/package/run.ts'
 
 /** The frameworks that the examples wrap the handler in, and the types that a TypeScript user of them has. */
@@ -135,10 +137,7 @@ describe('a store of the installed package', () => {
 
 describe('docs/testing.md', () => {
   test('has a test file that runs as it stands', async () => {
-    project.write(
-      'recipe.test.ts',
-      firstCodeBlock(fs.readFileSync(path.join(PROJECT, 'docs', 'testing.md'), 'utf8')),
-    )
+    project.write('recipe.test.ts', blocksOf('docs/testing.md')[0] as string)
     const { code, stdout } = await run(process.execPath, ['--test', 'recipe.test.ts'], {
       cwd: project.folder,
     })
@@ -147,15 +146,35 @@ describe('docs/testing.md', () => {
 })
 
 describe('the README', () => {
-  test('has a library example that runs as it stands', async () => {
-    project.write(
-      'readme-example.ts',
-      firstCodeBlock(fs.readFileSync(path.join(PROJECT, 'README.md'), 'utf8')),
-    )
-    const { code, signal, stderr } = await run(process.execPath, ['readme-example.ts'], {
-      cwd: project.folder,
+  const [library = '', handler = '', client = ''] = blocksOf('README.md')
+
+  test.each([
+    ['library', library, /Ann/],
+    ['handler', handler, /^201\n$/],
+  ])('has an example of the %s that runs as it stands', async (name, text, prints) => {
+    const file = `readme-${name}.ts`
+    project.write(file, text)
+    const { code, signal, stdout, stderr } = await run(process.execPath, [file], { cwd: project.folder })
+    expect({ code, signal, stdout, stderr }).toEqual({
+      ...{ code: 0, signal: null, stderr: '' },
+      stdout: expect.stringMatching(prints),
     })
-    expect({ code, signal, stderr }).toEqual({ code: 0, signal: null, stderr: '' })
+  })
+
+  test('has an example of the client that runs against a node', async () => {
+    const node = await new Workplace().serve()
+    expect(client).toContain('http://127.0.0.1:8787')
+    project.write('readme-client.ts', client.replace('http://127.0.0.1:8787', node.address))
+    const { code, stdout, stderr } = await run(process.execPath, ['readme-client.ts'], {
+      cwd: project.folder,
+      env: { KEY: node.key },
+    })
+    expect({ code, stdout, stderr }).toEqual({ code: 0, stdout: '[]\n', stderr: '' })
+  })
+
+  test('has fewer than 1,400 words', () => {
+    const words = fs.readFileSync(path.join(PROJECT, 'README.md'), 'utf8').split(/\s+/)
+    expect(words.length).toBeLessThan(1_400)
   })
 })
 
@@ -181,7 +200,7 @@ describe('the examples', () => {
     EXAMPLE_TIMEOUT_MS + 10_000,
   )
 
-  test('and the README’s example and a CommonJS file fit the packed types', async () => {
+  test('and the README’s examples and a CommonJS file fit the packed types', async () => {
     const compilerOptions = {
       ...{ target: 'es2023', module: 'nodenext', strict: true, exactOptionalPropertyTypes: true },
       ...{ noEmit: true, skipLibCheck: true, types: ['node'] },
@@ -223,13 +242,6 @@ describe.skipIf(OLD_NODE === undefined)('on a Node that is too old', () => {
     },
   )
 })
-
-/** The first example in TypeScript or JavaScript. */
-function firstCodeBlock(markdown: string): string {
-  const block = /^```(?:ts|typescript|js|javascript|mjs)\n(.*?)^```/ms.exec(markdown)?.[1]
-  if (block === undefined) throw new Error('The page has no code block in TypeScript or JavaScript.')
-  return block
-}
 
 function oldNode(): string | undefined {
   const node = '/usr/bin/node'

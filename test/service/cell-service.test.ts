@@ -7,6 +7,7 @@ import { InProcessService } from '../../src/service/in-process-service.ts'
 import { StoreDirectory } from '../support/store-directory.ts'
 import { WorkerStore } from '../support/worker-store.ts'
 import { cellServiceContract } from './cell-service.contract.ts'
+import { readOnlyContract } from './read-only.contract.ts'
 import type { ServiceOptions, ServiceUnderTest } from './service-under-test.ts'
 
 const home = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-service-'))
@@ -43,3 +44,5 @@ async function node({ folder, ...options }: ServiceOptions): Promise<ServiceUnde
 
 cellServiceContract('InProcessService', inProcess)
 cellServiceContract('WorkerService', node)
+readOnlyContract('InProcessService', inProcess)
+readOnlyContract('WorkerService', node)

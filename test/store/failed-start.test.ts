@@ -5,8 +5,9 @@ import { expect, test } from 'vitest'
 import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
+import { CATALOG_SCHEMA } from '../../src/store/catalog-schema.ts'
 import { startStore } from '../../src/store/start-store.ts'
-import { CATALOG_TABLES, StoreCore } from '../../src/store/store-core.ts'
+import { StoreCore } from '../../src/store/store-core.ts'
 import { openFilesBelow } from '../support/open-files.ts'
 import { tempDirectory } from '../support/temp-directory.ts'
 
@@ -32,7 +33,7 @@ test('a first start that fails once its prefix is claimed keeps the catalog, so 
   const inTheWay = () => {
     throw new CellError('busy', 'Another program has the catalog open.')
   }
-  await expect(startStore('open-or-create', directory, options, CATALOG_TABLES, inTheWay)).rejects.toThrow(
+  await expect(startStore('open-or-create', directory, options, CATALOG_SCHEMA, inTheWay)).rejects.toThrow(
     'Another program',
   )
   const store = await StoreCore.openOrCreate(directory, options)

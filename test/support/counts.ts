@@ -12,6 +12,7 @@ export const COUNTS = {
   CELLSTORE_TEST_HTTP_FUZZ: { test: 2_000, soak: 20_000, of: 'mutated HTTP requests' },
   CELLSTORE_REVOCATIONS: { test: 3, soak: 50, of: 'revocations under busy connections' },
   CELLSTORE_TEST_HTTP_FUZZ_FIELDS: { test: 3_000, soak: 100_000, of: 'generated HTTP requests' },
+  CELLSTORE_SCOPED_KEYS: { test: 40, soak: 2_000, of: 'scoped API keys and what they try' },
   CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },
   CELLSTORE_TEST_SLOW_SOCKETS: { test: 50, soak: 500, of: 'slow heads and bodies' },
   CELLSTORE_BUCKET_STORMS: { test: 1, soak: 20, of: 'histories with a bucket that fails' },

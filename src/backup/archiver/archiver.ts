@@ -20,7 +20,7 @@ import type {
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
 import { withEta } from './eta.ts'
-import type { Need } from './job.ts'
+import type { ArchiverLoad, Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
 
 /** What all requests say. */
@@ -67,6 +67,8 @@ export interface ArchiverClient {
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
   /** Somebody needs the waiting jobs of a cell more than before. */
   raise(cellId: string, need: Need): void
+  /** What waits, and what runs. */
+  readonly load: ArchiverLoad
 }
 
 export interface ArchiverParts {
@@ -194,6 +196,10 @@ export class Archiver implements ArchiverClient {
         failed: () => cells.failed(cellId),
       },
     }
+  }
+
+  get load(): ArchiverLoad {
+    return this.#queue.load
   }
 
   /** @throws `store_closed` once {@link stop} was called */

@@ -1,7 +1,7 @@
 import type { Clock, Timer } from '../../base/clock.ts'
 import { CellError } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
-import { Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
+import { type ArchiverLoad, Job, type JobRequest, LANES, type Lane, type Need } from './job.ts'
 import { WaitingJobs } from './waiting-jobs.ts'
 
 export interface JobQueueLimits {
@@ -64,6 +64,11 @@ export class JobQueue {
     this.#limits = limits
     this.#clock = clock
     this.#waiting = { backup: new WaitingJobs(), restore: new WaitingJobs(), verify: new WaitingJobs() }
+  }
+
+  get load(): ArchiverLoad {
+    const of = (lane: Lane) => ({ waiting: this.#waiting[lane].size, running: this.#running[lane].size })
+    return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
   }
 
   /** @throws `store_closed` once {@link stop} was called */

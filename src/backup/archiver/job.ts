@@ -14,6 +14,11 @@ export interface JobRequest {
   need: Need
 }
 
+/** The jobs of each lane. */
+export type ArchiverLoad = Readonly<
+  Record<'restore' | 'backup' | 'verify', { waiting: number; running: number }>
+>
+
 /** A job that moves more bytes takes memory for them: for parts that are compressed and sent side by side. */
 const HEAVY_BYTES = 4 * 1_048_576
 /** A job that moves as many bytes takes long. */

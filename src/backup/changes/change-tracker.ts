@@ -147,6 +147,7 @@ export class ChangeTracker {
       this.progress.dirtySinceSnapshot = this.progress.dirty
     }
     this.progress.lastBackupAt = cut.cutAt
+    this.progress.changedAt = this.progress.dirty ? cut.cutAt : null
     this.#underWay = false
     this.#removeUnneeded()
     this.#save()
@@ -218,6 +219,7 @@ export class ChangeTracker {
     // Before the first backup, due times count from the first change.
     this.progress.lastBackupAt ??= this.#clock.now()
     this.progress.lastSnapshotAt ??= this.#clock.now()
+    this.progress.changedAt ??= this.#clock.now()
   }
 
   #baseStored(version: string, { id }: BaseCut): void {

@@ -22,6 +22,8 @@ export interface BackupProgress {
   /** Epoch milliseconds; before the first backup, the time of the first change. */
   lastBackupAt: number | null
   lastSnapshotAt: number | null
+  /** When the oldest change that no backup holds was made, or a little earlier; null if there is none. */
+  changedAt: number | null
 }
 
 const SCHEMA = `
@@ -33,7 +35,8 @@ const SCHEMA = `
     dirty INTEGER NOT NULL,
     dirty_since_snapshot INTEGER NOT NULL,
     last_backup_at INTEGER,
-    last_snapshot_at INTEGER
+    last_snapshot_at INTEGER,
+    changed_at INTEGER
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS backup_foreign (
     cell_id TEXT NOT NULL,
@@ -48,24 +51,41 @@ const SCHEMA = `
   CREATE INDEX IF NOT EXISTS backup_progress_due ON backup_progress (cell_id) WHERE dirty OR dirty_since_snapshot;
 `
 
-const BASE_COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = 'base'"
+const COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = ?"
+/** Those that a table lacks which an earlier version made. */
+const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER']
 
 const SELECT = `
   SELECT cell_id AS cellId, chain, base, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
-    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt
+    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
-    (cell_id, chain, base, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
-  VALUES (@cellId, @chain, @base, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt)`
+    (cell_id, chain, base, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
+  VALUES
+    (@cellId, @chain, @base, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt)`
 
 /** Only the columns that a change sets: a worker may have saved the others since they were read. */
 const MARK_CHANGED = `
-  INSERT INTO backup_progress (cell_id, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at)
-  VALUES (@cellId, 1, 1, @now, @now)
+  INSERT INTO backup_progress (cell_id, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
+  VALUES (@cellId, 1, 1, @now, @now, @now)
   ON CONFLICT (cell_id) DO UPDATE SET dirty = 1, dirty_since_snapshot = 1,
-    last_backup_at = coalesce(last_backup_at, @now), last_snapshot_at = coalesce(last_snapshot_at, @now)`
+    last_backup_at = coalesce(last_backup_at, @now), last_snapshot_at = coalesce(last_snapshot_at, @now),
+    changed_at = coalesce(changed_at, @now)`
+
+/** Without its own time, a change is younger than the backup before it. */
+const LAG = `
+  SELECT count(*) AS changed, min(coalesce(changed_at, last_backup_at)) AS oldestChangeAt
+  FROM backup_progress WHERE dirty AND cell_id <> ?`
+
+/** How far backups are behind. */
+export interface BackupLag {
+  /** Cells that have changed since their newest backup. */
+  changed: number
+  /** When the oldest change that no backup holds was made, in epoch milliseconds; null if there is none. */
+  oldestChangeAt: number | null
+}
 
 type Row = Omit<BackupProgress, 'chain' | 'base' | 'dirty' | 'dirtySinceSnapshot'> & {
   chain: string | null
@@ -94,14 +114,16 @@ export class BackupProgressTable {
   readonly #removeDamaged: Statement
   readonly #findForeign: Statement
   readonly #removeForeign: Statement
-  readonly #dirtyCount: Statement
+  readonly #lag: Statement
 
   constructor(state: LocalState) {
     this.#state = state
     state.define(SCHEMA)
-    // A table that was made before bases were kept here.
-    if (state.prepare(BASE_COLUMN).get() === undefined)
-      state.define('ALTER TABLE backup_progress ADD COLUMN base TEXT')
+    for (const column of LATER_COLUMNS) {
+      const [name] = column.split(' ')
+      if (state.prepare(COLUMN).get(name) === undefined)
+        state.define(`ALTER TABLE backup_progress ADD COLUMN ${column}`)
+    }
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
     this.#markChanged = state.prepare(MARK_CHANGED)
@@ -112,9 +134,7 @@ export class BackupProgressTable {
     this.#putDamaged = state.prepare('INSERT OR REPLACE INTO backup_damaged VALUES (?, ?)')
     this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
-    this.#dirtyCount = state
-      .prepare('SELECT count(*) FROM backup_progress WHERE dirty AND cell_id <> ?')
-      .pluck()
+    this.#lag = state.prepare(LAG)
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -158,7 +178,8 @@ export class BackupProgressTable {
       return false
     }
     this.#state.define(
-      'UPDATE backup_progress SET chain = NULL, base = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1',
+      `UPDATE backup_progress SET chain = NULL, base = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1,
+         changed_at = coalesce(changed_at, last_backup_at)`,
     )
     this.#state.set(TARGET_KEY, target)
     return true
@@ -192,9 +213,9 @@ export class BackupProgressTable {
     return this.#findForeign.all(cellId) as ForeignVersions[]
   }
 
-  /** How many cells have changed since their newest backup, without the catalog. */
-  dirtyCount(storeId: string): number {
-    return this.#dirtyCount.get(storeId) as number
+  /** The cells that have changed since their newest backup, without the catalog. */
+  lag(storeId: string): BackupLag {
+    return this.#lag.get(storeId) as BackupLag
   }
 
   /** All cells that have changed since their newest backup or snapshot. */
@@ -213,6 +234,7 @@ function untouched(cellId: string): BackupProgress {
     dirtySinceSnapshot: false,
     lastBackupAt: null,
     lastSnapshotAt: null,
+    changedAt: null,
   }
 }
 

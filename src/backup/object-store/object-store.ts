@@ -85,32 +85,38 @@ export interface ObjectBody {
   readonly path?: string
 }
 
+/** What `get` finds. */
 export interface ObjectContent {
   /** The number of bytes that `body` delivers. */
   size: number
   body: AsyncIterable<Uint8Array>
 }
 
+/** An object in a listing. */
 export interface ObjectEntry {
   key: string
   /** Bytes. */
   size: number
 }
 
+/** What all calls take: an aborted `signal` ends the call, which rejects with its reason. */
 export interface CallOptions {
   signal?: AbortSignal | undefined
 }
 
+/** Which uploads to end. */
 export interface SweepOptions extends CallOptions {
   /** Only uploads of these keys; by default all. A bucket may hold other applications' uploads. */
   owns?: ((key: string) => boolean) | undefined
 }
 
+/** How an object is stored. */
 export interface TransferOptions extends CallOptions {
   /** Called with the number of bytes that are stored so far. */
   onProgress?: ((bytes: number) => void) | undefined
 }
 
+/** Which part of an object, and how it is read. */
 export interface GetOptions extends CallOptions {
   /**
    * The first byte and the number of bytes, or `last: n` for the last n bytes. The store cuts a range at the object's
@@ -121,6 +127,7 @@ export interface GetOptions extends CallOptions {
   reusesMemory?: boolean | undefined
 }
 
+/** Where a listing begins. */
 export interface ListOptions extends CallOptions {
   /** Only keys after this one. */
   after?: string | undefined

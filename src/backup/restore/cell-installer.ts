@@ -104,6 +104,7 @@ export class CellInstaller {
       dirtySinceSnapshot: changed,
       lastBackupAt: now,
       lastSnapshotAt: now,
+      changedAt: changed ? now : null,
     })
   }
 }

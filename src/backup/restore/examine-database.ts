@@ -7,7 +7,7 @@ export interface DatabaseContents {
   tableCount: number
   /** Of all tables. */
   rowCount: number
-  /** By name; at most {@link TABLES_MAX} of them. */
+  /** By name; at most 1,000 of them. */
   tables: { name: string; rows: number }[]
 }
 

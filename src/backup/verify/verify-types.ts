@@ -2,6 +2,7 @@ import type { Known } from '../../base/known-names.ts'
 import type { BackupKind, BackupOptions } from '../versions/backup-types.ts'
 import type { ProvenContents } from './verify-version.ts'
 
+/** Which version to prove, and how thoroughly. */
 export interface VerifyOptions extends Omit<BackupOptions, 'permit'> {
   /** Default: the newest. */
   version?: string | undefined
@@ -14,6 +15,7 @@ export const VERIFY_NAMES: Known<VerifyOptions> = {
   onProgress: true,
   version: true,
   deep: true,
+  requestId: true,
 }
 
 /** What was proven. */

@@ -1,5 +1,6 @@
 import type { BackupInfo } from './version-index.ts'
 
+/** Which versions, and how many of them. */
 export interface BackupListOptions {
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
@@ -10,6 +11,7 @@ export interface BackupListOptions {
   signal?: AbortSignal | undefined
 }
 
+/** A page of the versions of a cell. */
 export interface BackupList {
   /** Newest first, without versions whose manifests show that they cannot be restored: a page may hold fewer than its limit. */
   backups: BackupInfo[]

@@ -6,6 +6,7 @@ export type BackupKind = 'snapshot' | 'incremental'
 /** Who asked for a backup: the schedule, the store's owner or program, or a tenant with a key. */
 export type BackupOrigin = 'schedule' | 'owner' | 'tenant'
 
+/** A stored backup. */
 export interface BackupResult {
   /** Names the backup for a restore; it is the stored object's key. */
   version: string
@@ -33,20 +34,30 @@ export interface BackupProgressEvent {
   etaMs?: number | undefined
 }
 
+/** What backups and restores have in common. */
 export interface BackupOptions {
   /** Ends the backup or restore: it then rejects, and leaves nothing behind. */
   signal?: AbortSignal | undefined
   /** Called while bytes are read, uploaded or downloaded. Must not throw. */
   onProgress?: ((event: BackupProgressEvent) => void) | undefined
   /** Asked when it has waited for its turn, just before it starts: what `check` throws refuses it. */
-  permit?: { check(): void } | undefined
+  permit?:
+    | {
+        /** Throws what it is then refused with. */
+        check(): void
+      }
+    | undefined
+  /** An id of yours, for the lines of the log and the traces about it. */
+  requestId?: string | undefined
 }
 
+/** How a backup is made. */
 export interface MakeBackupOptions extends BackupOptions {
   /** Default `owner`. What tenants ask for has a plan of its own, and never displaces other versions. */
   origin?: BackupOrigin | undefined
 }
 
+/** What is restored, and how. */
 export interface RestoreOptions extends BackupOptions {
   /** Default: the newest. */
   version?: string | undefined
@@ -54,6 +65,7 @@ export interface RestoreOptions extends BackupOptions {
   accountId?: string | undefined
 }
 
+/** What a restore has installed. */
 export interface RestoreResult {
   /** The version that was restored. */
   version: string

@@ -6,7 +6,12 @@ import type { PruneOptions } from './prune-result.ts'
 
 /** The names of the options of backups and restores, for `checkNames`. */
 
-const BACKUP_NAMES: Known<BackupOptions> = { signal: true, onProgress: true, permit: true }
+const BACKUP_NAMES: Known<BackupOptions> = {
+  signal: true,
+  onProgress: true,
+  permit: true,
+  requestId: true,
+}
 export const MAKE_BACKUP_NAMES: Known<MakeBackupOptions> = { ...BACKUP_NAMES, origin: true }
 export const RESTORE_NAMES: Known<RestoreOptions> = { ...BACKUP_NAMES, version: true, accountId: true }
 export const LIST_NAMES: Known<BackupListOptions> = {

@@ -2,11 +2,13 @@ import type { CallOptions } from '../object-store/object-store.ts'
 import type { BackupOrigin } from './backup-types.ts'
 import type { KeepReason } from './retention-verdicts.ts'
 
+/** How old versions are removed. */
 export interface PruneOptions extends CallOptions {
   /** Only says what would be done. */
   dryRun?: boolean | undefined
 }
 
+/** One version, what happens to it, and why. */
 export interface PrunedVersion {
   version: string
   sizeBytes: number
@@ -23,6 +25,7 @@ export interface PrunedVersion {
   markedAt: number | null
 }
 
+/** What the plans say about the versions of a cell. */
 export interface PruneResult {
   plan: string
   tenantPlan: string
@@ -30,6 +33,7 @@ export interface PruneResult {
   versions: PrunedVersion[]
 }
 
+/** How the cells of a store stand. */
 export interface BackupSummary {
   keep: string
   keepTenant: string
@@ -37,6 +41,10 @@ export interface BackupSummary {
   stored: number
   /** When the cell whose newest backup is the oldest was stored, in epoch milliseconds. */
   oldestStoredAt: number | null
+  /** When the newest backup of any cell was stored, in epoch milliseconds. */
+  newestStoredAt: number | null
   /** Cells that have changed since they were stored, or were never stored. */
   changed: number
+  /** When the oldest change was made that no backup holds, or a little earlier, in epoch milliseconds. */
+  oldestChangeAt: number | null
 }

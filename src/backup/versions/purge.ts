@@ -5,6 +5,7 @@ import { cellPrefix } from './object-keys.ts'
 /** The clocks of this machine and of the object store may differ by as much. */
 const CLOCK_SKEW_MS = 24 * 3_600_000
 
+/** How much was removed. */
 export interface PurgedObjects {
   objects: number
   bytes: number

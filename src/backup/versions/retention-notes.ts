@@ -11,6 +11,7 @@ const ATTEMPTS = 5
 /** When each version was marked, in epoch milliseconds. */
 export type Marks = ReadonlyMap<string, number>
 
+/** The version that was last restored and found whole. */
 export interface Proof {
   version: string
   /** Epoch milliseconds. */

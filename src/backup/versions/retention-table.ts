@@ -33,6 +33,13 @@ const SCHEMA = `
   ) STRICT, WITHOUT ROWID;
 `
 
+export interface StoredCells {
+  cells: number
+  /** Of the cells' newest backups, in epoch milliseconds. */
+  oldestAt: number | null
+  newestAt: number | null
+}
+
 /** What this machine remembers of stored versions, in the local state. All of it can be read again from the object store. */
 export class RetentionTable {
   readonly #storedAt: Statement
@@ -56,7 +63,7 @@ export class RetentionTable {
       )
     this.#storedAt = state.prepare('SELECT stored_at FROM backup_retention WHERE cell_id = ?').pluck()
     this.#storedCells = state.prepare(
-      'SELECT count(stored_at) AS cells, min(stored_at) AS oldestAt FROM backup_retention WHERE cell_id <> ?',
+      'SELECT count(stored_at) AS cells, min(stored_at) AS oldestAt, max(stored_at) AS newestAt FROM backup_retention WHERE cell_id <> ?',
     )
     this.#noteStored = upsert('stored_at', '?', 'stored_at = excluded.stored_at')
     this.#prunedAt = state.prepare('SELECT pruned_at FROM backup_retention WHERE cell_id = ?').pluck()
@@ -86,9 +93,9 @@ export class RetentionTable {
     return (this.#storedAt.get(cellId) as number | null | undefined) ?? undefined
   }
 
-  /** How many cells this machine knows to be stored, without the catalog, and when the first of them was stored last. */
-  storedCells(storeId: string): { cells: number; oldestAt: number | null } {
-    return this.#storedCells.get(storeId) as { cells: number; oldestAt: number | null }
+  /** How many cells this machine knows to be stored, without the catalog, and when the first and the last of them were. */
+  storedCells(storeId: string): StoredCells {
+    return this.#storedCells.get(storeId) as StoredCells
   }
 
   noteStored(cellId: string, at: number): void {

@@ -131,8 +131,9 @@ export class Retention {
   /** How the backups of all cells stand, as far as this machine knows. Asks nobody. */
   summary(): BackupSummary {
     const { table, progress, storeId } = this.#parts
-    const { cells: stored, oldestAt } = table.storedCells(storeId)
-    return { ...this.#plans, stored, oldestStoredAt: oldestAt, changed: progress.dirtyCount(storeId) }
+    const { cells: stored, oldestAt, newestAt } = table.storedCells(storeId)
+    const known = { stored, oldestStoredAt: oldestAt, newestStoredAt: newestAt }
+    return { ...this.#plans, ...known, ...progress.lag(storeId) }
   }
 
   /** A cell came back from a version: if this machine knows of no backup of it, this one is known now. */

@@ -1,22 +1,24 @@
 import { randomBytes } from 'node:crypto'
 import type { Command } from 'commander'
 import { makeApiKey } from '../../auth/api-key.ts'
-import { addStoreFlags, jsonOption, type StoreFlags } from '../flags.ts'
+import { addStoreFlags, durationOption, jsonOption, type StoreFlags } from '../flags.ts'
+import { addKeyFlags, expiresOption, type KeyFlags, scopeOfFlags } from '../key-flags.ts'
 import { examples, formatTable, printNote, printResult } from '../output.ts'
-import { runStoreCommand } from '../owner-command.ts'
+import { runStoreCommand, USAGE } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
-import type { CreateKeyInput, KeyDocument } from '../store-client.ts'
+import type { KeyDocument } from '../store-client.ts'
 
 export function addKeysCommands(program: Command): void {
   const keys = program
     .command('keys')
-    .summary('make, list and revoke API keys')
+    .summary('make, list, rotate and revoke API keys')
     .description(
       'An API key belongs to an account and gives access to the cells of that account only. The store keeps only hashes of keys, so a key is shown once, when it is made.',
     )
   addGenerate(keys)
   addCreate(keys)
   addList(keys)
+  addRotate(keys)
   addRevoke(keys)
 }
 
@@ -44,22 +46,56 @@ function addCreate(keys: Command): void {
     .option('--account <id>', 'the account that the key belongs to')
     .option('--new-account', 'make a new account for the key')
     .option('--name <name>', 'a name for people, such as what the key is for')
-  command.addHelpText(
+  addKeyFlags(command).addHelpText(
     'after',
     examples(
       'cellstore keys create --name laptop',
       'KEY=$(cellstore keys create)',
       'cellstore keys create --new-account --json | jq -r .key',
+      'cellstore keys create --read-only --cell "$CELL" --expires 30d',
     ),
   )
+  addRemoteFlags(addStoreFlags(command)).action(({ account, newAccount, name, ...flags }: CreateKeyFlags) => {
+    const scope = scopeOfFlags(flags)
+    return runStoreCommand(flags, async (client) => {
+      const created = await client.createKey({ account, newAccount, name, ...scope })
+      printResult(created, flags.json, ({ key }) => key)
+      const whose = created.account_id === undefined ? 'your account' : `account ${created.account_id}`
+      printNote(flags.json, `This is key ${created.id} of ${whose}. It is shown only now.`)
+    })
+  })
+}
+
+type CreateKeyFlags = { account?: string; newAccount?: boolean; name?: string } & KeyFlags & StoreFlags
+type RotateKeyFlags = { grace?: number; now?: true; expires?: string } & StoreFlags
+
+function addRotate(keys: Command): void {
+  const command = keys
+    .command('rotate')
+    .summary('make a key in place of another one')
+    .description(
+      'Makes a key with the same name and scope, and prints it once. The old key still works for its grace, a day by default.',
+    )
+    .argument('<key-id>', 'the id of the old key, as `keys list` prints it; not the key itself')
+    .addOption(durationOption('--grace <duration>', 'how long the old key still works; 24h by default'))
+    .option('--now', 'refuse the old key at once, without a grace')
+    .addOption(expiresOption('when the new key expires; by default when the old one was made to'))
+  command.addHelpText(
+    'after',
+    examples('cellstore keys rotate 3f0c6a52-8f0e-4b7e-9d64-0a4c1f0e7b11 --grace 1h'),
+  )
   addRemoteFlags(addStoreFlags(command)).action(
-    ({ account, newAccount, name, ...flags }: CreateKeyInput & StoreFlags) =>
-      runStoreCommand(flags, async (client) => {
-        const created = await client.createKey({ account, newAccount, name })
-        printResult(created, flags.json, ({ key }) => key)
-        const whose = created.account_id === undefined ? 'your account' : `account ${created.account_id}`
-        printNote(flags.json, `This is key ${created.id} of ${whose}. It is shown only now.`)
-      }),
+    (id: string, { grace, now, expires, ...flags }: RotateKeyFlags) => {
+      if (now === true && grace !== undefined) command.error('error: use --grace or --now, not both', USAGE)
+      return runStoreCommand(flags, async (client) => {
+        const graceMs = now === true ? 0 : grace
+        const rotated = await client.rotateKey({ id, grace_ms: graceMs, expires_at: expires })
+        printResult(rotated, flags.json, ({ key }) => key)
+        const { id: oldId, expires_at } = rotated.replaces
+        const until = now === true ? 'is refused from now on' : `works until ${expires_at}`
+        printNote(flags.json, `This is key ${rotated.id}. It is shown only now. Key ${oldId} ${until}.`)
+      })
+    },
   )
 }
 
@@ -94,14 +130,22 @@ function addRevoke(keys: Command): void {
 
 function showKeys(keys: readonly KeyDocument[]): string {
   return formatTable(
-    ['ID', 'NAME', 'HINT', 'CREATED', 'LAST USED', 'ACCOUNT'],
+    ['ID', 'NAME', 'HINT', 'MAY', 'CREATED', 'LAST USED', 'EXPIRES', 'ACCOUNT'],
     keys.map((key) => [
       key.id,
       key.name ?? '',
       `${key.hint}…`,
+      mayOf(key),
       key.created_at,
       key.last_used_at ?? 'never',
+      key.expires_at ?? 'never',
       key.account_id ?? 'yours',
     ]),
   )
+}
+
+/** `read kv in 2 cells`. */
+function mayOf({ access, surface, cell_ids }: KeyDocument): string {
+  const cells = cell_ids === null ? '' : ` in ${cell_ids.length} ${cell_ids.length === 1 ? 'cell' : 'cells'}`
+  return `${access}${surface === 'kv' ? ' kv' : ''}${cells}`
 }

@@ -21,6 +21,17 @@ export async function connectOwner(flags: StoreFlags, clock: Clock, log: Log): P
   return new OwnerClient(await findTransport(flags, clock, log), clock)
 }
 
+/** As {@link connectOwner}, and only to a node. @throws `store_closed` if none runs on the store */
+export async function connectNode({ dataDir }: StoreFlags, clock: Clock): Promise<OwnerClient> {
+  const socket = publishedSocket(new StorePaths(dataDir))
+  const running = socket === undefined ? undefined : await connectSocket(socket)
+  if (running !== undefined) return new OwnerClient(running, clock)
+  throw new CellError(
+    'store_closed',
+    `No node runs on the store in ${dataDir}. \`cellstore serve\` starts one; --data-dir names another directory.`,
+  )
+}
+
 async function findTransport(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
   const paths = new StorePaths(flags.dataDir)
   const deadline = clock.monotonic() + SETTLE_MS

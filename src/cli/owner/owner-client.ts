@@ -1,6 +1,7 @@
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import { isCellError } from '../../errors.ts'
+import type { AccountDocument, AccountPageDocument } from '../../http/answers/account-answers.ts'
 import type { RevokedKeyDocument } from '../../http/answers/api-key-answers.ts'
 import type {
   BackupDocument,
@@ -13,8 +14,10 @@ import type {
   CellPageDocument,
   CreatedKeyDocument,
   KeyDocument,
+  RotatedKeyDocument,
 } from '../../http/owner-routes.ts'
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
+import type { StatusDocument } from '../../http/status-document.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { errorOfProblem } from '../problem-error.ts'
@@ -24,6 +27,7 @@ import type {
   CreateCellInput,
   CreateKeyInput,
   ListCellsInput,
+  RotateKeyInput,
   SqlInput,
   StoreClient,
 } from '../store-client.ts'
@@ -71,8 +75,13 @@ export class OwnerClient implements StoreClient {
    *
    * @throws `invalid_request` if it is not clear whose key it should be
    */
-  createKey({ account, newAccount, name }: CreateKeyInput): Promise<CreatedKeyDocument> {
-    return this.#ask('POST', '/api-keys', { account, new_account: newAccount, name })
+  createKey({ account, newAccount, name, ...scope }: CreateKeyInput): Promise<CreatedKeyDocument> {
+    return this.#ask('POST', '/api-keys', { account, new_account: newAccount, name, ...scope })
+  }
+
+  /** Makes a key in place of another one. @throws `api_key_not_found` */
+  rotateKey({ id, ...options }: RotateKeyInput): Promise<RotatedKeyDocument> {
+    return this.#ask('POST', `/api-keys/${encode(id)}/rotate`, options)
   }
 
   /** Active keys, newest first; of every account, or of one. */
@@ -83,6 +92,30 @@ export class OwnerClient implements StoreClient {
   /** @throws `api_key_not_found` */
   revokeKey({ id }: { id: string }): Promise<RevokedKeyDocument> {
     return this.#ask('DELETE', `/api-keys/${encode(id)}`)
+  }
+
+  createAccount({ name }: { name?: string | undefined }): Promise<AccountDocument> {
+    return this.#ask('POST', '/accounts', { name })
+  }
+
+  /** In the order they were made. */
+  listAccounts({ cursor }: { cursor?: string | undefined }): Promise<AccountPageDocument> {
+    return this.#ask('GET', `/accounts${queryOf({ cursor })}`)
+  }
+
+  /** @throws `account_not_found` */
+  account({ id }: { id: string }): Promise<AccountDocument> {
+    return this.#ask('GET', `/accounts/${encode(id)}`)
+  }
+
+  /** @throws `account_not_found` */
+  setSuspended({ id, suspended }: { id: string; suspended: boolean }): Promise<AccountDocument> {
+    return this.#ask('POST', `/accounts/${encode(id)}/${suspended ? 'suspend' : 'resume'}`, {})
+  }
+
+  /** All quotas at once. @throws `account_not_found` */
+  setQuotas({ id, quotas }: { id: string; quotas: AccountDocument['quotas'] }): Promise<AccountDocument> {
+    return this.#ask('PUT', `/accounts/${encode(id)}/quotas`, quotas)
   }
 
   /** Makes a cell of an account: of the one named, or of the only one. */
@@ -138,6 +171,11 @@ export class OwnerClient implements StoreClient {
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
     return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+  }
+
+  /** How the running node is. @throws `store_closed` if none runs */
+  status(): Promise<StatusDocument> {
+    return this.#ask('GET', '/status')
   }
 
   /** Whose backups `verify` takes for the catalog's. */

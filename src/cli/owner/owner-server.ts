@@ -1,11 +1,11 @@
 import type { Log } from '../../base/log.ts'
-import { NodeServer } from '../../http/node-server.ts'
+import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import { OWNER } from '../../http/owner-routes.ts'
 import type { CellService } from '../../service/cell-service.ts'
 import type { CellDirectory } from '../../store/cell-directory.ts'
 import type { SocketPlace } from './socket-place.ts'
 
-export interface OwnerServerOptions {
+export interface OwnerServerOptions extends Pick<NodeServerOptions, 'accessLogger' | 'counts' | 'node'> {
   /** Runs the cells: the one that runs them for accounts too. */
   service: CellService
   logger: Log

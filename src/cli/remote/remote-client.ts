@@ -21,6 +21,8 @@ import type {
   CreateKeyInput,
   KeyDocument,
   ListCellsInput,
+  RotatedKeyDocument,
+  RotateKeyInput,
   SqlInput,
   StoreClient,
 } from '../store-client.ts'
@@ -61,11 +63,19 @@ export class RemoteClient implements StoreClient {
     })
   }
 
-  async createKey({ account, newAccount, name, ...rest }: CreateKeyInput): Promise<CreatedKeyDocument> {
+  async createKey({ account, newAccount, name, ...scope }: CreateKeyInput): Promise<CreatedKeyDocument> {
+    const { access, cell_ids, surface, expires_at, ...rest } = scope
     dropsNothing(rest)
     if (newAccount === true) throw onlyOwner('--new-account', 'Only the owner of a store makes accounts')
     refuseAccount(account)
-    return await this.#ask(() => this.#client.createApiKey({ name: name ?? null }))
+    const fields = definedOnly({ access, cell_ids, surface, expires_at })
+    return await this.#ask(() => this.#client.createApiKey({ name: name ?? null, ...fields }))
+  }
+
+  rotateKey({ id, grace_ms, expires_at, ...rest }: RotateKeyInput): Promise<RotatedKeyDocument> {
+    dropsNothing(rest)
+    const fields = definedOnly({ grace_ms, expires_at })
+    return this.#ask(() => this.#client.rotateApiKey({ key_id: id, ...fields }))
   }
 
   async listKeys({ account }: { account?: string | undefined }): Promise<KeyDocument[]> {
@@ -200,6 +210,12 @@ function nextCursorOf(link: string): string | undefined {
  * until it is.
  */
 function dropsNothing(_: Record<string, never>): void {}
+
+/** The client tells a field that is undefined from one that is absent. */
+function definedOnly<T extends object>(fields: T): { [Name in keyof T]?: NonNullable<T[Name]> } {
+  const given = Object.entries(fields).filter(([, value]) => value !== undefined)
+  return Object.fromEntries(given) as { [Name in keyof T]?: NonNullable<T[Name]> }
+}
 
 function refuseAccount(account: string | undefined): void {
   if (account !== undefined) throw onlyOwner('--account', 'An API key sees its own account alone')

@@ -1,5 +1,5 @@
 import { parseApiKey } from '../../auth/api-key.ts'
-import type { CreatedApiKey } from '../../auth/api-keys.ts'
+import type { CreatedApiKey } from '../../auth/api-key-records.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { CellError, isCellError } from '../../errors.ts'

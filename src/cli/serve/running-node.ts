@@ -2,7 +2,8 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError, isCellError } from '../../errors.ts'
-import { DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
+import { type AccessLogger, DEFAULT_HTTP_LIMITS } from '../../http/handler-options.ts'
+import { METRICS } from '../../http/metrics-audience.ts'
 import { NodeServer, type NodeServerOptions } from '../../http/node-server.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { objectStoreOf } from '../flags.ts'
@@ -12,12 +13,15 @@ import { announce } from './announcement.ts'
 import { issueFirstKey } from './first-start.ts'
 import { limitsFrom, type NodeLimits } from './limits/limits.ts'
 import { isLocal, listen } from './listen.ts'
+import { NodeObserver } from './node-observer.ts'
 import type { ServeFlags } from './serve-flags.ts'
 import { openServedStore, type ServedStore } from './served-store.ts'
 
 export interface NodeComponents {
   clock: Clock
   log: Log
+  /** Gets a line for each request at the level `debug`. */
+  accessLog?: AccessLogger | undefined
   rootKey: string | undefined
   /** Standard output: called once, before anything is answered. */
   print(text: string): void
@@ -27,6 +31,7 @@ export interface NodeComponents {
 export class RunningNode {
   readonly #store: ServedStore
   #server: NodeServer | undefined
+  #metrics: NodeServer | undefined
   #owner: OwnerServer | undefined
 
   private constructor(store: ServedStore) {
@@ -35,7 +40,7 @@ export class RunningNode {
 
   /** @throws what opening the store throws, and `invalid_setting` for a port or a host that can't be had */
   static async start(flags: ServeFlags, components: NodeComponents): Promise<RunningNode> {
-    const { clock, log, rootKey, print } = components
+    const { clock, log, accessLog, rootKey, print } = components
     const paths = new StorePaths(flags.dataDir)
     const left = publishedSocket(paths)
     const objectStore = objectStoreOf(flags)
@@ -45,11 +50,20 @@ export class RunningNode {
     })
     const { core, service } = store
     const node = new RunningNode(store)
+    const observer = new NodeObserver(store)
+    const { counts } = observer
+    // The store's own log also keeps the newest failures.
+    const logger = core.settings.log
     try {
-      const server = new NodeServer(core, serverOptions(limits, { logger: log, service }))
+      const accessLogger = flags.logLevel === 'debug' ? accessLog : undefined
+      const parts = { logger, accessLogger, service, counts }
+      const server = new NodeServer(core, serverOptions(limits, parts))
+      observer.server = server
       node.#server = server
       const firstKey = await issueFirstKey(core, rootKey, flags.objectStoreWait, log)
-      node.#owner = await startOwnerServer(core, paths, left, { service, logger: log })
+      const ownerParts = { logger, accessLogger, service, counts, node: observer }
+      node.#owner = await startOwnerServer(core, paths, left, ownerParts)
+      const metricsAddress = await node.#serveMetrics(flags, observer)
       const address = await listen(server, flags.host, flags.port)
       // From here on nothing waits: connections may come in, and none is read before this turn of the event loop is over.
       print(
@@ -58,6 +72,7 @@ export class RunningNode {
       if (firstKey !== undefined) core.firstKey.shown()
       if (node.#owner !== undefined) core.publishSocket(node.#owner.path)
       logServing(log, address, flags.host)
+      if (metricsAddress !== undefined) log.info({ address: metricsAddress }, 'metrics are served')
       return node
     } catch (error) {
       await node.stop({ drainMs: flags.drain })
@@ -75,8 +90,21 @@ export class RunningNode {
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.core.publishSocket(null)
-    await Promise.all([this.#server?.stop({ drainMs }), this.#owner?.stop({ drainMs })])
+    const servers = [this.#server, this.#owner, this.#metrics]
+    await Promise.all(servers.map((server) => server?.stop({ drainMs })))
     await this.#store.close(drainMs)
+  }
+
+  /** @returns the address; undefined without a port @throws `invalid_setting` for a port or a host that can't be had */
+  async #serveMetrics(
+    { metricsHost, metricsPort }: ServeFlags,
+    observer: NodeObserver,
+  ): Promise<string | undefined> {
+    if (metricsPort === undefined) return undefined
+    const { core, service } = this.#store
+    const parts = { logger: core.settings.log, service, node: observer, audience: METRICS }
+    this.#metrics = new NodeServer(core, parts)
+    return `${await listen(this.#metrics, metricsHost, metricsPort)}/metrics`
   }
 }
 

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import { DEFAULT_LEASE_MS } from '../../backup/fence/epoch-holder.ts'
 import type { Durability } from '../../engine/cell-settings.ts'
+import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
   DEFAULT_INCREMENTAL_EVERY_MS,
@@ -14,6 +15,7 @@ import {
   intervalOption,
   numberOption,
   type StoreFlags,
+  shortIntervalOption,
 } from '../flags.ts'
 import { addLimitFlags } from './limits/limit-flags.ts'
 
@@ -34,6 +36,11 @@ export interface ServeFlags extends StoreFlags {
   takeOver?: true
   adopt?: true
   moveObjectStore?: true
+  /** Milliseconds from which on a statement is logged. Null: never. */
+  slow: number | null
+  metricsHost: string
+  /** Undefined: metrics are served to the owner alone. */
+  metricsPort?: number | undefined
 }
 
 const PORT_MAX = 65_535
@@ -101,6 +108,7 @@ export function addServeFlags(command: Command): Command {
         .default(10_000, '10s'),
     )
   addFenceFlags(command)
+  addObservationFlags(command)
   return addLimitFlags(command)
 }
 
@@ -124,4 +132,30 @@ function addFenceFlags(command: Command): void {
       'if the object store has history that this directory did not write, go on from there, and set aside what the directory has',
     )
     .option('--move-object-store', 'let backups go to another object store than before')
+}
+
+/** What others can see of the node. */
+function addObservationFlags(command: Command): void {
+  command
+    .addOption(
+      shortIntervalOption(
+        '--slow <duration>',
+        'how long a statement runs before it is logged, without its values: 250ms, 2s; or never',
+      )
+        .env('CELLSTORE_SLOW')
+        .default(SLOW_MS_DEFAULT, '500ms'),
+    )
+    .addOption(
+      numberOption(
+        '--metrics-port <number>',
+        'serve metrics for Prometheus on this port, to anyone who can reach it; 0 takes any free port (default: no port)',
+        0,
+        PORT_MAX,
+      ).env('CELLSTORE_METRICS_PORT'),
+    )
+    .addOption(
+      new Option('--metrics-host <address>', 'the address to serve metrics on')
+        .env('CELLSTORE_METRICS_HOST')
+        .default('127.0.0.1'),
+    )
 }

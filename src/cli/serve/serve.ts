@@ -20,6 +20,7 @@ export async function serve(flags: ServeFlags): Promise<never> {
   const starting = RunningNode.start(flags, {
     clock: systemClock,
     log,
+    accessLog: log,
     rootKey: takeRootKey(process.env),
     print: (text) => process.stdout.write(text),
   })

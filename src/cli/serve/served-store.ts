@@ -7,6 +7,7 @@ import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
 import type { StoreOptions } from '../../store/settings.ts'
 import { StoreCore } from '../../store/store-core.ts'
+import type { StoreMetrics } from '../../store/store-metrics.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../workers/node/worker-service.ts'
 import type { NodeLimits } from './limits/limits.ts'
 import type { ServeFlags } from './serve-flags.ts'
@@ -15,6 +16,7 @@ import type { ServeFlags } from './serve-flags.ts'
 export interface ServedStore {
   core: StoreCore
   service: CellService
+  metrics(): StoreMetrics
   close(deadlineMs: number): Promise<void>
 }
 
@@ -41,13 +43,15 @@ export async function openServedStore(
       answerBytesMax,
       statementMs: limits.http.statementMsMax ?? DEFAULT_HTTP_LIMITS.statementMsMax,
       limits: limits.workers,
+      slowMs: flags.slow,
       queue: limits.queue,
     })
   }
   const store = await CellStore.openOrCreate(flags.dataDir, options)
   return {
     core: store.core,
-    service: new InProcessService(store, { restoreWaitMs: waitMs, answerBytesMax }),
+    service: new InProcessService(store, { restoreWaitMs: waitMs, answerBytesMax, slowMs: flags.slow }),
+    metrics: () => store.metrics(),
     close: (deadlineMs) => store.close({ deadlineMs }),
   }
 }
@@ -66,7 +70,7 @@ async function openWithWorkers(
     await close(drain)
     throw error
   }
-  return { core, service, close }
+  return { core, service, close, metrics: () => service.metrics() }
 }
 
 /** Each part has the whole time: the catalog is to be stored even if the workers took theirs. */

@@ -3,7 +3,7 @@ import type { ResultLimits } from '../../base/limits.ts'
 import { CellError } from '../../errors.ts'
 import type { SqlOptions } from './statement-runner.ts'
 
-const SQL_NAMES: Known<SqlOptions> = { policy: true, rowMode: true, limits: true }
+const SQL_NAMES: Known<SqlOptions> = { policy: true, readOnly: true, rowMode: true, limits: true }
 const RESULT_NAMES: Known<ResultLimits> = { rowsMax: true, bytesMax: true }
 
 /**

@@ -13,6 +13,8 @@ import type { SqlParams, SqlResult, SqlRow, SqlValue } from './sql-values.ts'
 export interface SqlOptions {
   /** Instead of the store's `sqlPolicy`. */
   policy?: SqlPolicy | undefined
+  /** True: a statement that could change the cell is refused (`forbidden`), and the policy is `tenant`. */
+  readOnly?: boolean | undefined
   /** `object`, the default: rows by column name. `array`: rows are arrays of values in column order. */
   rowMode?: 'object' | 'array' | undefined
   /** Bounds on the result; without them, all rows are returned. */
@@ -63,13 +65,13 @@ export class StatementRunner {
   }
 
   /** Prepares a statement without running it. @returns whether it gives rows */
-  prepare(sql: SqlText, { policy }: SqlOptions): boolean {
-    return this.statements.find(sql, policy ?? this.#defaultPolicy).reader
+  prepare(sql: SqlText, options: SqlOptions): boolean {
+    return this.#find(sql, options).reader
   }
 
   /** @param keep see {@link PreparedStatements.find} */
   run(sql: SqlText, params: SqlParams, options: SqlOptions, keep = true): AnyResult {
-    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy, keep)
+    const prepared = this.#find(sql, options, keep)
     return this.#runChecked(prepared, params, options)
   }
 
@@ -79,7 +81,7 @@ export class StatementRunner {
    * @throws `invalid_request` for a statement that gives no rows; it has not run
    */
   first(sql: SqlText, params: SqlParams, options: SqlOptions): SqlRow | SqlValue[] | undefined {
-    const prepared = this.statements.find(sql, options.policy ?? this.#defaultPolicy)
+    const prepared = this.#find(sql, options)
     const { statement, asObjects } = prepared
     if (!prepared.reader) throw noRows()
     const isArray = options.rowMode === 'array'
@@ -92,6 +94,14 @@ export class StatementRunner {
     }
     const row = asObjects().get(...bound) as Record<string, RawRow[number]> | undefined
     return row && decodeObject(row)
+  }
+
+  /** To SQLite, ATTACH, BEGIN, some PRAGMAs and functions that write only read: the tenants' policy refuses those. */
+  #find(sql: SqlText, { policy, readOnly }: SqlOptions, keep?: boolean): PreparedStatement {
+    if (readOnly !== true) return this.statements.find(sql, policy ?? this.#defaultPolicy, keep)
+    const prepared = this.statements.find(sql, 'tenant', keep)
+    if (!prepared.statement.readonly || prepared.changesUnseen) throw mayOnlyRead()
+    return prepared
   }
 
   #runChecked(prepared: PreparedStatement, params: SqlParams, options: SqlOptions): AnyResult {
@@ -171,6 +181,10 @@ export class StatementRunner {
       lastInsertRowid: null,
     }
   }
+}
+
+export function mayOnlyRead(): CellError {
+  return new CellError('forbidden', 'This could change the cell, and only reading is allowed here.')
 }
 
 function noRows(): CellError {

@@ -21,6 +21,7 @@ export interface OpenApiDocument {
 const PATH_PARAMETERS: Readonly<Record<string, z.ZodType>> = {
   id: uuid,
   key_id: uuid,
+  account_id: uuid,
   restore_id: uuid,
 }
 

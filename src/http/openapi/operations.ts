@@ -1,4 +1,5 @@
 import type { Operations } from './operation.ts'
+import { ACCOUNT_OPERATIONS } from './operations/account-operations.ts'
 import { API_KEY_OPERATIONS } from './operations/api-key-operations.ts'
 import { BACKUP_OPERATIONS } from './operations/backup-operations.ts'
 import { CELL_OPERATIONS } from './operations/cell-operations.ts'
@@ -10,6 +11,7 @@ import { SQL_OPERATIONS } from './operations/sql-operations.ts'
 export const OPERATIONS: Operations = {
   ...NODE_OPERATIONS,
   ...API_KEY_OPERATIONS,
+  ...ACCOUNT_OPERATIONS,
   ...CELL_OPERATIONS,
   ...SQL_OPERATIONS,
   ...KV_OPERATIONS,

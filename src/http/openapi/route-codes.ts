@@ -12,7 +12,7 @@ const ANY: readonly CellErrorCode[] = [
   'shutting_down',
   'internal',
 ]
-const WITH_KEY: readonly CellErrorCode[] = ['unauthorized', 'rate_limited']
+const WITH_KEY: readonly CellErrorCode[] = ['unauthorized', 'forbidden', 'account_suspended', 'rate_limited']
 const WITH_BODY: readonly CellErrorCode[] = ['unsupported_media_type', 'body_too_large', 'invalid_json']
 /** Of a cell: its first use may restore it. */
 const OF_CELL: readonly CellErrorCode[] = [

@@ -1,7 +1,6 @@
 import { z } from 'zod'
-import type { Growth } from '../../engine/delete-reserve.ts'
 import { CellError } from '../../errors.ts'
-import type { AnsweredAsJson, BodyBounds, UnreadOperation } from '../operations.ts'
+import type { AnsweredAsJson, BodyBounds, CellOperation, UnreadOperation } from '../operations.ts'
 import { decodeOperation, operationShape } from './batch-body.ts'
 import { parseJson } from './exact-json.ts'
 import { integer, list, parseFields } from './fields.ts'
@@ -10,7 +9,7 @@ import { decodeStatement, sqlSchema } from './sql-body.ts'
 
 /** A request to run statements, as the service takes it. */
 export interface StatementRequest {
-  operation: Extract<AnsweredAsJson, { op: 'sql' | 'batch' }> & { growth?: Growth | undefined }
+  operation: Extract<AnsweredAsJson, { op: 'sql' | 'batch' }> & OperationBounds
   /** How long its statements may run, in milliseconds; undefined if the request names no bound. */
   timeoutMs: number | undefined
 }
@@ -52,15 +51,19 @@ export function decodeRequest(
   return { operation: { op: 'batch', operations, answer: 'json' }, timeoutMs }
 }
 
+/** What bounds an operation without a word of its request. */
+type OperationBounds = Pick<CellOperation, 'growth' | 'readOnly'>
+
 /** @throws `invalid_json`; and as {@link decodeRequest} */
 export function readUnread({
   kind,
   body,
   bounds,
   growth,
-}: UnreadOperation & { growth?: Growth | undefined }): StatementRequest {
+  readOnly,
+}: UnreadOperation & OperationBounds): StatementRequest {
   const { operation, timeoutMs } = decodeRequest(kind, parseJson(body), true, bounds)
-  return { operation: { ...operation, growth }, timeoutMs }
+  return { operation: { ...operation, growth, readOnly }, timeoutMs }
 }
 
 function checkTimeout(timeoutMs: number | undefined, { statementMsMax }: BodyBounds): number | undefined {

@@ -4,6 +4,7 @@ import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
 import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
 import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
+import { ObservedObjectStore } from '../../backup/object-store/observed-object-store.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention-table.ts'
 import { systemClock } from '../../base/clock.ts'
@@ -70,7 +71,8 @@ class ArchiverMain {
     if (process.ppid !== nodePid) die()
     const clock = systemClock
     const state = LocalState.join(paths.localState)
-    const objectStore = openObjectStore(url, { clock, dataDir })
+    const opened = openObjectStore(url, { clock, dataDir })
+    const objectStore = new ObservedObjectStore(opened, (ended) => send({ type: 'object-store', ended }))
     const guard = new EpochGuard(objectStore, clock)
     if (epoch !== undefined) guard.hold(epoch)
     guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))

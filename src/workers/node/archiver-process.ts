@@ -8,7 +8,8 @@ import type {
   VerifyRequest,
 } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
-import type { Need } from '../../backup/archiver/job.ts'
+import type { ArchiverLoad, Lane, Need } from '../../backup/archiver/job.ts'
+import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
 import type { VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
@@ -43,6 +44,8 @@ export interface ArchiverProcessParts {
   onMoved(): void
   /** Called when the archiver has seen that another node has a newer epoch. */
   onTakenOver(error: CellError): void
+  /** Told of each call to the object store. */
+  onObjectStoreCall(ended: EndedCall): void
   /** Called when a process has ended, to remove what it left. */
   onEnded(archiver: ProcessIdentity): void
 }
@@ -120,6 +123,15 @@ export class ArchiverProcess implements ArchiverClient {
 
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult> {
     return this.#run({ job: 'verify', request }, options) as Promise<VerifyResult>
+  }
+
+  get load(): ArchiverLoad {
+    const of = (lane: Lane) => {
+      const jobs = [...this.#jobs.values()].filter(({ job }) => job.job === lane)
+      const running = jobs.filter(({ hasBegun }) => hasBegun).length
+      return { waiting: jobs.length - running, running }
+    }
+    return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
   }
 
   raise(cellId: string, need: Need): void {
@@ -208,6 +220,9 @@ export class ArchiverProcess implements ArchiverClient {
         break
       case 'call':
         void this.#answer(message.id, message.call, child)
+        break
+      case 'object-store':
+        this.#parts.onObjectStoreCall(message.ended)
         break
       case 'log':
         logForChild(this.#parts.log, message, { archiver: child.identity.pid })

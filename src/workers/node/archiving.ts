@@ -50,6 +50,7 @@ export function newArchiving(
     epoch: () => guard.epoch,
     onTakenOver: (error) => guard.lose(error),
     onMoved: () => destination.moved.emit(),
+    onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
   guard.held.listen((epoch) => archiver.held(epoch))

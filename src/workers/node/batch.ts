@@ -101,6 +101,11 @@ export class Batch {
       this.#statement.countedFrom = undefined
   }
 
+  /** An operation by its number. */
+  operation(index: number): QueuedOperation {
+    return this.#at(index)
+  }
+
   /** Whether it has operations on a cell. */
   holds(cellId: string): boolean {
     return this.#cells.some(([first]) => first?.cellId === cellId)

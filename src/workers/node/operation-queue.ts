@@ -44,6 +44,11 @@ export class OperationQueue {
     this.turns = new AccountTurns(sliceMs)
   }
 
+  /** Of the operations that wait. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
   get size(): number {
     return this.#size
   }

@@ -19,6 +19,8 @@ export interface QueuedOperation {
   readonly signal: AbortSignal | undefined
   /** Asked just before it starts. */
   readonly permit?: OperationPermit | undefined
+  /** For the log. */
+  readonly requestId?: string | undefined
   /** Workers that ended without a known reason while this operation may have been the cause. */
   crashes: number
   isSettled: boolean

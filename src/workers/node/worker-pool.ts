@@ -4,9 +4,12 @@ import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
+import { logSlowStatement } from '../../service/slow-statements.ts'
+import type { CellMetrics } from '../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { CellPlacement } from './cell-placement.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
+import { EndedWorkers } from './ended-workers.ts'
 import { KillBudget } from './kill-budget.ts'
 import { killReason, type WorkerLimits } from './kill-reason.ts'
 import type { LostWorker } from './lost-worker.ts'
@@ -50,6 +53,7 @@ const TASK_TRIES = 5
 export class WorkerPool {
   readonly #parts: WorkerPoolParts
   readonly #spawner: WorkerSpawner
+  readonly #ended: EndedWorkers
   readonly #placement: CellPlacement
   readonly #kills: KillBudget
   readonly #context: SlotContext
@@ -63,7 +67,13 @@ export class WorkerPool {
     const { clock, bounds, record, limits } = parts
     this.#parts = parts
     const { sliceMs } = limits
-    this.#spawner = new WorkerSpawner({ ...parts, settings: { ...parts.settings, sliceMs } })
+    const ended = new EndedWorkers(parts.log)
+    this.#ended = ended
+    this.#spawner = new WorkerSpawner({
+      ...parts,
+      settings: { ...parts.settings, sliceMs },
+      onEnded: ({ counts }) => ended.keep(counts),
+    })
     const epoch = randomBytes(8).toString('hex')
     let batches = 0
     this.#context = {
@@ -75,6 +85,8 @@ export class WorkerPool {
       worked: (time) => this.#placement.probation.worked(time),
       nextBatchName: () => `${epoch}.${++batches}`,
       requeue: (operations) => this.#requeue(operations),
+      onSlow: ({ cellId, requestId }, { statement, ms }) =>
+        logSlowStatement(parts.log, { cellId, requestId, statement, ms }),
     }
     this.#kills = new KillBudget(limits, clock)
     this.#placement = new CellPlacement({
@@ -128,6 +140,20 @@ export class WorkerPool {
         ended()
       }
     }
+  }
+
+  /** What its workers have done, those that have ended too. */
+  get metrics(): CellMetrics {
+    const alive = [...this.#spawner.alive].map(({ counts }) => counts)
+    const { statements, commits, open } = this.#ended.total(alive)
+    const queues = this.#placement.slots.map(({ queue }) => queue)
+    const workers = {
+      running: alive.length,
+      ended: this.#ended.byReason,
+      operationsWaiting: queues.reduce((sum, { size }) => sum + size, 0),
+      bytesWaiting: queues.reduce((sum, { bytes }) => sum + bytes, 0),
+    }
+    return { statements, commits, cellsOpen: open, workers }
   }
 
   /** The bucket is another one than before: nothing is stored there yet. */
@@ -205,17 +231,10 @@ export class WorkerPool {
   }
 
   #lost(slot: WorkerSlot, lost: LostWorker): void {
-    const { worker, reason, provisional, notRun } = lost
+    const { provisional, notRun } = lost
     const isShared = this.#placement.isShared(slot)
     if (!slot.stopping) {
-      this.#parts.log.warn(
-        {
-          worker: worker.identity.pid,
-          reason: reason ?? 'exited',
-          cell: (lost.statement ?? lost.commit)?.cellId,
-        },
-        'a worker has ended; a new one takes its place',
-      )
+      this.#ended.lost(lost)
       // The shared slot serves many cells, so it gets the spare worker first.
       if (isShared) void this.#placement.assignWorker(slot)
       this.#settleLost(lost, isShared)

@@ -5,6 +5,7 @@ import type {
   BatchCell,
   FromWorker,
   ToWorker,
+  WorkerCounts,
   WorkerSettings,
   WorkerTask,
   WorkerTaskResults,
@@ -21,7 +22,7 @@ export type BatchMessage = Extract<
 >
 
 /** Messages about what the worker does now. */
-export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' }>
+export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' | 'slow' }>
 
 /** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'expiry' | 'log' }>
@@ -73,6 +74,7 @@ export class WorkerProcess {
   #pingedAt = Number.NEGATIVE_INFINITY
   #hasAnswered = true
   #isReady = false
+  #counts: WorkerCounts = { statements: 0, commits: 0, open: 0 }
 
   /**
    * @param memoryMax bytes of memory that the process may allocate
@@ -89,6 +91,11 @@ export class WorkerProcess {
 
   get identity(): ProcessIdentity {
     return this.#link.identity
+  }
+
+  /** As it said at the end of its newest batch. */
+  get counts(): WorkerCounts {
+    return this.#counts
   }
 
   get isReady(): boolean {
@@ -252,6 +259,10 @@ export class WorkerProcess {
       case 'expiry':
       case 'log':
         onMessage(message, this)
+        break
+      case 'done':
+        if (message.counts !== undefined) this.#counts = message.counts
+        this.onBatch?.(message)
         break
       default:
         this.onBatch?.(message)

@@ -19,10 +19,14 @@ import type {
   CellService,
   ExecuteOptions,
 } from '../../service/cell-service.ts'
+import { tracedOperation } from '../../service/operation-trace.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
+import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
+import type { DeleteCellOptions } from '../../store/call-options.ts'
 import { noBackup } from '../../store/local-cells.ts'
 import type { StoreCore } from '../../store/store-core.ts'
+import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
@@ -49,6 +53,8 @@ export interface WorkerServiceOptions {
   queue?: Partial<QueueBounds> | undefined
   /** What SQL may do. Keep the default `tenant` unless all callers are trusted. */
   sqlPolicy?: SqlPolicy | undefined
+  /** Milliseconds from which on a statement is logged; 500 by default. Null: never. */
+  slowMs?: number | null | undefined
 }
 
 /** Milliseconds in which workers close their cells, also if the archiver has taken all the time of a stop. */
@@ -93,6 +99,7 @@ export class WorkerService implements CellService {
         answerBytesMax,
         openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
         building: [],
+        slowMs: options.slowMs === undefined ? SLOW_MS_DEFAULT : (options.slowMs ?? undefined),
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
@@ -118,10 +125,24 @@ export class WorkerService implements CellService {
     })
   }
 
-  async execute<O extends CellOperation>(
+  execute<O extends CellOperation>(
     cellId: string,
     operation: O,
     options: ExecuteOptions = {},
+  ): Promise<ResultOf<O>> {
+    this.#core.observed.activity.count(cellId)
+    return tracedOperation(cellId, operation, options, () => this.#execute(cellId, operation, options))
+  }
+
+  /** What the store has done since it was opened, and what it has now. */
+  metrics(): StoreMetrics {
+    return storeMetrics(this.#core, this.#workers.metrics, this.#archiving?.backups)
+  }
+
+  async #execute<O extends CellOperation>(
+    cellId: string,
+    operation: O,
+    options: ExecuteOptions,
   ): Promise<ResultOf<O>> {
     this.#assertRunning()
     this.#backoff.check(cellId)
@@ -143,9 +164,9 @@ export class WorkerService implements CellService {
     return { sizeBytes: files.sizeBytes(cellId), quarantine }
   }
 
-  async deleteCell(cellId: string): Promise<void> {
+  async deleteCell(cellId: string, { requestId }: DeleteCellOptions = {}): Promise<void> {
     this.#assertRunning()
-    const deletedAt = this.#core.markDeleted(cellId)
+    const deletedAt = this.#core.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
@@ -230,7 +251,7 @@ export class WorkerService implements CellService {
   #run<O extends CellOperation>(
     cellId: string,
     operation: O,
-    { signal, deadlineMs, permit }: ExecuteOptions,
+    { signal, deadlineMs, permit, requestId }: ExecuteOptions,
   ): Promise<ResultOf<O>> {
     this.#assertRunning()
     signal?.throwIfAborted()
@@ -245,6 +266,7 @@ export class WorkerService implements CellService {
         notAfter: this.#core.clock.monotonic() + waitMs,
         signal,
         permit,
+        requestId,
         crashes: 0,
         isSettled: false,
         settle: (outcome) => {

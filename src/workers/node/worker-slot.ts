@@ -24,6 +24,8 @@ export interface SlotContext {
   nextBatchName(): string
   /** Runs operations again, each in its cell's present slot. */
   requeue(operations: readonly QueuedOperation[]): void
+  /** Told of a statement of an operation that took long. */
+  onSlow(operation: QueuedOperation, slow: { statement: string; ms: number }): void
 }
 
 /**
@@ -247,6 +249,11 @@ export class WorkerSlot {
       this.#task =
         cellId === undefined ? undefined : { kind: 'task', cell: this.#context.charged(cellId), since: now }
       if (cellId === undefined) this.#batch?.resume()
+      return
+    }
+    if (message.type === 'slow') {
+      const operation = this.#batch?.operation(message.index)
+      if (operation !== undefined) this.#context.onSlow(operation, message)
       return
     }
     this.#task = undefined

@@ -13,6 +13,8 @@ export interface SpawnerParts {
   spawnWorker(): WorkerHandle
   /** Records the living workers in the store's directory, so that its next owner can end them. */
   publish(workers: readonly ProcessIdentity[]): void
+  /** Called when a worker has ended, however it did. */
+  onEnded?: ((worker: WorkerHandle) => void) | undefined
 }
 
 /** Delays after a failed start: its cause may last. */
@@ -113,6 +115,7 @@ export class WorkerSpawner {
     )
     void worker.ended.then(() => {
       this.#alive.delete(worker)
+      this.#parts.onEnded?.(worker)
       if (this.#spares.delete(worker))
         this.#failed({ worker: worker.identity.pid }, 'a spare worker ended before it got any work')
     })

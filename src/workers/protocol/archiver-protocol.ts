@@ -3,6 +3,7 @@ import type { RetentionPlans } from '../../backup/archiver/backup-destination.ts
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
 import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
+import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { LogMessage } from './log-message.ts'
@@ -54,5 +55,7 @@ export type FromArchiver =
   | { type: 'moved' }
   /** Another node has a newer epoch. */
   | { type: 'taken-over'; error: WireError }
+  /** A call to the object store has ended. */
+  | { type: 'object-store'; ended: EndedCall }
   | { type: 'call'; id: number; call: CellCall }
   | LogMessage

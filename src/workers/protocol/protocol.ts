@@ -31,6 +31,15 @@ export interface WorkerSettings {
   answerBytesMax: number
   /** Milliseconds after which a batch starts no further operation. */
   sliceMs: number
+  /** Milliseconds from which on a statement is slow; undefined: none is. */
+  slowMs: number | undefined
+}
+
+/** Of a worker: what it has done since its start, and its open cells. */
+export interface WorkerCounts {
+  statements: number
+  commits: number
+  open: number
 }
 
 /** The operations on one cell. Numbers count through all cells of the batch, in order. */
@@ -128,11 +137,18 @@ export type FromWorker =
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
   | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
   | { type: 'committed'; transaction: string }
+  /** A statement of an operation took long. It is over, and `statement` is its shape. */
+  | { type: 'slow'; index: number; statement: string; ms: number }
   /**
    * The batch is over. `returned` operations have not started: they had no time. `spent` are the milliseconds of the
    * processor that cells took, by their number in the batch; those that took less than one are left out.
    */
-  | { type: 'done'; returned?: number[] | undefined; spent?: [cell: number, ms: number][] | undefined }
+  | {
+      type: 'done'
+      returned?: number[] | undefined
+      spent?: [cell: number, ms: number][] | undefined
+      counts?: WorkerCounts | undefined
+    }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'changed'; cellId: string }
   | { type: 'expiry' }

@@ -1,6 +1,7 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { GroupEvents, GroupWork, Outcome } from '../../engine/group-commit.ts'
+import { sqlShape } from '../../engine/sql-policy/sql-shape.ts'
 import { resultBytes } from '../../service/answer-size.ts'
 import {
   type ApplyContext,
@@ -56,18 +57,22 @@ export class BatchRunner {
   #startedAt = 0
   /** The node was told that a statement is running. */
   #isAnnounced = false
+  /** The number of the operation that is applied now. */
+  #applied = 0
   readonly #sliceMs: number
   readonly #processor: ProcessorTime
 
   constructor(
     cells: LocalCells,
     context: ApplyContext,
-    { openCellsMax, sliceMs }: BatchSettings,
+    { openCellsMax, sliceMs, slowMs }: BatchSettings,
     out: Outbox,
     processorMs?: () => number,
   ) {
     this.#cells = cells
-    this.#context = context
+    const tell = (sql: string, ms: number) =>
+      out.post({ type: 'slow', index: this.#applied, statement: sqlShape(sql), ms })
+    this.#context = slowMs === undefined ? context : { ...context, slow: { fromMs: slowMs, tell } }
     this.#out = out
     this.#sliceMs = sliceMs
     this.#processor = new ProcessorTime(context.clock, processorMs)
@@ -99,7 +104,9 @@ export class BatchRunner {
       first += operations.length
     }
     if (unsynced.length > 0) await this.#allSynced(unsynced)
-    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf(spent) })
+    const { counts, pool } = this.#cells
+    const counted = { statements: counts.statements, commits: counts.commits, open: pool.size }
+    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf(spent), counts: counted })
   }
 
   /** Other accounts wait for the worker: what has not started goes back to the node. */
@@ -223,6 +230,7 @@ export class BatchRunner {
     if (isStatement) this.#out.send({ type: 'started', index, statementMs: operation.statementMs })
     else if (this.#isAnnounced || this.#isOthersTime()) this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = isStatement
+    this.#applied = index
     return applyOperation(cell, operation, this.#context)
   }
 
@@ -245,6 +253,8 @@ export interface BatchSettings {
   openCellsMax: number
   /** Milliseconds after which a batch starts no further operation. */
   sliceMs: number
+  /** Milliseconds from which on a statement is slow; undefined: none is. */
+  slowMs?: number | undefined
 }
 
 interface CellRun {

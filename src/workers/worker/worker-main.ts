@@ -63,12 +63,12 @@ class WorkerMain {
       working: (cellId) => out.send({ type: 'working', cellId }),
       expiry: () => out.send({ type: 'expiry' }),
     })
-    const { sqlPolicy, answerBytesMax, sliceMs } = settings
+    const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings
     const { openCellsMax } = settings.settings
     const context = { sqlPolicy, answerBytesMax, clock: cells.settings.clock }
     this.#parts = {
       cells,
-      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs }, out),
+      batches: new BatchRunner(cells.local, context, { openCellsMax, sliceMs, slowMs }, out),
       tasks: new WorkerTasks(cells, (message) => out.send(message)),
     }
   }

@@ -36,6 +36,7 @@ function progressOf(cellId: string): BackupProgress {
     dirtySinceSnapshot: false,
     lastBackupAt: 1,
     lastSnapshotAt: 2,
+    changedAt: null,
   }
 }
 
@@ -43,13 +44,17 @@ test('a cell that the node finds changed after a crash keeps what its worker has
   const { paths, ofNode, ofWorker } = openTables()
   const cellId = newCellId()
   const told: string[] = []
-  const tracker = new ChangeTracker(cellId, paths.cell(cellId), ofNode, new FakeClock(), () =>
-    told.push(cellId),
-  )
+  const clock = new FakeClock()
+  const tracker = new ChangeTracker(cellId, paths.cell(cellId), ofNode, clock, () => told.push(cellId))
   const saved = progressOf(cellId)
   ofWorker.save(saved)
   tracker.markChanged()
-  expect(ofWorker.find(cellId)).toEqual({ ...saved, dirty: true, dirtySinceSnapshot: true })
+  expect(ofWorker.find(cellId)).toEqual({
+    ...saved,
+    dirty: true,
+    dirtySinceSnapshot: true,
+    changedAt: clock.now(),
+  })
   expect(told).toEqual([cellId])
 })
 
@@ -64,5 +69,6 @@ test('a cell without a row that is found changed is due one interval from now', 
     dirtySinceSnapshot: true,
     lastBackupAt: clock.now(),
     lastSnapshotAt: clock.now(),
+    changedAt: clock.now(),
   })
 })

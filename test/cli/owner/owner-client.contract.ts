@@ -40,9 +40,13 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           name: 'laptop',
           hint: created.key.slice(0, 12),
           created_at: TIME,
+          access: 'write',
+          cell_ids: null,
+          surface: 'all',
+          expires_at: null,
           account_id: account,
         })
-        expect(store.apiKeys.verify(created.key)).toEqual({ keyId: created.id, accountId: account })
+        expect(store.apiKeys.verify(created.key)).toMatchObject({ keyId: created.id, accountId: account })
       })
 
       test('need an account to be named where there are several, and the error names them', async () => {
@@ -96,6 +100,59 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         expect(await rejectedBy(client.revokeKey({ id: UNKNOWN }))).toMatchObject({
           code: 'api_key_not_found',
         })
+      })
+    })
+
+    describe('scopes and rotation', () => {
+      test('a key has the scope that it was asked for', async () => {
+        await newAccount()
+        const scope = { access: 'read' as const, surface: 'kv' as const, cell_ids: [await newCell()] }
+        const created = await client.createKey({ ...scope, expires_at: '2999-01-01T00:00:00Z' })
+        expect(created).toMatchObject({ ...scope, expires_at: '2999-01-01T00:00:00.000Z' })
+        const { access, surface, cellIds } = store.apiKeys.verify(created.key).scope
+        expect({ access, surface, cell_ids: cellIds }).toEqual(scope)
+      })
+
+      test('a bad scope makes no key and no account, and the error names the field of the body', async () => {
+        for (const [input, field] of [
+          [{ access: 'all' }, 'access'],
+          [{ access: 'owner', surface: 'kv' }, 'access'],
+          [{ expires_at: '2020-01-01T00:00:00Z' }, 'expires_at'],
+          [{ expires_at: 'soon' }, 'expires_at'],
+          [{ cell_ids: [UNKNOWN] }, 'cell_ids'],
+        ] as const) {
+          const error = await rejectedBy(client.createKey({ newAccount: true, ...input } as object))
+          expect(error).toMatchObject({ code: 'invalid_request', details: { field } })
+        }
+        expect(store.accounts.list()).toEqual([])
+      })
+
+      test('a rotation gives another key and ends the old one', async () => {
+        const old = await client.createKey({ newAccount: true, name: 'ci' })
+        const rotated = await client.rotateKey({ id: old.id, grace_ms: 0 })
+        expect(rotated).toMatchObject({ name: 'ci', account_id: old.account_id, replaces: { id: old.id } })
+        expect(() => store.apiKeys.verify(old.key)).toThrow()
+        expect(store.apiKeys.verify(rotated.key).keyId).toBe(rotated.id)
+        for (const id of [old.id, UNKNOWN])
+          expect(await rejectedBy(client.rotateKey({ id }))).toMatchObject({ code: 'api_key_not_found' })
+      })
+    })
+
+    describe('accounts', () => {
+      test('are made, listed, suspended, resumed and bounded', async () => {
+        const made = await client.createAccount({ name: 'acme' })
+        const none = { cells_max: null, api_keys_max: null, bytes_max: null, requests_per_second: null }
+        expect(made).toEqual({ id: UUID, name: 'acme', created_at: TIME, suspended_at: null, quotas: none })
+        expect(await client.listAccounts({})).toEqual({ accounts: [made], next_cursor: null })
+        const { id } = made
+        expect(await client.setSuspended({ id, suspended: true })).toEqual({ ...made, suspended_at: TIME })
+        expect(await client.setSuspended({ id, suspended: false })).toEqual(made)
+        const quotas = { ...none, cells_max: 1 }
+        expect(await client.setQuotas({ id, quotas })).toEqual({ ...made, quotas })
+        expect(await client.account({ id })).toEqual({ ...made, quotas })
+        await client.createCell({ account: id })
+        expect(await rejectedBy(client.createCell({ account: id }))).toMatchObject({ code: 'quota_exceeded' })
+        expect(await rejectedBy(client.account({ id: UNKNOWN }))).toMatchObject({ code: 'account_not_found' })
       })
     })
 

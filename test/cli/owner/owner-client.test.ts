@@ -141,7 +141,7 @@ describe("a node's socket", () => {
   })
 
   test('tells a bug to the log, and the command only where to look', async () => {
-    const logged: { err?: unknown; request_id?: string }[] = []
+    const logged: { err?: unknown; requestId?: string }[] = []
     const { client, service } = await servedByNode({
       logger: { ...silentLog, error: (fields) => void logged.push(fields) },
     })
@@ -151,7 +151,7 @@ describe("a node's socket", () => {
     const { code, message } = await rejectedBy(client.listBackups({ cell }))
     expect(code).toBe('internal')
     expect(logged).toEqual([expect.objectContaining({ err: expect.any(TypeError) })])
-    expect(message).toBe(`An unexpected error occurred. The log has it as request ${logged[0]?.request_id}.`)
+    expect(message).toBe(`An unexpected error occurred. The log has it as request ${logged[0]?.requestId}.`)
   })
 
   test('tells the owner what was behind an error, also of codes that tenants never see', async () => {

@@ -25,6 +25,10 @@ test('keys, cells, sql, backup, restore and backups list work on a remote node, 
     name: 'laptop',
     hint: expect.any(String),
     created_at: TIME,
+    access: 'write',
+    cell_ids: null,
+    surface: 'all',
+    expires_at: null,
   })
   const key = parseApiKey(created['key'] as string) as string
   const withKey = { env: { CELLSTORE_KEY: key } }

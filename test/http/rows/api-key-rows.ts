@@ -3,8 +3,11 @@ import { KEY, type Row, TIME, UNKNOWN_ID, UUID } from './row.ts'
 
 const path = '/v1/api-keys'
 const HINT = expect.stringMatching(/^cell_sk_[0-9A-Za-z]{4}$/)
-const created = { id: UUID, key: KEY, name: null, hint: HINT, created_at: '2026-11-21T02:02:13.123Z' }
-const listed = { id: UUID, name: null, hint: HINT, created_at: TIME, last_used_at: TIME }
+const NOW = '2026-11-21T02:02:13.123Z'
+const full = { access: 'write', cell_ids: null, surface: 'all', expires_at: null }
+const created = { id: UUID, key: KEY, name: null, hint: HINT, created_at: NOW, ...full }
+const listed = { id: UUID, name: null, hint: HINT, created_at: TIME, last_used_at: TIME, ...full }
+const LATER = '2026-12-01T00:00:00.000Z'
 
 export const API_KEY_ROWS: Row[] = [
   { title: 'a key, of {}', ask: { method: 'POST', path, body: {} }, status: 201, body: created },
@@ -31,6 +34,61 @@ export const API_KEY_ROWS: Row[] = [
     ask: { method: 'POST', path, body: { key: 'mine', id: 'x', scopes: ['all'] } },
     status: 201,
     body: created,
+  },
+  {
+    title: 'a key that may only read entries of one cell, for some days',
+    ask: {
+      method: 'POST',
+      path,
+      body: { access: 'read', surface: 'kv', cell_ids: ['{cell}'], expires_at: '2026-12-01T01:00:00+01:00' },
+    },
+    status: 201,
+    body: { ...created, access: 'read', surface: 'kv', cell_ids: [UUID], expires_at: LATER },
+  },
+  {
+    title: 'a key whose scope is null where it can be',
+    ask: { method: 'POST', path, body: { cell_ids: null, expires_at: null } },
+    status: 201,
+    body: created,
+  },
+  ...[
+    [{ field: 'access' }, { access: 'admin' }],
+    [{ field: 'access' }, { access: null }],
+    [{ field: 'surface' }, { surface: 'sql' }],
+    [{ field: 'cell_ids', limit: 100 }, { cell_ids: [] }],
+    [{ field: 'cell_ids' }, { cell_ids: '{cell}' }],
+    [{ field: 'cell_ids[0]' }, { cell_ids: [5] }],
+    [{ field: 'expires_at' }, { expires_at: 5 }],
+    [{ field: 'expires_at' }, { expires_at: 'tomorrow' }],
+    [{ field: 'expires_at' }, { expires_at: '2026-12-01' }],
+    [{ field: 'expires_at' }, { expires_at: NOW }],
+  ].map(
+    ([members, body]): Row => ({
+      title: `a key with ${JSON.stringify(body)}`,
+      ask: { method: 'POST', path, body },
+      status: 400,
+      problem: { code: 'invalid_request', ...(members as object) },
+    }),
+  ),
+  ...['{stranger}', '{deleted}', '{nobody}', UNKNOWN_ID, 'x'].map(
+    (id): Row => ({
+      title: `a key for the cell ${id}`,
+      ask: { method: 'POST', path, body: { cell_ids: ['{cell}', id] } },
+      status: 404,
+      problem: { code: 'cell_not_found' },
+    }),
+  ),
+  {
+    title: 'a key with more access than the key that asks',
+    ask: { method: 'POST', path, body: { access: 'owner' } },
+    status: 403,
+    problem: { code: 'forbidden' },
+  },
+  {
+    title: 'a key, asked with one that may only read',
+    ask: { method: 'POST', path, key: '{readkey}', body: {} },
+    status: 403,
+    problem: { code: 'forbidden' },
   },
   {
     title: 'a name of 255 characters',
@@ -90,4 +148,45 @@ export const API_KEY_ROWS: Row[] = [
       problem: { code: 'api_key_not_found' },
     }),
   ),
+  {
+    title: 'the rotation of a key, with a day of grace',
+    ask: { method: 'POST', path: `${path}/{keyid}/rotate` },
+    status: 201,
+    body: { ...created, name: 'rotated', replaces: { id: UUID, expires_at: '2026-11-22T02:02:13.123Z' } },
+  },
+  {
+    title: 'the rotation of a key at once, with an expiry for the new one',
+    ask: { method: 'POST', path: `${path}/{keyid}/rotate`, body: { grace_ms: 0, expires_at: LATER } },
+    before: (bench) => bench.forget('keyid'),
+    status: 201,
+    body: { ...created, name: 'rotated', expires_at: LATER, replaces: { id: UUID, expires_at: NOW } },
+  },
+  ...[
+    [{ field: 'grace_ms', limit: 2_592_000_000 }, { grace_ms: -1 }],
+    [{ field: 'grace_ms' }, { grace_ms: 1.5 }],
+    [{ field: 'grace_ms', limit: 2_592_000_000 }, { grace_ms: 30 * 86_400_000 + 1 }],
+    [{ field: 'expires_at' }, { expires_at: '2020-01-01T00:00:00Z' }],
+    [{ field: 'grace' }, { grace: 5 }],
+  ].map(
+    ([members, body]): Row => ({
+      title: `a rotation with ${JSON.stringify(body)}`,
+      ask: { method: 'POST', path: `${path}/{keyid}/rotate`, body },
+      status: 400,
+      problem: { code: 'invalid_request', ...(members as object) },
+    }),
+  ),
+  ...['{strangerkey}', UNKNOWN_ID, 'x'].map(
+    (id): Row => ({
+      title: `the rotation of ${id}`,
+      ask: { method: 'POST', path: `${path}/${id}/rotate`, body: {} },
+      status: 404,
+      problem: { code: 'api_key_not_found' },
+    }),
+  ),
+  {
+    title: 'an Idempotency-Key on a rotation',
+    ask: { method: 'POST', path: `${path}/{keyid}/rotate`, headers: { 'idempotency-key': 'x' } },
+    status: 400,
+    problem: { code: 'idempotency_not_supported', field: 'Idempotency-Key' },
+  },
 ]

@@ -1,3 +1,4 @@
+import { ACCOUNT_ROWS } from './account-rows.ts'
 import { API_KEY_ROWS } from './api-key-rows.ts'
 import { BACKUP_ROWS } from './backup-rows.ts'
 import { BATCH_ROWS } from './batch-rows.ts'
@@ -12,6 +13,7 @@ import { SQL_ROWS } from './sql-rows.ts'
 /** Every row of the contract, by what it is about. */
 export const AREAS: [name: string, rows: Row[]][] = [
   ['API keys', API_KEY_ROWS],
+  ['accounts', ACCOUNT_ROWS],
   ['cells', CELL_ROWS],
   ['SQL', SQL_ROWS],
   ['batches', BATCH_ROWS],

@@ -20,7 +20,7 @@ export interface Ask {
   body?: unknown
   /** Sent as it is, in place of `body`. */
   raw?: string | Uint8Array
-  /** The key to send; null sends none. The account's own by default. */
+  /** The key to send; null sends none. By default the account's own, and for accounts an owner's. */
   key?: string | null
 }
 
@@ -96,6 +96,11 @@ export class Bench {
     })
   }
 
+  /** The next use of the name makes another one. */
+  forget(name: string): void {
+    this.#made.delete(name)
+  }
+
   #madeOf(name: string): string | undefined {
     const { store, accountId, strangerId } = this
     switch (name) {
@@ -107,6 +112,16 @@ export class Bench {
         return store.createCell().id
       case 'strangerkey':
         return store.apiKeys.create(strangerId).id
+      case 'keyid':
+        return store.apiKeys.create(accountId, { name: 'rotated' }).id
+      case 'account':
+        return store.accounts.create().id
+      case 'ownerkey':
+        return store.apiKeys.create(store.accounts.create().id, { access: 'owner' }).key
+      case 'writekey':
+        return this.key
+      case 'readkey':
+        return store.apiKeys.create(accountId, { access: 'read' }).key
       case 'deleted': {
         const { id } = store.createCell({ accountId })
         store.deleteCell(id)
@@ -118,13 +133,14 @@ export class Bench {
   }
 
   async send(ask: Ask): Promise<Reply> {
-    const { method, headers = {}, body, raw, key = this.key } = ask
+    const isOwners = ask.path.startsWith('/v1/accounts')
+    const { method, headers = {}, body, raw, key = isOwners ? this.fill('{ownerkey}') : this.key } = ask
     const sent = raw ?? (body === undefined ? undefined : this.fill(JSON.stringify(body)))
     const reply = await this.#transport.send({
       method,
       path: this.fill(ask.path),
       headers: withoutEmpty({
-        'x-api-key': key ?? '',
+        'x-api-key': this.fill(key ?? ''),
         'content-type': sent === undefined ? '' : 'application/json',
         ...headers,
       }),

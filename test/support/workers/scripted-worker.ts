@@ -19,6 +19,7 @@ export class ScriptedWorker implements WorkerHandle {
   readonly tasks: AskedTask[] = []
   onBatch: ((message: WorkMessage) => void) | undefined
   isReady = false
+  counts = { statements: 0, commits: 0, open: 0 }
   isKilled = false
   isStopped = false
   yields = false

@@ -74,6 +74,7 @@ function newSlot() {
     sliceMs: 20,
     worked: () => {},
     requeue: () => {},
+    onSlow: () => {},
   }
   return { lost, slot: new WorkerSlot(context, (_slot, each) => lost.push(each)) }
 }

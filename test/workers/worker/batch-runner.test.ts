@@ -168,10 +168,15 @@ test('a batch commits what it has done when its time is over, and returns the re
   expect(written.filter(({ type }) => type === 'committed')).toHaveLength(1)
 })
 
-test('a batch that is done in time says nothing more than that', async () => {
+test('a batch that is done in time says nothing more than that, and what the worker has done so far', async () => {
   const { ids, written, run } = openSlicedWorker({})
   await run([ids[0], ['SELECT 1', insert(1)]], [ids[1], [insert(2)]])
-  expect(Object.entries(written.at(-1) ?? {})).toEqual([['type', 'done']])
+  // With the two tables that were made before.
+  const counts = { statements: 5, commits: 4, open: 2 }
+  expect(Object.entries(written.at(-1) ?? {})).toEqual([
+    ['type', 'done'],
+    ['counts', counts],
+  ])
 })
 
 test('one operation runs, however long it takes, and changes of a cell are not held up by its later reads for good', async () => {

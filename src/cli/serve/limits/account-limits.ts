@@ -15,7 +15,7 @@ export const quotas: Rows<Quotas> = {
     flag: 'account-keys',
     unit: 'count',
     default: DEFAULT_QUOTAS.apiKeysMax,
-    about: 'active API keys of an account; as many revoked ones are remembered',
+    about: 'active API keys of an account; as many that were revoked or have expired are remembered',
     over: '403 `quota_exceeded`',
   },
   bytesMax: {

@@ -1,4 +1,9 @@
-import { createdKeyAnswer, keysAnswer, revokedKeyAnswer } from '../../answers/api-key-answers.ts'
+import {
+  createdKeyAnswer,
+  keysAnswer,
+  revokedKeyAnswer,
+  rotatedKeyAnswer,
+} from '../../answers/api-key-answers.ts'
 import type { Operations } from '../operation.ts'
 import { PAGE_QUERY } from './common.ts'
 
@@ -10,7 +15,7 @@ export const API_KEY_OPERATIONS: Operations = {
     summary: 'Make an API key of the account',
     status: 201,
     answer: createdKeyAnswer,
-    codes: ['quota_exceeded', 'disk_full', 'idempotency_not_supported'],
+    codes: ['quota_exceeded', 'disk_full', 'idempotency_not_supported', 'cell_not_found'],
   },
   'GET /v1/api-keys': {
     id: 'listApiKeys',
@@ -26,5 +31,13 @@ export const API_KEY_OPERATIONS: Operations = {
     summary: 'Revoke an API key',
     answer: revokedKeyAnswer,
     codes: ['api_key_not_found', 'disk_full'],
+  },
+  'POST /v1/api-keys/{key_id}/rotate': {
+    id: 'rotateApiKey',
+    tag: 'API keys',
+    summary: 'Make a key of the same scope in place of another one, which expires',
+    status: 201,
+    answer: rotatedKeyAnswer,
+    codes: ['api_key_not_found', 'quota_exceeded', 'disk_full', 'idempotency_not_supported'],
   },
 }

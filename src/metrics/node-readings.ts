@@ -1,0 +1,15 @@
+import type { MemoryUse } from '../http/memory-budgets.ts'
+import type { RequestCounts } from '../http/request-counts.ts'
+import type { Census } from '../store/cell-census.ts'
+import type { StoreMetrics } from '../store/store-metrics.ts'
+
+/** What the metrics of a node are made of, at one instant. */
+export interface NodeReadings {
+  /** Epoch milliseconds. */
+  now: number
+  version: string
+  store: StoreMetrics
+  census: Census
+  requests: RequestCounts
+  memory: MemoryUse
+}
