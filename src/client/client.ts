@@ -47,7 +47,25 @@ export function createClient(options: ClientOptions): Client {
     id,
     (args: Arguments = {}, call: CallOptions = {}) => perform(row, args, call, options),
   ])
-  return Object.fromEntries(methods) as Client
+  const importing = (args: ImportArguments, call: CallOptions = {}) => importCell(args, call, options)
+  return { ...Object.fromEntries(methods), importCell: importing } as Client
+}
+
+type ImportArguments = Parameters<Client['importCell']>[0]
+
+async function importCell(
+  { file, name }: ImportArguments,
+  call: CallOptions,
+  options: ClientOptions,
+): Promise<unknown> {
+  const row = { ...OPERATIONS.createCell, query: ['name'], hasBody: false, idempotent: false }
+  const { url, init } = requestOf(row, { name }, call, options)
+  const headers = { 'content-type': 'application/vnd.sqlite3', ...init.headers }
+  // A stream can be sent once, and fetch wants to know that nothing is read before it is sent.
+  const isStream = file instanceof ReadableStream
+  const sent = { ...init, headers, body: file, ...(isStream ? { duplex: 'half' as const } : {}) }
+  const retries = isStream ? 0 : options.retries
+  return await exchange(row, url, sent, call, { ...options, retries })
 }
 
 async function perform(
@@ -56,11 +74,22 @@ async function perform(
   call: CallOptions,
   options: ClientOptions,
 ): Promise<unknown> {
-  const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   const { url, init } = requestOf(row, args, call, options)
+  return await exchange(row, url, init, call, options)
+}
+
+/** Sends a request, and again where that is right. */
+async function exchange(
+  row: OperationRow,
+  url: string,
+  init: RequestInit,
+  call: CallOptions,
+  options: ClientOptions,
+): Promise<unknown> {
+  const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   for (let tries = 1; ; tries++) {
     const response = await fetch(url, init)
-    if (response.ok) return await response.json()
+    if (response.ok) return row.answersFile ? response.body : await response.json()
     const problem = await problemOf(response)
     const waitMs = retryAfterMs(response)
     const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)

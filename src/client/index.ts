@@ -6,6 +6,7 @@ export type { components, operations, paths } from './schema.generated.ts'
 export type {
   AnswerOf,
   ArgumentsOf,
+  BodyOf,
   CallOptions,
   Client,
   Method,

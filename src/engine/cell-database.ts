@@ -1,9 +1,10 @@
 import type { CellError } from '../errors.ts'
-import { type CellDatabaseSettings, configure } from './cell-settings.ts'
+import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-settings.ts'
 import { CellState, type FailureHooks } from './cell-state.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
+import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork } from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
@@ -239,6 +240,20 @@ export class CellDatabase {
   /** Another value than before if another program has committed to the file meanwhile; our own commits don't count. */
   dataVersion(): number {
     return this.prepare('PRAGMA data_version').pluck().get() as number
+  }
+
+  /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */
+  async copyTo(target: string, options?: CopyOptions): Promise<void> {
+    this.#state.assertUsable()
+    this.pins++
+    try {
+      await copyDatabase(this.#connection, target, PAGE_BYTES, options)
+    } catch (error) {
+      this.#state.assertUsable()
+      throw this.#failureOrOwn(error)
+    } finally {
+      this.pins--
+    }
   }
 
   touch(): void {

@@ -25,6 +25,8 @@ export interface AccessLogger {
 export interface HttpLimits {
   /** A request's body, in bytes. */
   bodyBytesMax: number
+  /** A database that is imported, in bytes. No cell is larger than the store's `limits.cellBytesMax` in any case. */
+  importBytesMax: number
   /** Values and names in a request's body, except for SQL: those are read by the worker that runs it. */
   bodyValuesMax: number
   /** Rows and bytes of one SQL answer. */
@@ -39,6 +41,7 @@ export interface HttpLimits {
 
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   bodyBytesMax: 2_097_152,
+  importBytesMax: 1_073_741_824,
   bodyValuesMax: 10_000,
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
   statementMsMax: 5_000,

@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
@@ -6,8 +7,10 @@ import { applicationLoader } from './application-loader.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
+import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import {
+  bodyBytes,
   type HttpRequest,
   type HttpResponse,
   NOT_MODIFIED,
@@ -84,6 +87,7 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
       const charge = application.reserve(request, response)
       // The work is done, and perhaps committed: an error would say that it was not.
       if (charge === undefined) return void outgoing.destroy()
+      if (response.body instanceof FileBody) return sendFile(request, response, response.body)
       const sent = answer(incoming, outgoing, response, clock)
       releaseOnceTaken(charge, outgoing)
       return sent
@@ -92,6 +96,19 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
       application.reportBug(error, { method: request.method })
       outgoing.destroy()
     })
+}
+
+/** Sends a file no faster than the client takes it. If the client goes away, the file goes too. */
+async function sendFile(
+  { method, outgoing }: NodeRequest,
+  response: HttpResponse,
+  file: FileBody,
+): Promise<void> {
+  if (outgoing.destroyed || outgoing.headersSent) return await file.discard()
+  writeHead(outgoing, response)
+  if (method !== 'HEAD') return await pipeline(file.open(), outgoing).catch(() => {})
+  outgoing.end()
+  await file.discard()
 }
 
 /** Most answers are small and free, or go to the system at once, and are the client's from then on. */
@@ -154,6 +171,21 @@ class NodeRequest implements HttpRequest {
     }
     if (body !== undefined) return { kind: 'parsed', value: body }
     throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
+  }
+
+  stream(): AsyncIterable<Uint8Array> {
+    const request = this.incoming
+    if (!request.readableEnded && !request.readableDidRead) return chunksOf(request)
+    throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
+  }
+}
+
+/** Leaves the connection open when its reader stops: it still needs the answer. */
+async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
+  try {
+    yield* request.iterator({ destroyOnReturn: false })
+  } catch (cause) {
+    throw new RequestAborted('The body ended early.', { cause })
   }
 }
 
@@ -240,7 +272,6 @@ async function sendEarly(
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {
   // There it would be the length of the body that is left out.
-  if (status !== NOT_MODIFIED)
-    headers['Content-Length'] = String(typeof body === 'string' ? Buffer.byteLength(body) : body.length)
+  if (status !== NOT_MODIFIED) headers['Content-Length'] = String(bodyBytes(body))
   outgoing.writeHead(status, headers)
 }

@@ -14,6 +14,8 @@ import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
 import { isCellError } from '../errors.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { Cell } from '../store/cell.ts'
+import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
+import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import {
   type ApplyContext,
@@ -109,6 +111,16 @@ export class InProcessService implements CellService {
 
   async deleteCell(cellId: string, options: DeleteCellOptions = {}): Promise<void> {
     this.#store.deleteCell(cellId, options)
+  }
+
+  async exportCell(cellId: string, options: ExportOptions = {}): Promise<ExportedFile> {
+    await this.#untilLocal(cellId)
+    return await this.#store.exportToSpool(cellId, options)
+  }
+
+  async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
+    const { sqlPolicy } = this.#context
+    return (await this.#store.importCell(source, { ...options, sqlPolicy })).id
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {

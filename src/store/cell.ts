@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
@@ -11,12 +12,15 @@ import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statement
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
+import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
 import type { StoreSettings } from './settings.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
 export interface CellProvider {
   readonly settings: StoreSettings
+  /** The store's folder for files on their way. */
+  readonly spool: string
   record(id: string): CellRecord
   open(id: string): CellDatabase
   sizeBytes(id: string): number
@@ -192,6 +196,27 @@ export class Cell {
     return migrate(
       () => this.#use(),
       migrations.map((migration, i) => this.#step(migration, i)),
+    )
+  }
+
+  /**
+   * Writes the cell into one SQLite file, or into a stream, while others use it: tables, indexes and the KV entries (in the
+   * table `_cell_kv`), as they are when the copy is complete. `store.importCell()` takes it, and so does any SQLite.
+   *
+   * ```ts
+   * await cell.export('acme.db')
+   * ```
+   *
+   * @param target a path where no file is yet, or a `Writable`, which is ended after the last byte
+   * @throws `invalid_request` if there is a file, `disk_full`, `no_backup`; the signal's reason; a stream's own error
+   */
+  async export(target: string | Writable, options: ExportOptions = {}): Promise<ExportResult> {
+    await this.ensureLocal()
+    const { spool } = this.#provider
+    return await exportCell(
+      { database: () => this.#use(), sizeBytes: this.sizeBytes, spool },
+      target,
+      options,
     )
   }
 

@@ -81,6 +81,10 @@ export class LocalCells implements CellProvider {
     this.archived = { cutter, installer }
   }
 
+  get spool(): string {
+    return this.#parts.paths.spool
+  }
+
   /** @throws `cell_not_found` for a cell that is unknown or deleted */
   record(id: string): CellRecord {
     const record = this.#parts.record(id)

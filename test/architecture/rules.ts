@@ -40,7 +40,7 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['archiver'],
     ['.'],
   ],
-  'src/workers': [['protocol'], ['node', 'worker', 'archiver']],
+  'src/workers': [['protocol'], ['node', 'worker', 'archiver', 'importer']],
 }
 
 /** Any layer may read the version from it. */

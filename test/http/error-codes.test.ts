@@ -13,6 +13,7 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 const REACHED_ELSEWHERE: CellErrorCode[] = [
   'unauthorized', // common-rules
   'account_suspended', // suspended-meanwhile
+  'invalid_database', // files
   'method_not_allowed', // common-rules
   'unsupported_media_type', // request-bodies
   'body_too_large', // request-bodies
@@ -41,6 +42,8 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   invalid_setting: 'opening a store only',
   unsupported_runtime: 'opening a store only',
   object_store_mismatch: 'opening a store only',
+  node_unreachable: 'the command line only',
+  name_ambiguous: 'over HTTP a path holds an id, and never a name',
   object_exists: 'backups take another version by themselves',
 }
 
@@ -77,7 +80,8 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   ],
   [400, ['not_an_integer', 'integer_overflow', 'idempotency_not_supported']],
   [409, ['idempotency_in_progress', 'constraint_violation', 'no_backup', 'restore_in_progress']],
-  [422, ['idempotency_key_reused', 'backup_corrupt']],
+  [409, ['name_taken']],
+  [422, ['idempotency_key_reused', 'backup_corrupt', 'invalid_database']],
   [
     400,
     [
@@ -171,6 +175,8 @@ function failing(error: unknown): CellService {
   return {
     execute: fail,
     describe: fail,
+    exportCell: fail,
+    importCell: fail,
     deleteCell: fail,
     backup: fail,
     restore: fail,

@@ -35,7 +35,9 @@ const EXPECTED: Record<string, Needs | 'open'> = {
   'POST /v1/databases': { access: 'write' },
   'GET /v1/databases': { access: 'read' },
   'GET /v1/databases/{id}': { access: 'read', cell: true },
+  'PATCH /v1/databases/{id}': { access: 'write', body: { name: 'n' } },
   'DELETE /v1/databases/{id}': { access: 'write' },
+  'GET /v1/databases/{id}/export': { access: 'read', cell: true },
 
   'POST /v1/databases/{id}/sql': { access: 'read', cell: true, body: { sql: 'SELECT 1' } },
   'POST /v1/databases/{id}/batch': {

@@ -1,9 +1,11 @@
+import { Readable } from 'node:stream'
 import type { Clock } from '../../base/clock.ts'
 import { exists } from '../../base/durable-files.ts'
 import type { Log } from '../../base/log.ts'
 import { StorePaths } from '../../base/store-paths.ts'
 import { CellError } from '../../errors.ts'
 import { Application } from '../../http/application.ts'
+import { FileBody, SQLITE_TYPE } from '../../http/file-body.ts'
 import type { HttpRequest } from '../../http/http-message.ts'
 import { OWNER } from '../../http/owner-routes.ts'
 import { splitTarget } from '../../http/request-target.ts'
@@ -39,23 +41,26 @@ export function storeTransport(store: CellStore): Transport {
   const application = new Application(store, {}, OWNER)
   const send: Transport['send'] = async (request) => {
     const { status, body } = await application.handle(localRequest(request))
+    if (body instanceof FileBody) return { status, body: '', file: body.open() }
     return { status, body: typeof body === 'string' ? body : Buffer.from(body).toString() }
   }
   return { send, close: () => store.close() }
 }
 
 /** A request that never was on a wire. */
-function localRequest({ method, target, body = '', signal, onProgress }: OwnerRequest): HttpRequest {
+function localRequest({ method, target, body = '', file, signal, onProgress }: OwnerRequest): HttpRequest {
   const bytes = Buffer.from(body)
+  const type = file === undefined ? 'application/json' : SQLITE_TYPE
   return {
     ...splitTarget(target, ''),
     method,
     mount: '',
-    contentLength: bytes.length,
+    contentLength: file === undefined ? bytes.length : undefined,
     signal: signal ?? new AbortController().signal,
     onProgress,
-    header: (name) => (name === 'content-type' ? 'application/json' : undefined),
+    header: (name) => (name === 'content-type' ? type : undefined),
     readBody: async () => ({ kind: 'bytes', bytes }),
+    stream: () => file ?? Readable.from([bytes]),
   }
 }
 

@@ -24,13 +24,17 @@ import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import type { DeleteCellOptions } from '../../store/call-options.ts'
+import { type ExportedFile, type ExportOptions, exportToSpool } from '../../store/cell-export.ts'
+import type { BuildCell, ImportCellOptions } from '../../store/cell-imports.ts'
 import { noBackup } from '../../store/local-cells.ts'
+import { removeSpoolFile } from '../../store/spool-files.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
+import { ImportProcesses } from './import-processes.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
 import { operationBytes, type QueuedOperation } from './queued-operation.ts'
@@ -67,6 +71,7 @@ export class WorkerService implements CellService {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
+  readonly #imports: ImportProcesses
   /** Undefined without an object store. */
   readonly #archiving: Archiving | undefined
   #stopped = false
@@ -82,6 +87,7 @@ export class WorkerService implements CellService {
     this.#options = options
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
+    this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -174,6 +180,29 @@ export class WorkerService implements CellService {
     if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
   }
 
+  async exportCell(cellId: string, { signal }: ExportOptions = {}): Promise<ExportedFile> {
+    this.#assertRunning()
+    const { files, paths } = this.#core
+    if (!files.exists(cellId)) await this.#untilLocal(cellId)
+    return await exportToSpool(paths.spool, files.sizeBytes(cellId), async (file) => {
+      try {
+        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
+      } catch (error) {
+        await removeSpoolFile(file)
+        throw error
+      }
+    })
+  }
+
+  async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
+    this.#assertRunning()
+    const { sqlPolicy = 'tenant' } = this.#options
+    const build: BuildCell = (request) => this.#imports.run(request)
+    const { id } = await this.#core.imports.import(source, { ...options, sqlPolicy }, build)
+    this.#upkeep.cellImported(id)
+    return id
+  }
+
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return await this.#backups[kind](cellId, options)
   }
@@ -212,6 +241,7 @@ export class WorkerService implements CellService {
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true
     const leftMs = () => Math.max(0, deadline - clock.monotonic())
+    await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.

@@ -69,6 +69,8 @@ export type WorkerTask =
   /** Switches to the restored database. */
   | { task: 'install'; cellId: string; options: InstallOptions }
   | { task: 'collect'; cellId: string }
+  /** Copies the cell into a file of the spool. */
+  | { task: 'export'; cellId: string; file: string }
   /** Closes the cell for another worker, unless it is in use here. Answered at once, as is the next one. */
   | { task: 'close'; cellId: string }
   /** Closes a deleted cell, and removes its local state. */
@@ -84,6 +86,8 @@ export interface WorkerTaskResults {
   'note-mark': undefined
   install: undefined
   collect: undefined
+  /** Bytes of the file. */
+  export: number
   close: boolean
   release: undefined
   quarantine: QuarantineState | undefined

@@ -1,13 +1,12 @@
 import { DEFAULT_JOB_LIMITS } from '../../../backup/archiver/job-queue.ts'
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/connection-limits.ts'
 import {
-  type BackupSettings,
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_RESTORES_AT_ONCE,
-  type StoreOptions,
 } from '../../../store/settings.ts'
+import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/operation-queue.ts'
 import { HOUR_MS, MIB, RATE_MAX, type Rows } from './limit-row.ts'

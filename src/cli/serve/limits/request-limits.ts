@@ -119,6 +119,13 @@ export const http: Rows<Omit<HttpLimits, 'result' | 'memory'> & { requestDeadlin
     about: 'bytes of a request body',
     over: '413 `body_too_large`',
   },
+  importBytesMax: {
+    flag: 'import-bytes',
+    unit: 'bytes',
+    default: DEFAULT_HTTP_LIMITS.importBytesMax,
+    about: 'bytes of an imported database',
+    over: '413 `body_too_large`',
+  },
   bodyValuesMax: {
     flag: 'body-values',
     unit: 'count',

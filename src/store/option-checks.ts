@@ -2,7 +2,7 @@ import { checkNames, type Known } from '../base/known-names.ts'
 import { DEFAULT_LIMITS } from '../base/limits.ts'
 import { QUOTA_NAMES } from '../catalog/account-quotas.ts'
 import { CellError } from '../errors.ts'
-import type { BackupSettings, StoreOptions } from './settings.ts'
+import type { BackupSettings, StoreOptions } from './store-options.ts'
 
 const BACKUP_NAMES: Known<BackupSettings> = {
   snapshotEveryMs: true,
