@@ -73,6 +73,7 @@ export class CellStore implements CellDirectory {
       changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
+      commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))

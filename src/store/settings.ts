@@ -12,6 +12,7 @@ import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkOptionNames } from './option-checks.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from './watch/watch-settings.ts'
 
 /** {@link StoreOptions} with every default filled in. */
 export interface StoreSettings {
@@ -28,6 +29,7 @@ export interface StoreSettings {
     restoreConcurrency: number
     deadlineMs: number
   }
+  watch: WatchSettings
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
@@ -67,6 +69,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
     backups: resolveBackups(options.backups ?? {}),
+    watch: { ...DEFAULT_WATCH_SETTINGS, ...definedOnly(options.watch ?? {}) },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
@@ -84,7 +87,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
   return settings
 }
 
-function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
+function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs, leaseMs } = rest
@@ -100,6 +103,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     leaseMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
+    ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
     ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }

@@ -23,6 +23,7 @@ import {
   type CellListOptions,
   type CellRecord,
   CellRegistry,
+  cellNotFound,
   type RecordPage,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
@@ -45,6 +46,7 @@ import { databaseSettings, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
 import type { StoreOptions } from './store-options.ts'
+import { ChangeHub } from './watch/change-hub.ts'
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -66,6 +68,8 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
+  /** Who watches cells. */
+  readonly changes: ChangeHub
   readonly imports: CellImports
   /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
   readonly guard: EpochGuard | undefined
@@ -86,6 +90,12 @@ export class StoreCore implements CellDirectory {
     this.observed = observed
     const { clock, log, limits } = settings
     this.paths = paths
+    this.changes = new ChangeHub({
+      settings: settings.watch,
+      limits,
+      clock,
+      record: (id) => this.registry.require(id),
+    })
     this.settings = settings
     this.#lock = lock
     this.#objectStore = objectStore
@@ -248,6 +258,7 @@ export class StoreCore implements CellDirectory {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
     this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
+    this.changes.end(id, cellNotFound())
     return deletedAt
   }
 
@@ -284,6 +295,7 @@ export class StoreCore implements CellDirectory {
       this.registry.undelete(record, this.names.forReturning(record))
     }
     this.retention?.restored(id, Date.parse(manifest.created_at))
+    this.changes.reset(id, 'restored')
   }
 
   /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */
@@ -339,6 +351,7 @@ export class StoreCore implements CellDirectory {
 
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
+      () => this.changes.close(),
       () => this.apiKeys.flush(),
       () => this.catalogBackup?.stop(deadline),
       () => this.destination?.close(),

@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import type { OwnerFunctionsOptions } from '../engine/owner-functions.ts'
+import type { WatchSettings } from './watch/watch-settings.ts'
 
 /**
  * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is
@@ -45,6 +46,8 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   quotas?: Quotas | undefined
   /** Automatic backups of cells; on by default where there is an object store. */
   backups?: BackupSettings | undefined
+  /** How much of the past is kept for those who watch cells: see `Cell.watch()`. */
+  watch?: Partial<WatchSettings> | undefined
   /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
   /** Bytes of database pages that one open cell may cache; 1 MiB by default. */

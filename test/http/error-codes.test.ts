@@ -174,6 +174,7 @@ function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)
   return {
     execute: fail,
+    watch: fail,
     describe: fail,
     exportCell: fail,
     importCell: fail,

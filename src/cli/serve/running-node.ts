@@ -117,6 +117,7 @@ function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServer
       ...http,
       result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
       memory: { ...DEFAULT_HTTP_LIMITS.memory, ...limits.memory },
+      streams: { ...DEFAULT_HTTP_LIMITS.streams, ...limits.streams },
     },
     requestDeadlineMs,
     rate: perSecond === undefined ? undefined : { perSecond, burst },
