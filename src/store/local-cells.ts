@@ -73,6 +73,7 @@ export class LocalCells implements CellProvider {
   /** What all of its cells have done. */
   readonly counts = new EngineCounts()
   readonly #parts: LocalCellsParts
+  #refusal: CellError | undefined
   /** Cells whose commits are told to the sink. */
   readonly #watched = new Set<string>()
 
@@ -116,9 +117,10 @@ export class LocalCells implements CellProvider {
   /**
    * Opens the cell if necessary. If its local data is lost, its restore starts.
    *
-   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`
+   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`, `taken_over`
    */
   open(id: string): CellDatabase {
+    if (this.#refusal !== undefined) throw this.#refusal
     try {
       return this.pool.open(id)
     } catch (error) {
@@ -196,6 +198,12 @@ export class LocalCells implements CellProvider {
   /** Closes a deleted cell, so that its files can be removed. */
   release(id: string): void {
     this.pool.replace(id, () => {})
+  }
+
+  /** Closes every cell. None is opened after this: each use is refused with the error. */
+  closeFor(refusal: CellError): void {
+    this.#refusal ??= refusal
+    this.pool.closeAll()
   }
 
   /** Closes every cell. */

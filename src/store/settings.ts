@@ -1,4 +1,5 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
+import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -33,6 +34,10 @@ export interface StoreSettings {
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
+  leaseMs: number
+  takeOver: boolean
+  adopt: boolean
+  moveObjectStore: boolean
   /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
@@ -69,6 +74,10 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
+    leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
+    takeOver: options.takeOver ?? false,
+    adopt: options.adopt ?? false,
+    moveObjectStore: options.moveObjectStore ?? false,
     ownerFunctions: OwnerFunctions.of(options),
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
@@ -81,7 +90,7 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
 function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
-  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
+  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
   const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
@@ -91,6 +100,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     pageCacheBytes,
     checkpointBytes,
     objectStoreWaitMs,
+    leaseMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
@@ -105,6 +115,12 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
         { field: name },
       )
     }
+  }
+  if (leaseMs > LEASE_MS_MAX) {
+    throw new CellError('invalid_setting', `leaseMs must be at most ${LEASE_MS_MAX}, an hour.`, {
+      field: 'leaseMs',
+      limit: LEASE_MS_MAX,
+    })
   }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(

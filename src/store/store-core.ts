@@ -7,6 +7,7 @@ import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
+import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
@@ -28,6 +29,7 @@ import {
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
+import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import { CellCensus } from './cell-census.ts'
@@ -38,6 +40,7 @@ import { CellImports } from './cell-imports.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
+import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
@@ -68,17 +71,19 @@ export class StoreCore implements CellDirectory {
   /** Who watches cells. */
   readonly changes: ChangeHub
   readonly imports: CellImports
-  /** Undefined without an object store, as are the next two. */
+  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
+  readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #entry: PrefixEntry | undefined
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, lock, recoveredCatalog, ...given }: StoreParts) {
+  constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
     const accountOf = (id: string) => this.registry.find(id)?.accountId
     const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
     const { settings, objectStore } = observed
@@ -94,6 +99,8 @@ export class StoreCore implements CellDirectory {
     this.settings = settings
     this.#lock = lock
     this.#objectStore = objectStore
+    this.#entry = entry
+    this.guard = entry?.guard
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
@@ -153,6 +160,7 @@ export class StoreCore implements CellDirectory {
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications
       this.destination.moved.listen(() => verifications.clear())
+      this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -331,6 +339,16 @@ export class StoreCore implements CellDirectory {
     return this.#closing
   }
 
+  /** @throws `taken_over` once another node uses the object store */
+  assertNotTakenOver(): void {
+    this.guard?.assertNotLost()
+  }
+
+  #takenOver(err: CellError): void {
+    this.#catalog.refuseChanges(err)
+    this.settings.log.error({ err }, 'this node was taken over: it changes nothing more')
+  }
+
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
       () => this.changes.close(),
@@ -339,6 +357,7 @@ export class StoreCore implements CellDirectory {
       () => this.destination?.close(),
       () => this.#catalog.close(),
       () => this.state.close(),
+      () => this.#entry?.close(deadline),
       () => this.#objectStore?.close(),
       () => this.#lock.release(),
     ])

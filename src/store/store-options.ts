@@ -54,6 +54,20 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   pageCacheBytes?: number | undefined
   /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
   checkpointBytes?: number | undefined
+  /**
+   * Milliseconds after which another machine may use the object store, if this node has given no sign of itself; 90,000
+   * by default, at most an hour. It gives one every two thirds of that.
+   */
+  leaseMs?: number | undefined
+  /** True: takes the object store from the node that uses it, which then stops, and goes on with this directory's data. */
+  takeOver?: boolean | undefined
+  /**
+   * True: if the object store has history that this directory did not write, goes on from there. What the directory had
+   * is set aside, in a folder inside of it.
+   */
+  adopt?: boolean | undefined
+  /** True: backups go to another object store than before. Without it a start with another one is refused. */
+  moveObjectStore?: boolean | undefined
   /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
   /** Default: the system's. */

@@ -35,7 +35,7 @@ const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
     ['archive'],
     ['changes'],
     ['versions'],
-    ['create', 'restore', 'shipping'],
+    ['create', 'restore', 'shipping', 'fence'],
     ['verify'],
     ['archiver'],
     ['.'],

@@ -89,11 +89,16 @@ function storeOptions(
   { limits, quotas, store, watch, backups }: NodeLimits,
 ): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
+  const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
+    leaseMs: lease,
+    takeOver,
+    adopt,
+    moveObjectStore,
     limits,
     quotas,
     watch,

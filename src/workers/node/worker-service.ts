@@ -120,6 +120,7 @@ export class WorkerService implements CellService {
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
     this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
+    core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
   /** Resolves once operations can run. @throws `internal` if no worker can be started */
@@ -264,8 +265,9 @@ export class WorkerService implements CellService {
     return this.#archiving.backups
   }
 
-  /** @throws `store_closed` */
+  /** @throws `store_closed`, `taken_over` */
   #assertRunning(): void {
+    this.#core.assertNotTakenOver()
     if (this.#stopped) throw new CellError('store_closed', 'The store is closed.')
   }
 
