@@ -90,13 +90,13 @@ export function checkProblem(
   })
 }
 
-/** What every answer has, and what none may show. */
 /** What is no JSON, by the last segment of its path. */
 const OTHER_TYPES: Record<string, string> = {
   changes: 'text/event-stream; charset=utf-8',
   export: 'application/vnd.sqlite3',
 }
 
+/** What every answer has, and what none may show. */
 export function checkEveryReply(reply: Reply, bench: Bench, ask: Ask): void {
   const { status, headers, text } = reply
   const [, last = ''] = /^\/v1\/databases\/[^/]+\/(\w+)(?:\?|$)/.exec(ask.path) ?? []
