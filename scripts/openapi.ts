@@ -31,16 +31,20 @@ async function typesOf(document: OpenApiDocument): Promise<string> {
 /** Where each operation is, and which of its arguments go where; the rest of them are the body. */
 function tableOf({ paths }: OpenApiDocument): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
-      const { operationId, parameters = [], requestBody } = operation as DocumentedOperation
-      const inQuery = parameters.filter((each) => each.in === 'query').map(({ name }) => name)
+    Object.entries(methods).flatMap(([method, operation]) => {
+      const { operationId, parameters = [], requestBody, responses } = operation as DocumentedOperation
+      // The client has a method of its own for a stream.
+      if (responses[200]?.content?.['text/event-stream'] !== undefined) return []
+      const inBody = Object.keys(requestBody?.content['application/json']?.schema?.properties ?? {})
+      const inQuery = parameters.filter((each) => each.in === 'query' && !inBody.includes(each.name))
       const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')
       const row = {
         method: method.toUpperCase(),
         path,
-        query: inQuery,
+        query: inQuery.map(({ name }) => name),
         hasBody: requestBody !== undefined,
         idempotent,
+        ...(responses['200']?.content?.['application/vnd.sqlite3'] && { answersFile: true }),
       }
       return `  ${operationId}: ${JSON.stringify(row)},`
     }),
@@ -58,7 +62,8 @@ ${rows.join('\n')}
 interface DocumentedOperation {
   operationId: string
   parameters?: { name: string; in: string }[]
-  requestBody?: object
+  requestBody?: { content: Record<string, { schema?: { properties?: object } }> }
+  responses: Record<string, { content?: Record<string, object> }>
 }
 
 if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {

@@ -1,8 +1,8 @@
 import fs from 'node:fs'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { readOwner } from '../../src/catalog/directory-lock.ts'
-import type { BackupSettings } from '../../src/store/settings.ts'
 import { StoreCore } from '../../src/store/store-core.ts'
+import type { BackupSettings } from '../../src/store/store-options.ts'
 import { WorkerService } from '../../src/workers/node/worker-service.ts'
 
 /** Without these no backup is made that the benchmark did not ask for. */

@@ -2,7 +2,7 @@ import { CellError } from '../errors.ts'
 
 const NAME_CHARACTERS_MAX = 255
 
-/** @throws `invalid_request` for a name that is too long or not valid Unicode. Names are for people and need not be unique. */
+/** @throws `invalid_request` for a name that is too long or not valid Unicode */
 export function checkDisplayName(name: string | undefined): void {
   if (name === undefined) return
   if (typeof name === 'string' && name.isWellFormed() && name.length <= NAME_CHARACTERS_MAX) return

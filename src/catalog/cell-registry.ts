@@ -13,7 +13,7 @@ export interface CellRecord {
   id: string
   /** The account it belongs to; null for one that only the library uses. */
   accountId: string | null
-  /** For people; null if it has none. */
+  /** Unique among the account's cells; null if it has none. */
   name: string | null
   /** Epoch milliseconds. */
   createdAt: number
@@ -30,16 +30,18 @@ export type NewCellRecord = Omit<CellRecord, 'deletedAt'>
 export interface CellListOptions {
   /** Only this account's cells. */
   accountId?: string | undefined
+  /** Only the cells of this name: at most one of each account. */
+  name?: string | undefined
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
   /** Cells on the page; 100 by default, at most the store's limit `pageMax`. */
   limit?: number | undefined
 }
 
-const LIST_NAMES: Known<CellListOptions> = { accountId: true, cursor: true, limit: true }
+const LIST_NAMES: Known<CellListOptions> = { accountId: true, name: true, cursor: true, limit: true }
 
-/** A page of cells. */
-export interface CellPage {
+/** A page of records of cells. */
+export interface RecordPage {
   /** Oldest first. */
   cells: CellRecord[]
   /** Pass as `cursor` for the next page; null after the last. */
@@ -49,6 +51,10 @@ export interface CellPage {
 /** The catalogs of earlier versions lack it: see {@link Catalog.ensure}. */
 const DELETED_CELLS_SCHEMA =
   'CREATE INDEX deleted_cells ON cells (account_id, deleted_at) WHERE deleted_at IS NOT NULL;'
+
+/** Not unique: in directories of earlier versions several cells may have one name. */
+const NAMED_CELLS_SCHEMA =
+  'CREATE INDEX named_cells ON cells (name, account_id, number) WHERE deleted_at IS NULL AND name IS NOT NULL;'
 
 export const CELLS_SCHEMA = `
   CREATE TABLE cells (
@@ -62,9 +68,12 @@ export const CELLS_SCHEMA = `
   ) STRICT;
   CREATE INDEX cells_by_account ON cells (account_id, number) WHERE deleted_at IS NULL;
   ${DELETED_CELLS_SCHEMA}
+  ${NAMED_CELLS_SCHEMA}
 `
 
 const COLUMNS = 'id, account_id, name, created_at, deleted_at, durability'
+/** Cells of one name and account that an error names. */
+const NAMESAKES_MAX = 20
 /** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
 
@@ -87,9 +96,11 @@ export class CellRegistry {
   readonly #find: Statement
   readonly #insert: Statement
   readonly #setDeleted: Statement
-  readonly #eraseName: Statement
+  readonly #setName: Statement
+  readonly #named: Statement
   readonly #page: Statement
   readonly #accountPage: Statement
+  readonly #namedPage: Statement
   readonly #known: CatalogCache<CellRecord>
   readonly #forget: Statement
   readonly #existing: AccountCounts
@@ -102,6 +113,7 @@ export class CellRegistry {
     this.#known = new CatalogCache(catalog, RECORDS_KEPT_MAX)
     this.#limits = limits
     catalog.ensure('deleted_cells', DELETED_CELLS_SCHEMA)
+    catalog.ensure('named_cells', NAMED_CELLS_SCHEMA)
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
     this.#setDeleted = catalog.prepare('UPDATE cells SET deleted_at = ? WHERE id = ?')
@@ -111,11 +123,16 @@ export class CellRegistry {
       `DELETE FROM cells WHERE number IN (
          SELECT number FROM cells WHERE account_id = ? AND deleted_at IS NOT NULL ORDER BY deleted_at LIMIT ?)`,
     )
-    this.#eraseName = catalog.prepare('UPDATE cells SET name = NULL WHERE id = ?')
+    this.#setName = catalog.prepare('UPDATE cells SET name = ? WHERE id = ?')
+    const named = 'SELECT id FROM cells WHERE deleted_at IS NULL AND name = ? AND account_id IS ?'
+    this.#named = catalog.prepare(`${named} ORDER BY number LIMIT ${NAMESAKES_MAX}`).pluck()
     this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
     const page = `SELECT number, ${COLUMNS} FROM cells WHERE deleted_at IS NULL AND number > ?`
     this.#page = catalog.prepare(`${page} ORDER BY number LIMIT ?`).raw()
     this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
+    this.#namedPage = catalog
+      .prepare(`${page} AND name = ? AND (? IS NULL OR account_id = ?) ORDER BY number LIMIT ?`)
+      .raw()
   }
 
   get pageMax(): number {
@@ -143,6 +160,28 @@ export class CellRegistry {
     return this.#existing.of(accountId)
   }
 
+  /**
+   * The cells of a name, oldest first: of an account, or of none. There are several only where an earlier version has made
+   * them.
+   */
+  named(accountId: string | null, name: string): string[] {
+    return this.#catalog.read(() => this.#named.all(name, accountId)) as string[]
+  }
+
+  /** @param except the cell that may have the name. @throws `name_taken` */
+  checkName(accountId: string | null, name: string | null, except?: string): void {
+    const taken = name === null ? undefined : this.named(accountId, name).find((id) => id !== except)
+    if (taken !== undefined) throw nameTaken(taken)
+  }
+
+  /** @param name null: it has none from now on. @throws `cell_not_found`, `name_taken` */
+  rename(id: string, name: string | null): void {
+    const record = this.require(id)
+    if (record.name === name) return
+    this.checkName(record.accountId, name, id)
+    this.#catalog.change(() => this.#setName.run(name, id))
+  }
+
   /** Adds a cell. @param also runs in the same transaction */
   insert({ id, accountId, name, createdAt, durability }: NewCellRecord, also?: () => void): void {
     this.#catalog.change(() => {
@@ -167,37 +206,42 @@ export class CellRegistry {
 
   /** What is left of a deleted cell shows no tenant's text. */
   eraseName(id: string): void {
-    this.#catalog.changeDelete(() => this.#eraseName.run(id))
+    this.#catalog.changeDelete(() => this.#setName.run(null, id))
   }
 
-  /** A deleted cell exists again. */
-  undelete({ id, accountId }: CellRecord): void {
-    this.#catalog.change(() => this.#setDeleted.run(null, id))
+  /** A deleted cell exists again. @param name it may have lost its name to another one meanwhile */
+  undelete({ id, accountId }: CellRecord, name: string | null): void {
+    this.#catalog.change(() => {
+      this.#setName.run(name, id)
+      this.#setDeleted.run(null, id)
+    })
     if (accountId === null) return
     this.#existing.changed(accountId, 1)
     this.#deleted.changed(accountId, -1)
   }
 
   /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
-  list(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
-    return paged<CellPage, CellRecord, CellPage>(this.#list(options), {
+  list(options: CellListOptions = {}): Paged<RecordPage, CellRecord> {
+    return paged<RecordPage, CellRecord, RecordPage>(this.#list(options), {
       entries: ({ cells }) => cells,
       next: (cursor) => this.#list({ ...options, cursor }),
     })
   }
 
-  #list(options: CellListOptions): CellPage {
+  #list(options: CellListOptions): RecordPage {
     checkNames(options, LIST_NAMES)
-    const { accountId, cursor, limit } = options
-    if (accountId !== undefined && typeof accountId !== 'string')
-      throw new CellError('invalid_request', 'accountId is a string.', { field: 'accountId' })
+    const { accountId, name, cursor, limit } = options
+    for (const [field, value] of Object.entries({ accountId, name })) {
+      if (value !== undefined && typeof value !== 'string')
+        throw new CellError('invalid_request', `${field} is a string.`, { field })
+    }
     const count = pageLimit(limit, this.#limits.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
-    const rows = this.#catalog.read(() =>
-      accountId === undefined
-        ? this.#page.all(after, count + 1)
-        : this.#accountPage.all(after, accountId, count + 1),
-    ) as [number, ...Row][]
+    const rows = this.#catalog.read(() => {
+      if (name !== undefined) return this.#namedPage.all(after, name, accountId, accountId, count + 1)
+      if (accountId !== undefined) return this.#accountPage.all(after, accountId, count + 1)
+      return this.#page.all(after, count + 1)
+    }) as [number, ...Row][]
     const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))
     return { cells: page.map(([, ...row]) => toRecord(row)), nextCursor }
   }
@@ -224,6 +268,11 @@ export class CellRegistry {
 
 export function cellNotFound(): CellError {
   return new CellError('cell_not_found', 'There is no such cell.')
+}
+
+function nameTaken(id: string): CellError {
+  const message = `The account has a cell of this name already: ${id}. Use that one, or choose another name.`
+  return new CellError('name_taken', message, { field: 'name' })
 }
 
 function toRecord([id, accountId, name, createdAt, deletedAt, durability]: Row): CellRecord {

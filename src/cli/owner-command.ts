@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
+import { withNames } from './cells-by-name.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
@@ -21,7 +22,7 @@ export async function runOwnerCommand<T>(
   const { connectOwner } = await import('./owner/connect.ts')
   const client = await connectOwner(flags, systemClock, log)
   try {
-    return await run(client)
+    return await run(withNames(client))
   } finally {
     await client.close()
   }
@@ -37,7 +38,7 @@ export async function runStoreCommand<T>(
 ): Promise<T> {
   if (flags.url === undefined) return await runOwnerCommand(flags, run)
   const { RemoteClient } = await import('./remote/remote-client.ts')
-  return await run(new RemoteClient(remoteNodeOf(flags.url, flags, process.env), systemClock))
+  return await run(withNames(new RemoteClient(remoteNodeOf(flags.url, flags, process.env), systemClock)))
 }
 
 /** Reads a listing page by page, to its end. */

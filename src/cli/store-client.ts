@@ -2,7 +2,7 @@ import type { KeyAccess, KeySurface } from '../auth/key-scope.ts'
 import type { BackupKind, BackupOptions } from '../backup/versions/backup-types.ts'
 import type { RevokedKeyDocument } from '../http/answers/api-key-answers.ts'
 import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../http/answers/backup-answers.ts'
-import type { DeletedCellDocument } from '../http/answers/cell-answers.ts'
+import type { CellSummaryDocument, DeletedCellDocument } from '../http/answers/cell-answers.ts'
 import type * as owner from '../http/owner-routes.ts'
 import type { SqlDocument } from '../service/json/sql-answers.ts'
 
@@ -26,6 +26,12 @@ export interface StoreClient {
   createCell(input: CreateCellInput): Promise<CellDocument>
   /** Cells in the order they were made; of every account, or of one. */
   listCells(input: ListCellsInput): Promise<CellPageDocument>
+  /** Gives a cell another name; null: none. @throws `name_taken` */
+  renameCell(input: { cell: string; name: string | null }): Promise<CellSummaryDocument>
+  /** The cell as a SQLite file, as its bytes come. */
+  exportCell(input: { cell: string }, options?: BackupOptions): Promise<AsyncIterable<Uint8Array>>
+  /** Makes a cell of a database. @throws `invalid_database` */
+  importCell(input: ImportCellInput, options?: BackupOptions): Promise<CellDocument>
   /** @throws `cell_not_found` */
   deleteCell(input: { cell: string }): Promise<DeletedCellDocument>
 
@@ -57,7 +63,9 @@ export type CreatedKeyDocument = OfAccount<owner.CreatedKeyDocument>
 export type RotatedKeyDocument = OfAccount<owner.RotatedKeyDocument>
 export type KeyDocument = OfAccount<owner.KeyDocument>
 export type CellDocument = OfAccount<owner.CellDocument>
-export type CellPageDocument = Omit<owner.CellPageDocument, 'databases'> & { databases: CellDocument[] }
+export type CellPageDocument = Omit<owner.CellPageDocument, 'databases'> & {
+  databases: (CellDocument & { size_bytes: number })[]
+}
 
 export interface CreateKeyInput {
   account?: string | undefined
@@ -82,8 +90,13 @@ export interface CreateCellInput {
   name?: string | undefined
 }
 
+export interface ImportCellInput extends CreateCellInput {
+  file: AsyncIterable<Uint8Array>
+}
+
 export interface ListCellsInput {
   account?: string | undefined
+  name?: string | undefined
   cursor?: string | undefined
 }
 

@@ -9,4 +9,6 @@ export interface OperationRow {
   readonly hasBody: boolean
   /** Whether it takes an `Idempotency-Key`. */
   readonly idempotent: boolean
+  /** Whether it answers a file, and not JSON. */
+  readonly answersFile?: true
 }

@@ -217,7 +217,7 @@ export interface paths {
         /** List the cells of the account, oldest first */
         get: operations["listCells"];
         put?: never;
-        /** Make a cell */
+        /** Make a cell: an empty one, or one with the content of a database */
         post: operations["createCell"];
         delete?: never;
         options?: never;
@@ -238,6 +238,24 @@ export interface paths {
         post?: never;
         /** Delete a cell; its backups stay */
         delete: operations["deleteCell"];
+        options?: never;
+        head?: never;
+        /** Rename a cell */
+        patch: operations["renameCell"];
+        trace?: never;
+    };
+    "/v1/databases/{id}/export": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Read the cell as one SQLite file */
+        get: operations["exportCell"];
+        put?: never;
+        post?: never;
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -271,6 +289,23 @@ export interface paths {
         put?: never;
         /** Run statements and KV operations in one transaction, all or none */
         post: operations["batch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/databases/{id}/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Watch the commits of a cell, as Server-Sent Events */
+        get: operations["changes"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -639,6 +674,7 @@ export interface components {
                 version: string;
                 proven_at: components["schemas"]["Time"];
             } | null;
+            size_bytes: number;
         };
         CellDescription: {
             /** Format: uuid */
@@ -824,7 +860,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
     };
     responses: {
         /** @description busy, shutting_down */
@@ -1077,8 +1113,8 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description idempotency_in_progress */
-        idempotency_in_progress: {
+        /** @description cell_full, disk_full */
+        createCell507: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1086,12 +1122,12 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "idempotency_in_progress";
+                    code?: "cell_full" | "disk_full";
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description idempotency_key_reused */
-        idempotency_key_reused: {
+        /** @description idempotency_in_progress, name_taken */
+        createCell409: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1099,7 +1135,20 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "idempotency_key_reused";
+                    code?: "idempotency_in_progress" | "name_taken";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description idempotency_key_reused, invalid_database */
+        createCell422: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "idempotency_key_reused" | "invalid_database";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1130,19 +1179,6 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description cell_full, disk_full */
-        getCell507: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "cell_full" | "disk_full";
-                } & components["schemas"]["Problem"];
-            };
-        };
         /** @description no_backup */
         no_backup: {
             headers: {
@@ -1166,6 +1202,19 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "object_store_error";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description name_taken, no_backup */
+        renameCell409: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "name_taken" | "no_backup";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1274,7 +1323,7 @@ export interface components {
             };
         };
         /** @description invalid_key, invalid_request */
-        kvList400: {
+        changes400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1972,6 +2021,8 @@ export interface operations {
     listCells: {
         parameters: {
             query?: {
+                /** @description Only the cell of this name. */
+                name?: string;
                 /** @description next_cursor of the page before. */
                 cursor?: string;
                 /** @description How many entries the page may have; at most limits.pageMax. */
@@ -2009,7 +2060,10 @@ export interface operations {
     };
     createCell: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description The name: for a body that is a database, which has no fields. */
+                name?: string;
+            };
             header?: {
                 /** @description 1–255 printable ASCII characters. For 24 hours the same key with the same body gets the first answer again. */
                 "Idempotency-Key"?: string;
@@ -2022,10 +2076,11 @@ export interface operations {
                 "application/json": {
                     name?: string | null;
                 };
+                "application/vnd.sqlite3": string;
             };
         };
         responses: {
-            /** @description Make a cell */
+            /** @description Make a cell: an empty one, or one with the content of a database */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2039,20 +2094,20 @@ export interface operations {
                     "application/json": components["schemas"]["Cell"];
                 };
             };
-            400: components["responses"]["createAccount400"];
+            400: components["responses"]["createApiKey400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
             408: components["responses"]["request_timeout"];
-            409: components["responses"]["idempotency_in_progress"];
+            409: components["responses"]["createCell409"];
             413: components["responses"]["body_too_large"];
             415: components["responses"]["unsupported_media_type"];
-            422: components["responses"]["idempotency_key_reused"];
+            422: components["responses"]["createCell422"];
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
             503: components["responses"]["createCell503"];
-            507: components["responses"]["disk_full"];
+            507: components["responses"]["createCell507"];
         };
     };
     getCell: {
@@ -2088,7 +2143,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     deleteCell: {
@@ -2129,7 +2184,89 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    renameCell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    name: string | null;
+                };
+            };
+        };
+        responses: {
+            /** @description Rename a cell */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Cell"];
+                };
+            };
+            400: components["responses"]["createAccount400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["renameCell409"];
+            413: components["responses"]["body_too_large"];
+            415: components["responses"]["unsupported_media_type"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    exportCell: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Read the cell as one SQLite file */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    /** @description A name for the file. */
+                    "Content-Disposition"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/vnd.sqlite3": string;
+                };
+            };
+            400: components["responses"]["invalid_request"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
         };
     };
     sql: {
@@ -2181,7 +2318,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     batch: {
@@ -2272,7 +2409,51 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
+        };
+    };
+    changes: {
+        parameters: {
+            query?: {
+                /** @description Only commits that touch keys with this prefix. */
+                prefix?: string;
+                /** @description Only commits that touch one of these tables; with commas between their names. */
+                tables?: string;
+            };
+            header?: {
+                /** @description The id of the last event: go on after it. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Watch the commits of a cell, as Server-Sent Events */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["changes400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvList: {
@@ -2316,7 +2497,7 @@ export interface operations {
                     };
                 };
             };
-            400: components["responses"]["kvList400"];
+            400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
@@ -2328,7 +2509,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvGet: {
@@ -2368,7 +2549,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["kvList400"];
+            400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["listApiKeys403"];
             404: components["responses"]["kvGet404"];
@@ -2380,7 +2561,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvPut: {
@@ -2437,7 +2618,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvDelete: {
@@ -2465,7 +2646,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeleteResult"];
                 };
             };
-            400: components["responses"]["kvList400"];
+            400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];
@@ -2478,7 +2659,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvIncr: {
@@ -2526,7 +2707,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvTtl: {
@@ -2570,7 +2751,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvExpire: {
@@ -2615,7 +2796,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvMget: {
@@ -2662,7 +2843,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvMset: {
@@ -2719,7 +2900,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvDeleteMany: {
@@ -2765,7 +2946,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     kvGetdel: {
@@ -2809,7 +2990,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     backup: {
@@ -2852,7 +3033,7 @@ export interface operations {
             501: components["responses"]["object_store_not_configured"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     backupIncremental: {
@@ -2895,7 +3076,7 @@ export interface operations {
             501: components["responses"]["object_store_not_configured"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     listBackups: {
@@ -2948,7 +3129,7 @@ export interface operations {
             501: components["responses"]["object_store_not_configured"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     restore: {
@@ -3010,7 +3191,7 @@ export interface operations {
             501: components["responses"]["object_store_not_configured"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
     getRestore: {
@@ -3047,7 +3228,7 @@ export interface operations {
             500: components["responses"]["internal"];
             502: components["responses"]["object_store_error"];
             503: components["responses"]["getCell503"];
-            507: components["responses"]["getCell507"];
+            507: components["responses"]["createCell507"];
         };
     };
 }

@@ -1,3 +1,4 @@
+import type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
 import type { components, operations } from './schema.generated.ts'
 
 /** The types of a method of the client, from those of the operation in the OpenAPI document. */
@@ -20,14 +21,18 @@ export type ArgumentsOf<O> = (O extends { parameters: { path: infer P } } ? P : 
     ? // Without exactOptionalPropertyTypes, what has no query has the type undefined, not never.
       [NonNullable<Q>] extends [never]
       ? unknown
-      : NonNullable<Q>
+      : // What the body has too goes there.
+        Omit<NonNullable<Q>, keyof BodyOf<O>>
     : unknown) &
-  (O extends { requestBody?: { content: { 'application/json': infer B } } }
-    ? // What has an empty body would else have no arguments at all, not even those of its path.
-      B extends Record<string, never>
-      ? unknown
-      : B
-    : unknown)
+  BodyOf<O>
+
+/** The fields of the body that an operation takes. */
+export type BodyOf<O> = O extends { requestBody?: { content: { 'application/json': infer B } } }
+  ? // What has an empty body would else have no arguments at all, not even those of its path.
+    B extends Record<string, never>
+    ? unknown
+    : B
+  : unknown
 
 /** What an operation answers. */
 export type AnswerOf<O> = O extends { responses: infer R }
@@ -60,8 +65,29 @@ export type RowsAnswer<R> = Omit<components['schemas']['SqlResult'], 'rows'> & {
 
 /** A method for each operation of the OpenAPI document. Each throws {@link ProblemError}, and what `fetch` throws. */
 export type Client = {
-  [Id in Exclude<keyof operations, 'sql'>]: Method<operations[Id]>
+  [Id in Exclude<keyof operations, 'sql' | 'exportCell' | 'changes'>]: Method<operations[Id]>
 } & {
+  /**
+   * The commits of a cell from now on, for `for await`: what each touched. The first change is a reset, which says: read
+   * again all that you need. A connection that ends is made again, and goes on where it ended.
+   */
+  changes(args: ChangesArguments, options?: ChangesOptions): AsyncGenerator<ChangeEvent, void, undefined>
+  /** Reads the cell as one SQLite file, as its bytes come. */
+  exportCell(
+    args: ArgumentsOf<operations['exportCell']>,
+    options?: CallOptions,
+  ): Promise<ReadableStream<Uint8Array>>
+  /**
+   * Makes a cell of a SQLite database. A call is not sent again once the server may have begun: with a name, a second one
+   * would be refused.
+   */
+  importCell(
+    args: {
+      file: Blob | Uint8Array<ArrayBuffer> | ReadableStream<Uint8Array>
+      name?: string | undefined
+    },
+    options?: CallOptions,
+  ): Promise<AnswerOf<operations['createCell']>>
   /** Runs one statement. `R` is the caller's word for what the rows hold. */
   sql<R = Row>(
     args: Omit<ArgumentsOf<operations['sql']>, 'row_mode'> & { row_mode?: 'object' },

@@ -1,9 +1,10 @@
 import type { CellError } from '../errors.ts'
-import { type CellDatabaseSettings, configure } from './cell-settings.ts'
+import { type CellDatabaseSettings, configure, PAGE_BYTES } from './cell-settings.ts'
 import { CellState, type FailureHooks } from './cell-state.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
+import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork, type Settle } from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
@@ -12,6 +13,7 @@ import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
 import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
 import { checkWork, Transactions } from './transactions.ts'
+import { type CommitChanges, CommitRecorder } from './watch/commit-recorder.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
 export interface CellHooks extends FailureHooks {
@@ -52,6 +54,8 @@ export class CellDatabase {
   pins = 0
   /** Set with the first commit, which calls the `changed` hook. Cleared, it has the next commit call that again. */
   dirty = false
+  /** Only while somebody watches the cell: see {@link record}. */
+  recorder: CommitRecorder | undefined
 
   readonly #connection: Connection
   readonly #hooks: CellHooks
@@ -82,7 +86,11 @@ export class CellDatabase {
           this.#runner?.statements.committed()
           this.#changed(UNKNOWN_WEIGHT)
         },
-        rolledBack: () => this.#runner?.statements.rolledBack(),
+        mark: () => this.recorder?.mark(),
+        rolledBack: (mark) => {
+          this.#runner?.statements.rolledBack()
+          this.recorder?.rolledBack(mark)
+        },
       })
       const { shared } = settings
       this.#group = new GroupCommit(
@@ -171,8 +179,24 @@ export class CellDatabase {
       this.#runner ??= this.#newRunner()
       return use(this.#runner)
     } catch (error) {
-      throw this.failure(error)
+      const failure = this.failure(error)
+      // What `OR FAIL` leaves behind outside of a transaction is committed. Nobody can tell whether it has left anything.
+      const isFailed = failure.code === 'constraint_violation' || this.recorder?.isTouched === true
+      if (isFailed && this.#transactions.depth === 0) this.#changed(UNKNOWN_WEIGHT)
+      throw failure
     }
+  }
+
+  /**
+   * Tells of each commit what it touched, once it is on disk and before it is acknowledged, in the order of the commits.
+   * Commits that were not on disk when the cell went into quarantine are not told of.
+   *
+   * @param publish must not throw; undefined ends it
+   */
+  record(publish: ((changes: CommitChanges) => void) | undefined): void {
+    const recorder = publish && new CommitRecorder(this.#connection, publish)
+    this.recorder = recorder
+    this.syncs.onSync = recorder && (() => recorder.syncing(() => !this.syncs.pending))
   }
 
   /** What may make the file grow from here on, besides the bound on its size; anything after it was opened. */
@@ -254,6 +278,20 @@ export class CellDatabase {
     return this.prepare('PRAGMA data_version').pluck().get() as number
   }
 
+  /** Copies the database into a new file while others use it. @throws `store_closed` if it is closed meanwhile */
+  async copyTo(target: string, options?: CopyOptions): Promise<void> {
+    this.#state.assertUsable()
+    this.pins++
+    try {
+      await copyDatabase(this.#connection, target, PAGE_BYTES, options)
+    } catch (error) {
+      this.#state.assertUsable()
+      throw this.#failureOrOwn(error)
+    } finally {
+      this.pins--
+    }
+  }
+
   touch(): void {
     this.usedAt = ++uses
   }
@@ -286,6 +324,7 @@ export class CellDatabase {
       schemaGrew: (bytes) => this.#hooks.schemaGrew?.(bytes),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
+      recorder: () => this.recorder,
     })
   }
 
@@ -300,6 +339,7 @@ export class CellDatabase {
         this.#failed(error)
       }
     }
+    this.recorder?.committed(!this.syncs.pending)
     this.checkpoints.committed(weight)
   }
 

@@ -28,6 +28,8 @@ export class CommitSync implements LoggedCell {
   readonly #inLog: CellInLog | undefined
   readonly #frames: () => number
   readonly #tail = new WalTail()
+  /** Called when an fsync begins. What it returns is called once that has succeeded, before anything is acknowledged. */
+  onSync: (() => () => void) | undefined
 
   /** @param frames how many the WAL has up to the last commit */
   constructor(
@@ -92,6 +94,7 @@ export class CommitSync implements LoggedCell {
    */
   async sync(): Promise<void> {
     const place = this.#place()
+    const synced = this.onSync?.()
     try {
       await this.#wal.sync()
     } catch (error) {
@@ -99,6 +102,7 @@ export class CommitSync implements LoggedCell {
     }
     this.#state.assertNotQuarantined()
     if (place !== undefined) this.#tail.setSafe(place)
+    synced?.()
   }
 
   /**
@@ -117,10 +121,11 @@ export class CommitSync implements LoggedCell {
     }
   }
 
-  /** The record is on disk in the commit log. */
+  /** The record is on disk in the commit log. Call it in the turn of {@link record}: no commit may have come in between. */
   recorded({ salts, offset, bytes }: SharedRecord): void {
     this.#tail.setSafe({ salts, offset: offset + bytes.length })
     this.#wal.storedElsewhere()
+    this.onSync?.()()
   }
 
   /** For the commit log, which forgets its records of the cell then. */
@@ -194,11 +199,13 @@ export class CommitSync implements LoggedCell {
   }
 
   #syncNow(): void {
+    const synced = this.onSync?.()
     try {
       this.#wal.syncNow()
     } catch (error) {
       throw this.#state.quarantine(walLost(error))
     }
+    synced?.()
   }
 
   /** True where the fsync is not ours to leave out. Inside a transaction, that is for its COMMIT to say. */

@@ -26,9 +26,14 @@ export class ReservedSchema {
     this.#upgrades = upgrades
   }
 
+  /** The SQL that makes the tables of a new cell. */
+  get sql(): string {
+    return META_SCHEMA + this.#tables
+  }
+
   /** An empty database, for a new cell's file. */
   image(): Buffer {
-    this.#image ??= databaseImage(META_SCHEMA + this.#tables)
+    this.#image ??= databaseImage(this.sql)
     return this.#image
   }
 

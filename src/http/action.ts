@@ -10,10 +10,12 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import type { ProblemDocument } from './answers/problem-document.ts'
 import type { BackupCharges } from './backup-charges.ts'
 import type { BegunRestores } from './begun-restores.ts'
+import type { FileBody } from './file-body.ts'
 import type { HttpLimits } from './handler-options.ts'
-import type { HttpRequest } from './http-message.ts'
+import type { BodyStream, HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
 import type { NodeView } from './node-view.ts'
+import type { OpenStreams } from './open-streams.ts'
 import { Query } from './query.ts'
 import type { JsonBody } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
@@ -25,6 +27,10 @@ export interface HttpContext {
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
   readonly restores: BegunRestores
+  readonly streams: OpenStreams
+  /** What of an error its reader may see. */
+  show(error: unknown): CellError
+  isShuttingDown(): boolean
   /** The problem document of an error that comes after its request was answered. */
   problemOf(error: unknown, method: string, route: string, requestId: string): ProblemDocument
   /** Undefined: no account's bytes are bounded. */
@@ -69,10 +75,21 @@ export interface ArchiveCall extends Call {
   readonly cell: CellRecord | undefined
 }
 
-export interface Answer {
+export type Answer = JsonAnswer | FileAnswer
+
+export interface JsonAnswer {
   status: number
   json: JsonText
   headers?: Record<string, string>
+  /** In place of the JSON. */
+  stream?: BodyStream | undefined
+}
+
+/** Its headers name the file's type. */
+export interface FileAnswer {
+  status: number
+  file: FileBody
+  headers: Record<string, string>
 }
 
 /** One route's work. Ownership is checked before the body's fields, and both before `run`. */
@@ -87,6 +104,8 @@ export interface Action {
   /** What the body must be; undefined if it takes none. */
   readonly body?: z.ZodType
   perform(call: Call, body: JsonBody): Answer | Promise<Answer>
+  /** What is done with a body that is a database. Other actions take none. */
+  readonly receive?: (call: Call) => Promise<Answer>
 }
 
 /** What `run` gets: the call, the body's fields, and whether the body's integers are exact. */
@@ -156,13 +175,15 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
           return run(admitted)
         }),
     }),
-    actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>): Action => ({
+    /** @param query the parameters that it takes besides its body */
+    actionWith: <B>(schema: z.ZodType<B>, run: Run<C, B>, query: readonly string[] = []): Action => ({
       needsKey: true,
       takesBody: true,
+      ...(query.length === 0 ? {} : { query }),
       body: schema,
       perform: (call, { value, exact }) =>
         perform(call, (admitted) => {
-          refuseQuery(call)
+          refuseQuery(call, query)
           return run(admitted, parseFields(schema, value), exact)
         }),
     }),
@@ -203,8 +224,8 @@ async function telling<C extends Call>(
 }
 
 /** A parameter that is ignored would be a request that does something else than its sender wants. */
-function refuseQuery({ request: { query } }: Call): void {
-  if (query !== '') new Query(query, [])
+function refuseQuery({ request: { query } }: Call, known: readonly string[] = []): void {
+  if (query !== '') new Query(query, known)
 }
 
 /** Waits for the account's turn at the event loop. Its key may have been revoked meanwhile. @throws as `Permit.check()` */
@@ -213,12 +234,12 @@ export async function takeTurn({ context, permit }: Call, accountId: string | nu
   permit?.check()
 }
 
-export function ok(value: unknown): Answer {
+export function ok(value: unknown): JsonAnswer {
   return { status: 200, json: JSON.stringify(value) }
 }
 
 /** The owner's routes name the account where they need one, so an account's own routes are not among them. */
-function ofAccount(call: Call): AccountCall {
+export function ofAccount(call: Call): AccountCall {
   if (call.accountId === undefined) throw new Error('A route of an account was asked by the owner.')
   return call as AccountCall
 }

@@ -11,6 +11,7 @@ import { type Audience, TENANTS } from './audience.ts'
 import { BackupCharges } from './backup-charges.ts'
 import { BegunRestores } from './begun-restores.ts'
 import { withCommonHeaders } from './common-headers.ts'
+import { FileBody, isSqliteType } from './file-body.ts'
 import {
   type AccessLogger,
   DEFAULT_HTTP_LIMITS,
@@ -20,10 +21,17 @@ import {
   REQUEST_DEADLINE_MS_DEFAULT,
   warningLogger,
 } from './handler-options.ts'
-import { type HttpRequest, type HttpResponse, NOT_MODIFIED, RequestAborted } from './http-message.ts'
+import {
+  bodyBytes,
+  type HttpRequest,
+  type HttpResponse,
+  NOT_MODIFIED,
+  RequestAborted,
+} from './http-message.ts'
 import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from './memory-budgets.ts'
 import type { NodeView } from './node-view.ts'
+import { OpenStreams } from './open-streams.ts'
 import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
@@ -83,6 +91,9 @@ export class Application {
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
       restores: new BegunRestores(store.clock),
+      streams: new OpenStreams(limits.streams, options.shutdown),
+      show: audience.show,
+      isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
         JSON.parse(this.#refusal(error, method, route, requestId).body),
       keptBackups:
@@ -92,6 +103,7 @@ export class Application {
       openApi: servedDocument(),
       node: options.node,
     }
+    store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
     this.#accessLogger = options.accessLogger
     this.#clock = store.clock
@@ -175,8 +187,8 @@ export class Application {
    *
    * @returns undefined if there is no room for it; then the connection has to end
    */
-  reserve({ accountId = '' }: HttpRequest, { body }: HttpResponse): UnsentCharge | undefined {
-    const bytes = typeof body === 'string' ? Buffer.byteLength(body) : body.length
+  reserve({ accountId = '' }: HttpRequest, { body }: Pick<HttpResponse, 'body'>): UnsentCharge | undefined {
+    const bytes = body instanceof FileBody ? 0 : bodyBytes(body)
     try {
       return new UnsentCharge(this.#memory.unsent, accountId, bytes)
     } catch {
@@ -200,6 +212,8 @@ export class Application {
     if (scope !== undefined) checkScope(scope, needed)
     const segments = match?.segments ?? []
     const call = { context: this.#context, request, requestId, segments, accountId, scope, permit }
+    if (action.receive !== undefined && isSqliteType(request.header('content-type')))
+      return action.receive(call)
     if (!action.takesBody) return action.perform(call, NO_BODY)
     return this.#readAndPerform(action, call)
   }
@@ -252,7 +266,13 @@ function refuseRoute(match: Match | undefined): never {
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })
 }
 
-function respond({ status, json, headers }: Answer, requestId: string): HttpResponse {
+function respond(answer: Answer, requestId: string): HttpResponse {
+  const { status, headers } = answer
+  if ('file' in answer)
+    return withCommonHeaders({ status, headers: { ...headers }, body: answer.file }, requestId)
   const type = status === NOT_MODIFIED ? undefined : { 'Content-Type': 'application/json' }
-  return withCommonHeaders({ status, headers: { ...type, ...headers }, body: json }, requestId)
+  return withCommonHeaders(
+    { status, headers: { ...type, ...headers }, body: answer.json, stream: answer.stream },
+    requestId,
+  )
 }

@@ -12,7 +12,15 @@ const RETRY_MS = 1_000
 /** Seconds of bytes that an account may back up at once after a pause. */
 const BURST_SECONDS = 60
 
-/** Charges accounts for the backups that they request. Scheduled backups, and those of the store's owner, are free. */
+/** Of one backup, export or import: its first MiB is charged when it begins. */
+export interface FileCharge {
+  /** Charges all of its bytes. Call it once. */
+  move(bytes: number): void
+  /** Ends it. */
+  release(): void
+}
+
+/** Charges accounts for the backups that they request, and for exports and imports. Scheduled backups, and those of the store's owner, are free. */
 export class BackupCharges {
   readonly #running: Budget | undefined
   readonly #mib: TokenBuckets | undefined
@@ -38,25 +46,46 @@ export class BackupCharges {
    * Runs a backup, and charges one MiB before it and the rest after it.
    *
    * @param cellBytes size of the cell: what a base reads
-   * @throws `rate_limited` if the account has used up its share, `busy` if all accounts have
+   * @throws as {@link begin}
    */
   async run(
     accountId: string,
     cellBytes: () => Promise<number>,
     backup: () => Promise<BackupResult>,
   ): Promise<BackupResult> {
-    this.#running?.take(accountId, 1)
+    const charge = this.begin(accountId)
     try {
-      if (this.#mib === undefined) return await backup()
-      this.#chargeFirst(accountId, this.#mib)
-      const wholeBytes = await cellBytes()
+      const wholeBytes = this.#mib === undefined ? 0 : await cellBytes()
       const result = await backup()
-      const bytes = result.baseVersion === null ? wholeBytes : result.sizeBytes
-      if (bytes > MIB) this.#mib.take(accountId, Math.ceil(bytes / MIB) - 1)
+      charge.move(result.baseVersion === null ? wholeBytes : result.sizeBytes)
       return result
     } finally {
-      this.#running?.release(accountId, 1)
+      charge.release()
     }
+  }
+
+  /**
+   * Begins to move a cell as a whole: a backup, an export or an import.
+   *
+   * @throws `rate_limited` if the account has used up its share, `busy` if all accounts have
+   */
+  begin(accountId: string): FileCharge {
+    this.#running?.take(accountId, 1)
+    let isHeld = true
+    const release = () => {
+      if (isHeld) this.#running?.release(accountId, 1)
+      isHeld = false
+    }
+    try {
+      if (this.#mib !== undefined) this.#chargeFirst(accountId, this.#mib)
+    } catch (error) {
+      release()
+      throw error
+    }
+    const move = (bytes: number) => {
+      if (bytes > MIB) this.#mib?.take(accountId, Math.ceil(bytes / MIB) - 1)
+    }
+    return { move, release }
   }
 
   #chargeFirst(accountId: string, mib: TokenBuckets): void {

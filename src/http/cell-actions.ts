@@ -1,7 +1,7 @@
 import { z } from 'zod'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
-import { isCellError } from '../errors.ts'
+import { CellError, isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
@@ -10,6 +10,7 @@ import {
   accountActionWithQuery,
   type CellCall,
   cellAction,
+  cellActionWith,
   ok,
   takeTurn,
 } from './action.ts'
@@ -19,15 +20,17 @@ import type {
   DescribedCellDocument,
 } from './answers/cell-answers.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
+import { Query } from './query.ts'
 
 const COLLECTION = '/v1/databases'
 
 /** Row 4 of the contract: it ignores unknown fields. The fingerprint covers them too. */
 const createSchema = z.looseObject({ name: name.nullish() })
 
-export const createCell = accountActionWith(
+export const createEmptyCell = accountActionWith(
   createSchema,
-  async ({ context, request, accountId, permit }, body) => {
+  async ({ context, request, accountId, permit }, sent) => {
+    const body = withName(sent, request.query)
     const header = request.header(IDEMPOTENCY_HEADER)
     const idempotency =
       header === undefined
@@ -54,16 +57,31 @@ export const createCell = accountActionWith(
     if (replayed) headers['Idempotent-Replayed'] = 'true'
     return { ...ok(encodeCell(record)), status: 201, headers }
   },
+  ['name'],
 )
 
-export const listCells = accountActionWithQuery(['cursor', 'limit'], async (call, query) => {
+/** The name may come as it does with a database: in the query. @throws `invalid_request` for two names */
+function withName(body: z.infer<typeof createSchema>, query: string): z.infer<typeof createSchema> {
+  const asked = new Query(query, ['name']).text('name')
+  if (asked === undefined || asked === body.name) return body
+  if (body.name != null)
+    throw new CellError('invalid_request', 'name is in the body and, another one, in the query.', {
+      field: 'name',
+    })
+  return { ...body, name: asked }
+}
+
+export const listCells = accountActionWithQuery(['name', 'cursor', 'limit'], async (call, query) => {
   const { context, accountId } = call
   const { store, limits } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   await takeTurn(call, accountId)
-  const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  const databases = cells.map((cell) => ({
+  const page = { accountId, name: query.text('name'), cursor: query.text('cursor'), limit }
+  const { cells, nextCursor } = store.cellRecords(page)
+  const sizes = await store.sizesOf(cells.map(({ id }) => id))
+  const databases = cells.map((cell, i) => ({
     ...encodeCell(cell),
+    size_bytes: sizes[i] ?? 0,
     ...encodeLastStored(store, cell),
     ...encodeLastProven(store, cell),
   }))
@@ -77,6 +95,17 @@ export const getCell = cellAction(async (call) => {
   const known = { ...encodeLastStored(store, call.cell), ...encodeLastProven(store, call.cell) }
   const stored = { ...known, ...(await lastBackup(call)) }
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
+})
+
+const renameSchema = z.strictObject({ name: name.nullable() })
+
+export const renameCell = cellActionWith(renameSchema, async (call, body) => {
+  const { context, cellId, cell } = call
+  const { store } = context
+  await takeTurn(call, cell.accountId)
+  if (call.accountId !== undefined) store.chargeRename(call.accountId)
+  await store.durably(() => store.renameCell(cellId, body.name))
+  return ok(encodeCell(store.findCell(cellId) as CellRecord))
 })
 
 export const deleteCell = cellAction(async (call) => {

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
@@ -5,8 +6,16 @@ import { applicationLoader } from './application-loader.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { chargedStream } from './charged-stream.ts'
 import { DRAIN_BYTES_MAX, DRAIN_MS_MAX } from './drain-body.ts'
+import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
-import { type HttpRequest, NOT_MODIFIED, RequestAborted, type RequestBody } from './http-message.ts'
+import {
+  bodyBytes,
+  type HttpRequest,
+  NOT_MODIFIED,
+  RequestAborted,
+  type RequestBody,
+} from './http-message.ts'
+import { pulled } from './pulled-stream.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
@@ -31,14 +40,21 @@ export function createHandler(
     const response = await application.handle(incoming)
     const { status, headers, body } = response
     if (request.method === 'HEAD') {
-      headers['Content-Length'] = String(Buffer.byteLength(body))
+      headers['Content-Length'] = String(bodyBytes(body))
+      if (body instanceof FileBody) await body.discard()
       return new Response(null, { status, headers })
     }
+    if (response.stream !== undefined)
+      return new Response(pulled(application, incoming, response.stream), { status, headers })
     const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
+    if (body instanceof FileBody) {
+      headers['Content-Length'] = String(body.length)
+      return new Response(Readable.toWeb(body.open()) as ReadableStream<Uint8Array>, { status, headers })
+    }
     if (status === NOT_MODIFIED) return new Response(null, { status, headers })
     if (charge?.bytes === 0) return new Response(body as string, { status, headers })
-    headers['Content-Length'] = String(Buffer.byteLength(body))
+    headers['Content-Length'] = String(bodyBytes(body))
     return new Response(chargedStream(body, charge), { status, headers })
   }
 }
@@ -85,6 +101,11 @@ class FetchRequest implements HttpRequest {
       body.add(chunk)
     }
     return { kind: 'bytes', bytes: body.bytes }
+  }
+
+  async *stream(): AsyncGenerator<Uint8Array> {
+    for (let chunk = await this.#readChunk(); chunk !== undefined; chunk = await this.#readChunk())
+      yield chunk
   }
 
   /**

@@ -1,4 +1,5 @@
 import type { BackupProgressEvent } from '../backup/versions/backup-types.ts'
+import type { FileBody } from './file-body.ts'
 
 /** A request as the core sees it, whatever carried it here: a Fetch Request or node:http. */
 export interface HttpRequest {
@@ -33,6 +34,9 @@ export interface HttpRequest {
    * @throws `body_too_large`; {@link RequestAborted} when the client went away
    */
   readBody(bytesMax: number, onBytes?: (bytes: number) => void): Promise<RequestBody>
+
+  /** The body as it comes, once; what is not read of it stays. @throws {@link RequestAborted} when the client went away */
+  stream(): AsyncIterable<Uint8Array>
 }
 
 /** What a framework has parsed before us went through doubles, so that its large integers are not what was sent. */
@@ -41,8 +45,23 @@ export type RequestBody = { kind: 'bytes'; bytes: Uint8Array } | { kind: 'parsed
 export interface HttpResponse {
   status: number
   headers: Record<string, string>
-  /** Text, or its bytes in UTF-8. */
-  body: string | Uint8Array
+  /** Text, its bytes in UTF-8, or a file. */
+  body: string | Uint8Array | FileBody
+  /** In place of the body: what is sent as it comes. */
+  stream?: BodyStream | undefined
+}
+
+/** A body without a known end. */
+export interface BodyStream extends AsyncIterable<string> {
+  /** Aborted when nothing more of it may be sent but its last piece. */
+  readonly over: AbortSignal
+  /** Nobody reads it any more. */
+  close(): void
+}
+
+/** Bytes of a response's body. */
+export function bodyBytes(body: HttpResponse['body']): number {
+  return typeof body === 'string' ? Buffer.byteLength(body) : body.length
 }
 
 /** The one status whose answer has no body. */

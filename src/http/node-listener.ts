@@ -1,4 +1,5 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { pipeline } from 'node:stream/promises'
 import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
@@ -6,8 +7,11 @@ import { applicationLoader } from './application-loader.ts'
 import { BodyBuffer } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
+import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import {
+  type BodyStream,
+  bodyBytes,
   type HttpRequest,
   type HttpResponse,
   NOT_MODIFIED,
@@ -18,6 +22,7 @@ import type { UnsentCharge } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
+import { sendStream } from './send-stream.ts'
 
 /** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
 interface FrameworkRequest extends IncomingMessage {
@@ -81,9 +86,11 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     .handle(request)
     .then((response) => {
       if (application.shuttingDown) response.headers['Connection'] = 'close'
+      if (response.stream !== undefined) return stream(application, request, response, response.stream)
       const charge = application.reserve(request, response)
       // The work is done, and perhaps committed: an error would say that it was not.
       if (charge === undefined) return void outgoing.destroy()
+      if (response.body instanceof FileBody) return sendFile(request, response, response.body)
       const sent = answer(incoming, outgoing, response, clock)
       releaseOnceTaken(charge, outgoing)
       return sent
@@ -92,6 +99,32 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
       application.reportBug(error, { method: request.method })
       outgoing.destroy()
     })
+}
+
+function stream(
+  application: Application,
+  request: NodeRequest,
+  response: HttpResponse,
+  body: BodyStream,
+): Promise<void> | undefined {
+  const { incoming, outgoing } = request
+  if (!outgoing.destroyed && !outgoing.headersSent)
+    return sendStream(application, { request, incoming, outgoing }, response, body)
+  body.close()
+  return undefined
+}
+
+/** Sends a file no faster than the client takes it. If the client goes away, the file goes too. */
+async function sendFile(
+  { method, outgoing }: NodeRequest,
+  response: HttpResponse,
+  file: FileBody,
+): Promise<void> {
+  if (outgoing.destroyed || outgoing.headersSent) return await file.discard()
+  writeHead(outgoing, response)
+  if (method !== 'HEAD') return await pipeline(file.open(), outgoing).catch(() => {})
+  outgoing.end()
+  await file.discard()
 }
 
 /** Most answers are small and free, or go to the system at once, and are the client's from then on. */
@@ -154,6 +187,21 @@ class NodeRequest implements HttpRequest {
     }
     if (body !== undefined) return { kind: 'parsed', value: body }
     throw new Error('The request’s body was read before the listener got it, and is not in request.body.')
+  }
+
+  stream(): AsyncIterable<Uint8Array> {
+    const request = this.incoming
+    if (!request.readableEnded && !request.readableDidRead) return chunksOf(request)
+    throw new Error('The request’s body was read before the listener got it. Pass databases on unread.')
+  }
+}
+
+/** Leaves the connection open when its reader stops: it still needs the answer. */
+async function* chunksOf(request: IncomingMessage): AsyncGenerator<Uint8Array> {
+  try {
+    yield* request.iterator({ destroyOnReturn: false })
+  } catch (cause) {
+    throw new RequestAborted('The body ended early.', { cause })
   }
 }
 
@@ -240,7 +288,6 @@ async function sendEarly(
 
 function writeHead(outgoing: ServerResponse, { status, headers, body }: HttpResponse): void {
   // There it would be the length of the body that is left out.
-  if (status !== NOT_MODIFIED)
-    headers['Content-Length'] = String(typeof body === 'string' ? Buffer.byteLength(body) : body.length)
+  if (status !== NOT_MODIFIED) headers['Content-Length'] = String(bodyBytes(body))
   outgoing.writeHead(status, headers)
 }

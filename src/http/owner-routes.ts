@@ -4,15 +4,18 @@ import type { CellRecord } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, integer, name, text } from '../service/json/fields.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
-import { ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
+import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { receive } from './file-actions.ts'
+import { SQLITE_TYPE } from './file-body.ts'
 import { logKeyChange } from './key-change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
+import { Query } from './query.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStatus, ownerMetrics } from './status-actions.ts'
@@ -99,14 +102,31 @@ const createCell = ownerActionWith(
   },
 )
 
+/** Makes a cell of a database. */
+const importCell: Action = {
+  ...ownerAction(() => {
+    throw new CellError('unsupported_media_type', `Send the database, as ${SQLITE_TYPE}.`)
+  }),
+  receive: async (call) => {
+    const { store, limits } = call.context
+    const query = new Query(call.request.query, ['account', 'name'])
+    const accountId = accountOf(store, query.text('account'))
+    const id = await receive(call, { accountId, name: query.text('name'), bytesMax: limits.importBytesMax })
+    return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
+  },
+}
+
 /** The cells of every account, or of one; oldest first. */
-const listCells = ownerActionWithQuery(['account', 'cursor', 'limit'], ({ context }, query) => {
+const listCells = ownerActionWithQuery(['account', 'name', 'cursor', 'limit'], async ({ context }, query) => {
   const { store, limits } = context
   const named = query.text('account')
   const accountId = named === undefined ? undefined : accountOf(store, named)
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  const { cells, nextCursor } = store.cells({ accountId, cursor: query.text('cursor'), limit })
-  return ok({ databases: cells.map((cell) => encodeOwnCell(store, cell)), next_cursor: nextCursor })
+  const page = { accountId, name: query.text('name'), cursor: query.text('cursor'), limit }
+  const { cells, nextCursor } = store.cellRecords(page)
+  const sizes = await store.sizesOf(cells.map(({ id }) => id))
+  const databases = cells.map((cell, i) => ({ ...encodeOwnCell(store, cell), size_bytes: sizes[i] ?? 0 }))
+  return ok({ databases, next_cursor: nextCursor } satisfies CellPageDocument)
 })
 
 /** What an account may do to its own cells, the owner may do to all. Accounts are the owner's, here and under /v1. */
@@ -126,6 +146,7 @@ const OWNER_ROUTES: readonly Route[] = [
 
   ['POST', '/owner/databases', createCell, 'owner'],
   ['GET', '/owner/databases', listCells, 'owner'],
+  ['POST', '/owner/databases/import', importCell, 'owner'],
   ...ROUTES.filter(([, path]) => SHARED.test(path)).map(
     ([method, path, action, scope]): Route => [method, path.replace('/v1', '/owner'), action, scope],
   ),
@@ -144,7 +165,7 @@ export const OWNER: Audience = {
   routes: OWNER_ROUTES,
   identify: () => undefined,
   show: asOwnerSees,
-  limits: { bodyBytesMax: BODY_BYTES_MAX, memory: MEMORY },
+  limits: { bodyBytesMax: BODY_BYTES_MAX, importBytesMax: Number.MAX_SAFE_INTEGER, memory: MEMORY },
   sendsProgress: true,
 }
 
@@ -153,7 +174,8 @@ export type CreatedKeyDocument = ReturnType<typeof encodeCreatedKey> & { account
 export type RotatedKeyDocument = ReturnType<typeof encodeRotatedKey> & { account_id: string }
 export type KeyDocument = ReturnType<typeof encodeKey> & { account_id: string }
 export type CellDocument = ReturnType<typeof encodeOwnCell>
-export type CellPageDocument = { databases: CellDocument[]; next_cursor: string | null }
+export type ListedCellDocument = CellDocument & { size_bytes: number }
+export type CellPageDocument = { databases: ListedCellDocument[]; next_cursor: string | null }
 
 function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
   return {

@@ -12,6 +12,9 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   cell_full: 507,
   cell_quarantined: 503,
   cell_restoring: 503,
+  name_taken: 409,
+  name_ambiguous: 500,
+  invalid_database: 422,
   cells_missing: 503,
   disk_full: 507,
   no_backup: 409,
@@ -48,6 +51,9 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   object_store_unavailable: 503,
   object_store_error: 502,
   object_exists: 500,
+  object_store_in_use: 500,
+  store_outdated: 500,
+  taken_over: 503,
   quota_exceeded: 403,
   unauthorized: 401,
   forbidden: 403,
@@ -150,7 +156,7 @@ export function asTenantsSee(error: unknown): CellError {
   if (!(error instanceof CellError) || STATUS_OF_CODE[error.code] === 500) {
     return new CellError('internal', 'An unexpected error occurred. It was logged with the request id.')
   }
-  if (error.code === 'store_closed') return shuttingDown()
+  if (error.code === 'store_closed' || error.code === 'taken_over') return shuttingDown()
   return error
 }
 

@@ -7,7 +7,7 @@ import { CellError, type CellErrorCode } from '../errors.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import type { ConnectionOrder } from './connection-order.ts'
 import { DRAIN_MS_MAX } from './drain-body.ts'
-import type { HttpResponse } from './http-message.ts'
+import { bodyBytes, type HttpResponse } from './http-message.ts'
 import { answer } from './node-listener.ts'
 import { problemResponse } from './problem.ts'
 
@@ -87,7 +87,7 @@ function wireText({ status, headers, body }: HttpResponse, now: number): string 
     `Date: ${new Date(now).toUTCString()}`,
     ...lines,
   ]
-  return `${head.join('\r\n')}\r\nContent-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`
+  return `${head.join('\r\n')}\r\nContent-Length: ${bodyBytes(body)}\r\n\r\n${body}`
 }
 
 function problem(error: CellError): HttpResponse {

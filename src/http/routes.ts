@@ -10,7 +10,9 @@ import {
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
-import { createCell, deleteCell, getCell, listCells } from './cell-actions.ts'
+import { createEmptyCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { watchChanges } from './change-actions.ts'
+import { exportCell, importCell } from './file-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
   deleteEntry,
@@ -52,13 +54,17 @@ export const ROUTES: readonly Route[] = [
   ['PUT', '/v1/accounts/{account_id}/quotas', setQuotas, 'owner'],
   ['POST', '/v1/accounts/{account_id}/api-keys', createKeyOfAccount, 'owner'],
 
-  ['POST', '/v1/databases', createCell, 'account:write'],
+  ['POST', '/v1/databases', { ...createEmptyCell, receive: importCell }, 'account:write'],
   ['GET', '/v1/databases', listCells, 'account:read'],
   ['GET', '/v1/databases/{id}', getCell, 'cell:read'],
+  ['PATCH', '/v1/databases/{id}', renameCell, 'account:write'],
   ['DELETE', '/v1/databases/{id}', deleteCell, 'account:write'],
+  ['GET', '/v1/databases/{id}/export', exportCell, 'cell:read'],
 
   ['POST', '/v1/databases/{id}/sql', runSql, 'cell:read'],
   ['POST', '/v1/databases/{id}/batch', runBatch, 'cell:read'],
+
+  ['GET', '/v1/databases/{id}/changes', watchChanges, 'cell:read'],
 
   ['GET', '/v1/databases/{id}/kv', listEntries, 'kv:read'],
   ['PUT', '/v1/databases/{id}/kv/{key}', putEntry, 'kv:write'],

@@ -27,6 +27,12 @@ export class StoredBytesQuota {
     if (max !== undefined && this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max)
   }
 
+  /** Bytes that the account may still store; 0 if it has more than its quota, Infinity if it has no bound. */
+  roomOf(accountId: string): number {
+    const max = this.#maxOf(accountId)
+    return max === undefined ? Number.POSITIVE_INFINITY : Math.max(0, max - this.#stored.of(accountId))
+  }
+
   created(accountId: string, cellId: string): void {
     if (this.#maxOf(accountId) !== undefined) this.#stored.replaced(accountId, cellId)
   }
@@ -35,7 +41,10 @@ export class StoredBytesQuota {
   within(service: CellService): CellService {
     return {
       execute: (cellId, operation, options) => this.#execute(service, cellId, operation, options),
+      watch: (cellId, options, permit) => service.watch(cellId, options, permit),
       describe: (cellId) => service.describe(cellId),
+      exportCell: (cellId, options) => service.exportCell(cellId, options),
+      importCell: (source, options) => service.importCell(source, options),
       deleteCell: (cellId, options) => this.#replace(cellId, () => service.deleteCell(cellId, options)),
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
       restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),

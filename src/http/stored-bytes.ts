@@ -63,7 +63,7 @@ export class StoredBytes {
     let cursor: string | undefined
     try {
       do {
-        const { cells, nextCursor } = this.#store.cells({ accountId, cursor })
+        const { cells, nextCursor } = this.#store.cellRecords({ accountId, cursor })
         for (const { id } of cells) if (!usage.cells.has(id)) this.#measure(usage, id)
         cursor = nextCursor ?? undefined
         await turn()

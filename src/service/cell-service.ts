@@ -10,6 +10,10 @@ import type {
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
+import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
+import type { ImportCellOptions } from '../store/cell-imports.ts'
+import type { WatchOptions } from '../store/watch/cell-change.ts'
+import type { ChangeStream } from '../store/watch/change-stream.ts'
 import type { CellOperation, ResultOf } from './operations.ts'
 
 /**
@@ -32,11 +36,33 @@ export interface CellService {
     options?: ExecuteOptions,
   ): Promise<ResultOf<O>>
 
+  /**
+   * The commits of a cell from now on, as `Cell.watch()`. A cell whose local data is lost is restored first. No commit that
+   * an operation makes which is asked for later is missed, and none that is acknowledged later.
+   *
+   * @throws as {@link execute}
+   */
+  watch(cellId: string, options?: WatchOptions, permit?: OperationPermit): Promise<ChangeStream>
+
   /** Size and state of a cell. Restores it first, as {@link execute}. */
   describe(cellId: string): Promise<CellDescription>
 
   /** Deletes a cell and its local files. Its backups stay. @throws `cell_not_found` */
   deleteCell(cellId: string, options?: DeleteCellOptions): Promise<void>
+
+  /**
+   * Writes a cell into a file of the store's spool, as `cell.export()`. Restores it first, as {@link execute}.
+   *
+   * @throws `disk_full`; the signal's reason
+   */
+  exportCell(cellId: string, options?: ExportOptions): Promise<ExportedFile>
+
+  /**
+   * Makes a cell of a database, as `store.importCell()`: its schema is checked with the service's own SQL policy.
+   *
+   * @returns the cell's id
+   */
+  importCell(source: AsyncIterable<Uint8Array>, options?: ImportCellOptions): Promise<string>
 
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
   backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>

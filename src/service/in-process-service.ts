@@ -14,7 +14,11 @@ import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
 import { isCellError } from '../errors.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { Cell } from '../store/cell.ts'
+import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
+import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { CellStore } from '../store/cell-store.ts'
+import type { WatchOptions } from '../store/watch/cell-change.ts'
+import type { ChangeStream } from '../store/watch/change-stream.ts'
 import {
   type ApplyContext,
   applyOperation,
@@ -23,6 +27,7 @@ import {
   parseOperation,
   type ReadableOperation,
 } from './apply-operation.ts'
+import { beginWatch } from './begin-watch.ts'
 import type {
   BackupPageOptions,
   CellDescription,
@@ -101,6 +106,11 @@ export class InProcessService implements CellService {
     return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
   }
 
+  async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    const stream = this.#store.openCell(cellId).watch(options)
+    return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
+  }
+
   async describe(cellId: string): Promise<CellDescription> {
     await this.#untilLocal(cellId)
     const { sizeBytes, quarantine } = this.#store.openCell(cellId)
@@ -109,6 +119,16 @@ export class InProcessService implements CellService {
 
   async deleteCell(cellId: string, options: DeleteCellOptions = {}): Promise<void> {
     this.#store.deleteCell(cellId, options)
+  }
+
+  async exportCell(cellId: string, options: ExportOptions = {}): Promise<ExportedFile> {
+    await this.#untilLocal(cellId)
+    return await this.#store.exportToSpool(cellId, options)
+  }
+
+  async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
+    const { sqlPolicy } = this.#context
+    return (await this.#store.importCell(source, { ...options, sqlPolicy })).id
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {

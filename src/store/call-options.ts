@@ -1,7 +1,7 @@
 import { type Accounts, assertAccount } from '../auth/accounts.ts'
 import type { IdempotencyKey } from '../auth/idempotency.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
-import type { CreateCellOptions } from './cell-directory.ts'
+import type { CreateCellOptions, NamedCellOptions } from './cell-directory.ts'
 
 /** Options of `store.close()`. */
 export interface CloseOptions {
@@ -24,6 +24,7 @@ const CREATE_NAMES: Known<CreateCellOptions> = {
   idempotency: true,
   admit: true,
 }
+const NAMED_NAMES: Known<NamedCellOptions> = { accountId: true, durability: true }
 const IDEMPOTENCY_NAMES: Known<IdempotencyKey> = { method: true, path: true, key: true, fingerprint: true }
 
 /** @throws `invalid_request` */
@@ -37,4 +38,10 @@ export function checkCreateOptions(options: CreateCellOptions, accounts: Account
   const { accountId, idempotency } = options
   if (idempotency !== undefined) checkNames(idempotency, IDEMPOTENCY_NAMES, { at: 'idempotency.' })
   if (accountId !== undefined) assertAccount(accounts, accountId)
+}
+
+/** @throws as {@link checkCreateOptions} */
+export function checkNamedOptions(options: NamedCellOptions, accounts: Accounts): void {
+  checkNames(options, NAMED_NAMES)
+  if (options.accountId !== undefined) assertAccount(accounts, options.accountId)
 }

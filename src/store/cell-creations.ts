@@ -46,11 +46,19 @@ export class CellCreations {
     return this.#register(creation, options)
   }
 
-  /** @throws as {@link create} */
-  async createAside(options: CreateCellOptions = {}): Promise<CreatedCell> {
+  /**
+   * {@link create} without blocking the event loop for the disk.
+   *
+   * @param write makes the cell's file, and leaves none if it fails; by default that of an empty cell
+   * @throws what `write` throws; as {@link create}
+   */
+  async createAside(
+    options: CreateCellOptions = {},
+    write = (id: string) => this.#parts.files.writeAside(id),
+  ): Promise<CreatedCell> {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
-    await this.#parts.files.writeAside(creation.id)
+    await write(creation.id)
     await this.#parts.turns.next(creation.accountId ?? '')
     return await this.#parts.catalog.durably(() => this.#register(creation, options))
   }
@@ -61,6 +69,11 @@ export class CellCreations {
       await this.#parts.turns.next(accountId)
       return await creation()
     })
+  }
+
+  /** @throws `rate_limited`, `busy` */
+  charge(accountId: string): void {
+    this.#parts.quotas.chargeCreation(accountId)
   }
 
   /** @throws `quota_exceeded` */
@@ -79,6 +92,7 @@ export class CellCreations {
     const first = this.#madeBefore(options)
     if (first !== undefined) return first
     this.#parts.cellsFolder.assertHere()
+    this.#parts.registry.checkName(accountId ?? null, name ?? null)
     admit?.()
     if (accountId !== undefined) {
       this.checkRoom(accountId)
@@ -105,6 +119,7 @@ export class CellCreations {
         return first
       }
       if (accountId !== undefined) this.checkRoom(accountId)
+      this.#parts.registry.checkName(record.accountId, record.name)
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
           this.#parts.idempotency.insert(accountId, idempotency, record.id)

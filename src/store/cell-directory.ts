@@ -8,7 +8,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Paged } from '../base/paging.ts'
 import type { Turns } from '../base/turns.ts'
 import type { Catalog } from '../catalog/catalog.ts'
-import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { CellListOptions, CellRecord, RecordPage } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { Durability } from '../engine/cell-settings.ts'
 import type { StoreSettings } from './settings.ts'
@@ -23,7 +23,7 @@ export interface PurgedCell {
 
 /** What a new cell is. */
 export interface CreateCellOptions {
-  /** For people; it need not be unique. */
+  /** Unique among the cells of its account, or among those without one. At most 255 characters. */
   name?: string | undefined
   /** The account that owns the cell. Without one, the cell is visible only in the library. */
   accountId?: string | undefined
@@ -33,6 +33,23 @@ export interface CreateCellOptions {
   idempotency?: IdempotencyKey | undefined
   /** Called before a cell is made, but not if a repeated call returns the first one; may throw. @internal */
   admit?: (() => void) | undefined
+}
+
+/** Whose cell `store.cell()` opens, and what it is made with if it does not exist. */
+export type NamedCellOptions = Pick<CreateCellOptions, 'accountId' | 'durability'>
+
+/** A cell in a listing. */
+export interface ListedCell extends CellRecord {
+  /** Bytes of the database and its write-ahead log on this machine; 0 while the local data is missing. */
+  sizeBytes: number
+}
+
+/** A page of a listing. */
+export interface CellPage {
+  /** Oldest first. */
+  cells: ListedCell[]
+  /** Pass as `cursor` for the next page; null after the last. */
+  nextCursor: string | null
 }
 
 /** The cells, accounts and keys of a store. A `CellService` gives access to the contents of the cells. */
@@ -51,7 +68,7 @@ export interface CellDirectory {
   readonly verifications: VerificationTable | undefined
   /** Of accounts, at this process's event loop. @internal */
   readonly turns: Turns
-  /** Creates a cell; it is on disk when this returns. @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
+  /** Creates a cell; it is on disk when this returns. @throws `name_taken`, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full` */
   createCell(options?: CreateCellOptions): { readonly id: string; readonly replayed?: true }
   /**
    * Runs a creation of the account in its turn at the event loop, one at a time: more of them would fill the queue of the
@@ -76,6 +93,14 @@ export interface CellDirectory {
    * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
    */
   purgeCell(id: string, options?: CallOptions): Promise<PurgedCell>
+  /** Gives a cell another name; null: none. @throws `cell_not_found`, `name_taken`, `invalid_request` */
+  renameCell(id: string, name: string | null): void
+  /** Before an account renames a cell: its renames count as creations. @throws `rate_limited`, `busy` @internal */
+  chargeRename(accountId: string): void
   /** One page of the cells that are not deleted, in order of creation. @throws `invalid_request` */
-  cells(options?: CellListOptions): Paged<CellPage, CellRecord>
+  cells(options?: CellListOptions): Paged<CellPage, ListedCell>
+  /** {@link cells} without their sizes. @internal */
+  cellRecords(options?: CellListOptions): Paged<RecordPage, CellRecord>
+  /** The sizes of cells, as in {@link ListedCell}, read in the thread pool. @internal */
+  sizesOf(ids: readonly string[]): Promise<number[]>
 }

@@ -1,8 +1,6 @@
 import type { Accounts } from '../auth/accounts.ts'
 import type { ApiKeys } from '../auth/api-keys.ts'
-import type { ManifestHead } from '../backup/archive/manifest.ts'
-import { Archiver } from '../backup/archiver/archiver.ts'
-import { BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
+import { type BackupManager, objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import type { CallOptions } from '../backup/object-store/object-store.ts'
 import type { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
@@ -11,19 +9,35 @@ import { checkNames } from '../base/known-names.ts'
 import type { Paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { Turns } from '../base/turns.ts'
-import type { CellListOptions, CellPage, CellRecord } from '../catalog/cell-registry.ts'
+import type { CellListOptions, CellRecord, RecordPage } from '../catalog/cell-registry.ts'
 import type { RequestedBackups } from '../catalog/requested-backups.ts'
 import { CellError } from '../errors.ts'
-import { type CloseOptions, checkCloseOptions, DELETE_NAMES, type DeleteCellOptions } from './call-options.ts'
+import { type ArchivingInProcess, archivingInProcess } from './archiving-in-process.ts'
+import {
+  type CloseOptions,
+  checkCloseOptions,
+  checkNamedOptions,
+  DELETE_NAMES,
+  type DeleteCellOptions,
+} from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
-import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
-import { CellsInProcess } from './cells-in-process.ts'
-import { type ArchivedCells, LocalCells } from './local-cells.ts'
-import { jobQueueLimits, type StoreOptions, type StoreSettings } from './settings.ts'
+import type {
+  CellDirectory,
+  CellPage,
+  CreateCellOptions,
+  ListedCell,
+  NamedCellOptions,
+  PurgedCell,
+} from './cell-directory.ts'
+import { copyDatabase, type ExportedFile, type ExportOptions, exportToSpool } from './cell-export.ts'
+import { type ImportCellOptions, importHere } from './cell-imports.ts'
+import { LocalCells } from './local-cells.ts'
+import type { StoreSettings } from './settings.ts'
 import { type StartMode, type StoreParts, startStore } from './start-store.ts'
 import { StoreCore } from './store-core.ts'
 import { type StoreMetrics, storeMetrics } from './store-metrics.ts'
+import type { StoreOptions } from './store-options.ts'
 import { Upkeep } from './upkeep.ts'
 
 const CLOSE_DEADLINE_MS = 10_000
@@ -34,7 +48,7 @@ const CLOSE_DEADLINE_MS = 10_000
  *
  * ```ts
  * const store = await CellStore.create('./data', { objectStore: 'file:///var/backups/cells' })
- * const cell = store.createCell({ name: 'acme' })
+ * const cell = store.cell('acme')
  * ```
  */
 export class CellStore implements CellDirectory {
@@ -42,13 +56,12 @@ export class CellStore implements CellDirectory {
   readonly core: StoreCore
   readonly #cells: LocalCells
   readonly #upkeep: Upkeep
-  /** Undefined without an object store, as is `#backups`. */
-  readonly #archiver: Archiver | undefined
-  readonly #backups: BackupManager | undefined
+  /** Undefined without an object store. */
+  readonly #archiving: ArchivingInProcess | undefined
   #closing: Promise<void> | undefined
 
   private constructor(core: StoreCore) {
-    const { paths, settings, hints, cellsFolder, destination, catalogBackup, verifications } = core
+    const { paths, settings, hints, cellsFolder, destination } = core
     const upkeep = new Upkeep(core)
     this.core = core
     this.#upkeep = upkeep
@@ -60,30 +73,11 @@ export class CellStore implements CellDirectory {
       changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
+      commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
     })
-    const { archived } = this.#cells
-    if (destination === undefined || catalogBackup === undefined) return
-    if (verifications === undefined || archived === undefined) return
-    const cells = this.#cellsFor(archived)
-    const archiver = new Archiver({
-      destination,
-      cells,
-      openReader: (id) => cells.openReader(id),
-      paths: (id) => paths.cell(id),
-      limits: settings.limits,
-      queue: jobQueueLimits(settings),
-    })
-    this.#archiver = archiver
-    this.#backups = new BackupManager({
-      destination,
-      catalogBackup,
-      verifications,
-      archiver,
-      record: (id) => core.findCell(id),
-      isLocal: (id) => this.#cells.isLocal(id),
-      assertRunning: () => archiver.assertRunning(),
-    })
+    core.guard?.lost.listen((error) => this.#takenOver(error))
+    this.#archiving = archivingInProcess(core, this.#cells, upkeep)
   }
 
   /**
@@ -100,7 +94,7 @@ export class CellStore implements CellDirectory {
    * Opens a store. If the directory is empty and the object store has this store's backups, the catalog is restored from
    * there, and each cell at its first use.
    *
-   * @throws `store_not_found`, `store_locked`, `backup_corrupt`, and as {@link create}
+   * @throws `store_not_found`, `store_locked`, `backup_corrupt`, `object_store_in_use`, `store_outdated`, and as {@link create}
    */
   static open(directory: string, options: StoreOptions = {}): Promise<CellStore> {
     return CellStore.#start('open', directory, options)
@@ -188,8 +182,8 @@ export class CellStore implements CellDirectory {
 
   /** @throws `object_store_not_configured` if the store was opened without one */
   get backups(): BackupManager {
-    if (this.#backups === undefined) throw objectStoreNotConfigured()
-    return this.#backups
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    return this.#archiving.backups
   }
 
   get retention(): Retention | undefined {
@@ -202,14 +196,58 @@ export class CellStore implements CellDirectory {
   }
 
   /**
+   * Opens the cell of a name, and creates it if there is none: of an account, or without `accountId` among the cells that
+   * only the library uses. Another account's cell of the same name is another cell.
+   *
+   * ```ts
+   * store.cell('acme').kv.put('greeting', 'Hello')
+   * ```
+   *
+   * @param name 1 to 255 characters
+   * @throws `name_ambiguous` if an earlier version made several cells of this name; as {@link createCell}
+   */
+  cell(name: string, options: NamedCellOptions = {}): Cell {
+    checkNamedOptions(options, this.core.accounts)
+    const id = this.core.names.find(options.accountId ?? null, name)
+    return id === undefined ? this.createCell({ ...options, name }) : this.#cells.handle(id)
+  }
+
+  /**
    * Creates a cell; it is on disk when this returns.
    *
-   * @throws `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
+   * @throws `name_taken` if the account has a cell of this name, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
   createCell(options: CreateCellOptions = {}): Cell & { replayed?: true } {
     const { id, replayed } = this.core.createCell(options)
     const cell = this.#cells.handle(id)
     return replayed === undefined ? cell : Object.assign(cell, { replayed })
+  }
+
+  /**
+   * Makes a cell of a SQLite database that was made elsewhere, or by `cell.export()`. The database is checked and rebuilt in
+   * another thread. Then there is a whole cell; if anything fails, there is none.
+   *
+   * ```ts
+   * const cell = await store.importCell('acme.db', { name: 'acme' })
+   * ```
+   *
+   * @param source a path, or a stream of the file's bytes
+   * @throws `invalid_database` for a file that is none, that is damaged, or whose schema is not allowed; `body_too_large`,
+   * `cell_full`; the signal's reason; as {@link createCell}
+   */
+  async importCell(
+    source: string | AsyncIterable<Uint8Array>,
+    options: ImportCellOptions = {},
+  ): Promise<Cell> {
+    const { id } = await this.core.imports.import(source, options, importHere)
+    this.#upkeep.cellImported(id)
+    return this.#cells.handle(id)
+  }
+
+  /** @internal */
+  exportToSpool(id: string, options: ExportOptions): Promise<ExportedFile> {
+    const copy = (file: string) => copyDatabase(this.#cells.open(id), file, options)
+    return exportToSpool(this.#cells.spool, this.#cells.sizeBytes(id), copy)
   }
 
   /** @throws `cell_not_found` */
@@ -252,8 +290,17 @@ export class CellStore implements CellDirectory {
     return this.core.findCell(id)
   }
 
+  /**
+   * Gives a cell another name; null: none. A handle shows it at once, and the cell's next backup has it.
+   *
+   * @throws `cell_not_found`, `name_taken`, `invalid_request`
+   */
+  renameCell(id: string, name: string | null): void {
+    this.core.renameCell(id, name)
+  }
+
   /** A page of the cells that exist, in order of creation; with `for await`, all of them. @throws `invalid_request` */
-  cells(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
+  cells(options: CellListOptions = {}): Paged<CellPage, ListedCell> {
     return this.core.cells(options)
   }
 
@@ -261,7 +308,22 @@ export class CellStore implements CellDirectory {
   metrics(): StoreMetrics {
     const { statements, commits } = this.#cells.counts
     const ofCells = { statements, commits, cellsOpen: this.#cells.pool.size, workers: undefined }
-    return storeMetrics(this.core, ofCells, this.#backups)
+    return storeMetrics(this.core, ofCells, this.#archiving?.backups)
+  }
+
+  /** @internal */
+  chargeRename(accountId: string): void {
+    this.core.chargeRename(accountId)
+  }
+
+  /** @internal */
+  cellRecords(options?: CellListOptions): Paged<RecordPage, CellRecord> {
+    return this.core.cellRecords(options)
+  }
+
+  /** @internal */
+  sizesOf(ids: readonly string[]): Promise<number[]> {
+    return this.core.sizesOf(ids)
   }
 
   /** @internal Starts the background work. */
@@ -291,16 +353,10 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
-  #cellsFor(archived: ArchivedCells): CellsInProcess {
-    const parts = {
-      local: this.#cells,
-      record: (id: string) => this.core.findCell(id),
-      restored: (id: string, manifest: ManifestHead) => {
-        this.core.recordRestored(id, manifest)
-        this.#upkeep.cellRestored(id)
-      },
-    }
-    return new CellsInProcess(parts, archived)
+  /** A read would show what may have changed elsewhere, so nothing is served any more. */
+  #takenOver(error: CellError): void {
+    this.#cells.closeFor(error)
+    void this.#upkeep.stop()
   }
 
   async #close(deadlineMs: number): Promise<void> {
@@ -308,7 +364,7 @@ export class CellStore implements CellDirectory {
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
       () => this.#upkeep.stop(),
-      () => this.#archiver?.stop(deadline.signal),
+      () => this.#archiving?.archiver.stop(deadline.signal),
       () => this.#cells.close(),
       () => this.core.close(deadline.signal),
       () => timer.cancel(),

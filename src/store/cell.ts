@@ -1,3 +1,4 @@
+import type { Writable } from 'node:stream'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellRecord } from '../catalog/cell-registry.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
@@ -11,17 +12,23 @@ import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../engine/statement
 import type { SqlOptions } from '../engine/statements/statement-runner.ts'
 import { CellError } from '../errors.ts'
 import { Kv } from '../kv/kv.ts'
+import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
 import type { StoreSettings } from './settings.ts'
+import type { WatchOptions } from './watch/cell-change.ts'
+import type { ChangeStream } from './watch/change-stream.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
 export interface CellProvider {
   readonly settings: StoreSettings
+  /** The store's folder for files on their way. */
+  readonly spool: string
   record(id: string): CellRecord
   open(id: string): CellDatabase
   sizeBytes(id: string): number
   quarantine(id: string): QuarantineState | undefined
   ensureLocal(id: string): Promise<void>
+  watch(id: string, options?: WatchOptions): ChangeStream
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
@@ -195,6 +202,27 @@ export class Cell {
     )
   }
 
+  /**
+   * Writes the cell into one SQLite file, or into a stream, while others use it: tables, indexes and the KV entries (in the
+   * table `_cell_kv`), as they are when the copy is complete. `store.importCell()` takes it, and so does any SQLite.
+   *
+   * ```ts
+   * await cell.export('acme.db')
+   * ```
+   *
+   * @param target a path where no file is yet, or a `Writable`, which is ended after the last byte
+   * @throws `invalid_request` if there is a file, `disk_full`, `no_backup`; the signal's reason; a stream's own error
+   */
+  async export(target: string | Writable, options: ExportOptions = {}): Promise<ExportResult> {
+    await this.ensureLocal()
+    const { spool } = this.#provider
+    return await exportCell(
+      { database: () => this.#use(), sizeBytes: this.sizeBytes, spool },
+      target,
+      options,
+    )
+  }
+
   /** What may make the cell's file grow, until it is closed. @internal */
   limitGrowth(growth: Growth): void {
     this.#use().limitGrowth(growth)
@@ -225,6 +253,31 @@ export class Cell {
    */
   async commit<T>(work: () => T): Promise<T> {
     return await this.#use().commit(work)
+  }
+
+  /**
+   * The cell's commits from now on, for `for await`: each once it is on disk, in their order, with the keys and tables that it
+   * touched. The first change is a reset. A reset says: read again all that you need; changes follow from there on.
+   *
+   * ```ts
+   * const prefix = 'session/'
+   * for await (const change of cell.watch({ prefix, signal })) {
+   *   const keys = change.type === 'commit' ? change.keys : null
+   *   if (keys === null) sessions.clear()
+   *   for await (const key of keys ?? cell.kv.keys({ prefix })) sessions.set(key, cell.kv.get(key))
+   * }
+   * ```
+   *
+   * A commit may name more than it changed, and never less; null means any key, or any table. An entry that expires is
+   * named when it is collected. What other programs write into the file is not seen. Of a watched cell some of the newest
+   * commits are kept (`watch` of the store): a reader that falls behind them gets a reset, and so does one whose
+   * `lastEventId` is older.
+   *
+   * @returns ends with `break`; throws the signal's reason once it is aborted
+   * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, and `store_closed`
+   */
+  watch(options: WatchOptions = {}): ChangeStream {
+    return this.#provider.watch(this.id, options)
   }
 
   #step(migration: Migration, index: number): () => unknown {

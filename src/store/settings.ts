@@ -1,5 +1,5 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
-import type { ObjectStore } from '../backup/object-store/object-store.ts'
+import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -8,66 +8,11 @@ import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
-import { OwnerFunctions, type OwnerFunctionsOptions } from '../engine/owner-functions.ts'
+import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
-import { checkOptionNames } from './option-names.ts'
-
-/**
- * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is
- * always backed up there.
- */
-export interface BackupSettings {
-  /** Milliseconds after a cell's last snapshot until the next one, if the cell has changed; by default a day. Null: never. */
-  snapshotEveryMs?: number | null | undefined
-  /** Milliseconds after a cell's last backup until the next incremental; by default 15 minutes. Null: never. */
-  incrementalEveryMs?: number | null | undefined
-  /** Which versions of a cell stay, by their age; default `all:1d,hourly:3d,daily:30d,monthly:12mo`. `all:forever` keeps all. */
-  keep?: string | undefined
-  /** Which versions stay that tenants made over HTTP, in addition; default `all:1d,daily:30d`. */
-  keepTenant?: string | undefined
-  /** False: versions are removed only by `store.retention.prune()`. Default true. */
-  prune?: boolean | undefined
-  /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
-  drillEveryMs?: number | null | undefined
-  /** Backups that run at the same time; 4 by default. Of cells up to 4 MiB there may be four times as many. */
-  concurrency?: number | undefined
-  /** Restores that run at the same time; 4 by default. */
-  restoreConcurrency?: number | undefined
-  /** Milliseconds that a backup, a restore or a verification may run; a day by default. Then it is cancelled. */
-  deadlineMs?: number | undefined
-}
-
-/** Options of a store: plain data, except for the components at the end. */
-export interface StoreOptions extends OwnerFunctionsOptions {
-  /** Where backups go: `file:///path`, `s3://bucket/prefix?…`, or an {@link ObjectStore} of your own. Without one there are no backups. */
-  objectStore?: string | ObjectStore | undefined
-  /** Default `full`: a commit is on disk when its call returns or resolves. */
-  durability?: Durability | undefined
-  /** For `cell.sql()`; default `trusted`. SQL over HTTP follows the policy `tenant`, unless the handler's own option says otherwise. */
-  sqlPolicy?: SqlPolicy | undefined
-  /** Instead of {@link DEFAULT_LIMITS}. */
-  limits?: Partial<Limits> | undefined
-  /** What each account may have. Default in the library: no bounds. */
-  quotas?: Quotas | undefined
-  /** Automatic backups of cells; on by default where there is an object store. */
-  backups?: BackupSettings | undefined
-  /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
-  openCellsMax?: number | undefined
-  /** Bytes of database pages that one open cell may cache; 1 MiB by default. */
-  pageCacheBytes?: number | undefined
-  /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
-  checkpointBytes?: number | undefined
-  /** Bytes that a file of the commit log may have; 64 MiB by default. Each process with open cells has at most four. */
-  commitLogBytes?: number | undefined
-  /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
-  objectStoreWaitMs?: number | undefined
-  /** Default: the system's. */
-  clock?: Clock | undefined
-  /** From 0 up to 1, to spread work over time. Default `Math.random`. */
-  random?: (() => number) | undefined
-  /** Default: nothing is logged. */
-  log?: Log | undefined
-}
+import { checkOptionNames } from './option-checks.ts'
+import type { BackupSettings, StoreOptions } from './store-options.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from './watch/watch-settings.ts'
 
 /** {@link StoreOptions} with every default filled in. */
 export interface StoreSettings {
@@ -84,11 +29,16 @@ export interface StoreSettings {
     restoreConcurrency: number
     deadlineMs: number
   }
+  watch: WatchSettings
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
   commitLogBytes: number
   objectStoreWaitMs: number
+  leaseMs: number
+  takeOver: boolean
+  adopt: boolean
+  moveObjectStore: boolean
   /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
@@ -121,11 +71,16 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
     backups: resolveBackups(options.backups ?? {}),
+    watch: { ...DEFAULT_WATCH_SETTINGS, ...definedOnly(options.watch ?? {}) },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     commitLogBytes: options.commitLogBytes ?? DEFAULT_COMMIT_LOG_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
+    leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
+    takeOver: options.takeOver ?? false,
+    adopt: options.adopt ?? false,
+    moveObjectStore: options.moveObjectStore ?? false,
     ownerFunctions: OwnerFunctions.of(options),
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
@@ -135,10 +90,10 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
   return settings
 }
 
-function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
+function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
-  const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs } = rest
+  const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
   const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
@@ -149,8 +104,10 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     checkpointBytes,
     commitLogBytes,
     objectStoreWaitMs,
+    leaseMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
+    ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
     ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }
@@ -162,6 +119,12 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
         { field: name },
       )
     }
+  }
+  if (leaseMs > LEASE_MS_MAX) {
+    throw new CellError('invalid_setting', `leaseMs must be at most ${LEASE_MS_MAX}, an hour.`, {
+      field: 'leaseMs',
+      limit: LEASE_MS_MAX,
+    })
   }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(

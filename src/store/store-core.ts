@@ -5,17 +5,15 @@ import { FirstKey } from '../auth/first-key.ts'
 import { Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
-import { objectStoreNotConfigured } from '../backup/backup-manager.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
+import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
-import { CALL_NAMES } from '../backup/versions/option-names.ts'
 import type { Retention } from '../backup/versions/retention.ts'
 import { RetentionTable } from '../backup/versions/retention-table.ts'
 import type { Clock } from '../base/clock.ts'
-import { checkNames } from '../base/known-names.ts'
-import type { Paged } from '../base/paging.ts'
+import { type Paged, paged } from '../base/paging.ts'
 import { runAll } from '../base/run-all.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { Turns } from '../base/turns.ts'
@@ -23,25 +21,32 @@ import { AccountQuotas } from '../catalog/account-quotas.ts'
 import { Catalog } from '../catalog/catalog.ts'
 import {
   type CellListOptions,
-  type CellPage,
   type CellRecord,
   CellRegistry,
   cellNotFound,
+  type RecordPage,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
-import { CellError } from '../errors.ts'
+import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import { CellCensus } from './cell-census.ts'
 import { CellCreations, type CreatedCell } from './cell-creations.ts'
-import type { CellDirectory, CreateCellOptions, PurgedCell } from './cell-directory.ts'
+import type { CellDirectory, CellPage, CreateCellOptions, ListedCell, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
+import { CellImports } from './cell-imports.ts'
+import { CellNames } from './cell-names.ts'
+import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
-import { databaseSettings, type StoreOptions, type StoreSettings } from './settings.ts'
+import type { PrefixEntry } from './prefix-entry.ts'
+import { purgeDeleted } from './purge-deleted.ts'
+import { databaseSettings, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
+import type { StoreOptions } from './store-options.ts'
+import { ChangeHub } from './watch/change-hub.ts'
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -56,32 +61,46 @@ export class StoreCore implements CellDirectory {
   readonly files: CellFiles
   readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
+  readonly names: CellNames
   readonly hints: ExpiryHints
   readonly accounts: Accounts
   readonly apiKeys: ApiKeys
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
-  /** Undefined without an object store, as are the next two. */
+  /** Who watches cells. */
+  readonly changes: ChangeHub
+  readonly imports: CellImports
+  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
+  readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #entry: PrefixEntry | undefined
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, lock, recoveredCatalog, ...given }: StoreParts) {
+  constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
     const accountOf = (id: string) => this.registry.find(id)?.accountId
     const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
     const { settings, objectStore } = observed
     this.observed = observed
     const { clock, log, limits } = settings
     this.paths = paths
+    this.changes = new ChangeHub({
+      settings: settings.watch,
+      limits,
+      clock,
+      record: (id) => this.registry.require(id),
+    })
     this.settings = settings
     this.#lock = lock
     this.#objectStore = objectStore
+    this.#entry = entry
+    this.guard = entry?.guard
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
@@ -107,6 +126,7 @@ export class StoreCore implements CellDirectory {
         pageMax: limits.pageMax,
         deletedMax: settings.quotas.cellsMax,
       })
+      this.names = new CellNames(this.registry, log)
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
       this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
@@ -114,7 +134,10 @@ export class StoreCore implements CellDirectory {
       const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, clock }
-      this.#creations = new CellCreations({ catalog: this.#catalog, ...parts })
+      const creations = new CellCreations({ catalog: this.#catalog, ...parts })
+      this.#creations = creations
+      const built = (id: string) => this.#noteImported(id)
+      this.imports = new CellImports({ creations, files, paths, settings, built })
       if (objectStore === undefined) return
       const { storeId } = this.#catalog
       this.destination = new BackupDestination({
@@ -137,6 +160,7 @@ export class StoreCore implements CellDirectory {
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications
       this.destination.moved.listen(() => verifications.clear())
+      this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -199,8 +223,34 @@ export class StoreCore implements CellDirectory {
     return this.registry.find(id)
   }
 
-  cells(options: CellListOptions = {}): Paged<CellPage, CellRecord> {
+  renameCell(id: string, name: string | null): void {
+    this.names.rename(id, name)
+  }
+
+  chargeRename(accountId: string): void {
+    this.#creations.charge(accountId)
+  }
+
+  cells(options: CellListOptions = {}): Paged<CellPage, ListedCell> {
+    const page = (at: CellListOptions): CellPage => {
+      const { cells, nextCursor } = this.registry.list(at)
+      return {
+        cells: cells.map((cell) => ({ ...cell, sizeBytes: this.files.sizeBytes(cell.id) })),
+        nextCursor,
+      }
+    }
+    return paged<CellPage, ListedCell, CellPage>(page(options), {
+      entries: ({ cells }) => cells,
+      next: (cursor) => page({ ...options, cursor }),
+    })
+  }
+
+  cellRecords(options: CellListOptions = {}): Paged<RecordPage, CellRecord> {
     return this.registry.list(options)
+  }
+
+  sizesOf(ids: readonly string[]): Promise<number[]> {
+    return cellSizes(this.paths, ids)
   }
 
   /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
@@ -208,6 +258,7 @@ export class StoreCore implements CellDirectory {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
     this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
+    this.changes.end(id, cellNotFound())
     return deletedAt
   }
 
@@ -223,25 +274,8 @@ export class StoreCore implements CellDirectory {
     this.files.remove(id)
   }
 
-  async purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
-    checkNames(options, CALL_NAMES)
-    if (this.retention === undefined) throw objectStoreNotConfigured()
-    const record = this.registry.find(id)
-    if (record === undefined) throw cellNotFound()
-    if (record.deletedAt === null) {
-      throw new CellError(
-        'invalid_request',
-        'The cell exists. Only what is left of a deleted cell can be purged.',
-        {
-          field: 'id',
-        },
-      )
-    }
-    const removed = await this.retention.purge(id, options)
-    // Its id stays known as that of a deleted cell. A restore may have brought it back meanwhile.
-    if (this.registry.find(id)?.deletedAt !== null) this.registry.eraseName(id)
-    this.settings.log.info({ cellId: id, ...removed }, 'what was left of a deleted cell is removed')
-    return { id, ...removed }
+  purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
+    return purgeDeleted(this, id, options)
   }
 
   /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
@@ -249,15 +283,26 @@ export class StoreCore implements CellDirectory {
     this.cellsFolder.noteCell()
     const record = this.registry.find(id)
     if (record === undefined) {
+      const accountId = manifest.account_id
       this.registry.insert({
         id,
-        accountId: manifest.account_id,
-        name: manifest.name,
+        accountId,
+        name: this.names.forReturning({ id, accountId, name: manifest.name }),
         createdAt: Date.parse(manifest.cell_created_at),
         durability: manifest.durability,
       })
-    } else if (record.deletedAt !== null) this.registry.undelete(record)
+    } else if (record.deletedAt !== null) {
+      this.registry.undelete(record, this.names.forReturning(record))
+    }
     this.retention?.restored(id, Date.parse(manifest.created_at))
+    this.changes.reset(id, 'restored')
+  }
+
+  /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */
+  #noteImported(id: string): void {
+    const now = this.clock.now()
+    this.hints.note(id, now)
+    this.destination?.progress.markChanged(id, now)
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */
@@ -294,13 +339,25 @@ export class StoreCore implements CellDirectory {
     return this.#closing
   }
 
+  /** @throws `taken_over` once another node uses the object store */
+  assertNotTakenOver(): void {
+    this.guard?.assertNotLost()
+  }
+
+  #takenOver(err: CellError): void {
+    this.#catalog.refuseChanges(err)
+    this.settings.log.error({ err }, 'this node was taken over: it changes nothing more')
+  }
+
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
+      () => this.changes.close(),
       () => this.apiKeys.flush(),
       () => this.catalogBackup?.stop(deadline),
       () => this.destination?.close(),
       () => this.#catalog.close(),
       () => this.state.close(),
+      () => this.#entry?.close(deadline),
       () => this.#objectStore?.close(),
       () => this.#lock.release(),
     ])

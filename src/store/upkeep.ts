@@ -75,6 +75,12 @@ export class Upkeep {
     this.#sweeper.sweepSoon(id)
   }
 
+  /** A cell was imported: no backup has it. */
+  cellImported(id: string): void {
+    this.#sweeper.sweepSoon(id)
+    this.#schedule?.changed(id)
+  }
+
   /** Ends running work; nothing starts afterwards. */
   async stop(): Promise<void> {
     this.#stopped = true

@@ -192,3 +192,21 @@ describe('a creation', () => {
     expect(await again()).toEqual(await again())
   })
 })
+
+test('a cell is renamed, found by its name, exported, and imported from bytes, a blob and a stream', async () => {
+  const { id } = await cells.createCell({ name: 'old' })
+  await cells.kvPut({ id, key: 'k', value: 'v' })
+  expect(await cells.renameCell({ id, name: 'acme' })).toMatchObject({ id, name: 'acme' })
+  const { databases } = await cells.listCells({ name: 'acme' })
+  expect(databases).toMatchObject([{ id, name: 'acme', size_bytes: expect.any(Number) }])
+  const file = await cells.exportCell({ id })
+  const bytes = new Uint8Array(await new Response(file).arrayBuffer())
+  const files = { bytes, blob: new Blob([bytes]), stream: new Blob([bytes]).stream() }
+  for (const [name, each] of Object.entries(files)) {
+    const made = await cells.importCell({ file: each, name })
+    expect(made).toMatchObject({ name })
+    expect(await cells.kvGet({ id: made.id, key: 'k' })).toMatchObject({ value: 'v' })
+  }
+  const taken = cells.importCell({ file: bytes, name: 'acme' })
+  await expect(taken).rejects.toSatisfy((error) => isProblem(error, 'name_taken'))
+})

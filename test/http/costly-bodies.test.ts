@@ -25,6 +25,9 @@ async function send(path: string, value: unknown): Promise<{ status: number; cod
     contentLength: 2_000_000,
     signal: new AbortController().signal,
     header: (name) => ({ 'x-api-key': bench.key, 'content-type': 'application/json' })[name],
+    stream: () => {
+      throw new Error('no stream')
+    },
     readBody: async () => ({ kind: 'parsed', value }),
   })
   return { status: response.status, code: JSON.parse(String(response.body)).code }

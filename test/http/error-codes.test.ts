@@ -13,6 +13,7 @@ const codes = Object.keys(ERROR_KINDS) as CellErrorCode[]
 const REACHED_ELSEWHERE: CellErrorCode[] = [
   'unauthorized', // common-rules
   'account_suspended', // suspended-meanwhile
+  'invalid_database', // files
   'method_not_allowed', // common-rules
   'unsupported_media_type', // request-bodies
   'body_too_large', // request-bodies
@@ -32,12 +33,17 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   disk_full: 'takes a full disk',
   cells_missing: 'takes a disk that is not mounted',
   store_closed: 'becomes shutting_down',
+  taken_over: 'becomes shutting_down',
+  object_store_in_use: 'only a start throws it',
+  store_outdated: 'only a start throws it',
   store_exists: 'opening a store only',
   store_not_found: 'opening a store only',
   store_locked: 'opening a store only',
   invalid_setting: 'opening a store only',
   unsupported_runtime: 'opening a store only',
   object_store_mismatch: 'opening a store only',
+  node_unreachable: 'the command line only',
+  name_ambiguous: 'over HTTP a path holds an id, and never a name',
   object_exists: 'backups take another version by themselves',
 }
 
@@ -74,7 +80,8 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
   ],
   [400, ['not_an_integer', 'integer_overflow', 'idempotency_not_supported']],
   [409, ['idempotency_in_progress', 'constraint_violation', 'no_backup', 'restore_in_progress']],
-  [422, ['idempotency_key_reused', 'backup_corrupt']],
+  [409, ['name_taken']],
+  [422, ['idempotency_key_reused', 'backup_corrupt', 'invalid_database']],
   [
     400,
     [
@@ -112,11 +119,11 @@ describe('the table of statuses', () => {
     for (const code of documented) expect({ code, status: STATUS_OF_CODE[code] }).toEqual({ code, status })
   })
 
-  test('shows every other code as internal, save for a closed store', () => {
+  test('shows every other code as internal, save for a store that is closed or taken over', () => {
     const documented = new Set(DOCUMENTED.flatMap(([, some]) => some))
     for (const code of codes.filter((other) => !documented.has(other))) {
       const response = problemResponse(new CellError(code, 'the path /var/lib/x'), 'id')
-      const shown = code === 'store_closed' ? 'shutting_down' : 'internal'
+      const shown = code === 'store_closed' || code === 'taken_over' ? 'shutting_down' : 'internal'
       expect(JSON.parse(response.body)).toMatchObject({ code: shown, status: response.status })
       expect(response.body).not.toContain('/var/lib/x')
     }
@@ -167,7 +174,10 @@ function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)
   return {
     execute: fail,
+    watch: fail,
     describe: fail,
+    exportCell: fail,
+    importCell: fail,
     deleteCell: fail,
     backup: fail,
     restore: fail,

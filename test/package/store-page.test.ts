@@ -5,7 +5,7 @@ import { PROJECT } from '../support/package/run.ts'
 
 const page = read('docs/store.md')
 /** TypeScript checks its lists against the interfaces of the options. */
-const source = read('src/store/option-names.ts')
+const source = read('src/store/option-checks.ts')
 
 test.each([
   ['a store', '| Option |', 'STORE_NAMES'],

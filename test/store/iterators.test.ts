@@ -40,7 +40,10 @@ test('a page is the same with and without its iterator', async () => {
   const { store, cell } = await openTestCell()
   cell.kv.put('k', 'v')
   expect(Object.keys(cell.kv.list())).toEqual(['entries', 'nextCursor'])
-  expect(structuredClone(store.cells())).toEqual({ cells: [store.findCell(cell.id)], nextCursor: null })
+  expect(structuredClone(store.cells())).toEqual({
+    cells: [{ ...store.findCell(cell.id), sizeBytes: cell.sizeBytes }],
+    nextCursor: null,
+  })
 })
 
 test('store.cells goes through all cells, of all accounts or of one', async () => {

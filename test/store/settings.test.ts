@@ -1,6 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { DEFAULT_LIMITS } from '../../src/base/limits.ts'
-import { resolveSettings, type StoreOptions } from '../../src/store/settings.ts'
+import { resolveSettings } from '../../src/store/settings.ts'
+import type { StoreOptions } from '../../src/store/store-options.ts'
 import { thrownBy } from '../support/thrown.ts'
 
 describe('defaults', () => {

@@ -1,7 +1,7 @@
 import path from 'node:path'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
-import type { StoreOptions } from '../../src/store/settings.ts'
+import type { StoreOptions } from '../../src/store/store-options.ts'
 import { FakeClock } from './fake-clock.ts'
 import { StoreDirectory } from './store-directory.ts'
 import { tempDirectory } from './temp-directory.ts'

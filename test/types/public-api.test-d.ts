@@ -7,7 +7,6 @@ import type { BackupResult, RestoreResult } from '../../src/backup/versions/back
 import type { Clock } from '../../src/base/clock.ts'
 import { DEFAULT_LIMITS, type Limits } from '../../src/base/limits.ts'
 import type { Paged } from '../../src/base/paging.ts'
-import type { CellPage, CellRecord } from '../../src/catalog/cell-registry.ts'
 import type { SqlParams, SqlResult, SqlRow, SqlValue } from '../../src/engine/statements/sql-values.ts'
 import type { SqlOptions } from '../../src/engine/statements/statement-runner.ts'
 import { CellError, type CellErrorCode, type CellErrorKind, isCellError } from '../../src/errors.ts'
@@ -16,8 +15,9 @@ import { createListener } from '../../src/http/node-listener.ts'
 import type { KvEntry, KvListEntry, KvPage, KvPutResult } from '../../src/kv/entry.ts'
 import type { Kv } from '../../src/kv/kv.ts'
 import { Cell } from '../../src/store/cell.ts'
+import type { CellPage, ListedCell } from '../../src/store/cell-directory.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
-import type { StoreOptions } from '../../src/store/settings.ts'
+import type { StoreOptions } from '../../src/store/store-options.ts'
 
 /** What a program that uses the library can rely on at compile time: the examples of the design, and what must not pass. */
 declare const store: CellStore
@@ -115,9 +115,11 @@ describe('a store', () => {
     expectTypeOf(store.createCell()).toExtend<Cell>()
     expectTypeOf(store.openCell('id')).toEqualTypeOf<Cell>()
     expectTypeOf(store.deleteCell('id')).toBeVoid()
-    expectTypeOf(store.cells({ limit: 10 })).toEqualTypeOf<Paged<CellPage, CellRecord>>()
-    expectTypeOf(store.cells().cells).toEqualTypeOf<CellRecord[]>()
+    expectTypeOf(store.cells({ limit: 10 })).toEqualTypeOf<Paged<CellPage, ListedCell>>()
+    expectTypeOf(store.cells().cells).toEqualTypeOf<ListedCell[]>()
     expectTypeOf(store.cells().nextCursor).toEqualTypeOf<string | null>()
+    expectTypeOf(store.cell('acme', { accountId: 'id' })).toEqualTypeOf<Cell>()
+    expectTypeOf(store.importCell('acme.db', { name: 'acme' })).resolves.toEqualTypeOf<Cell>()
     // @ts-expect-error: a cell is asked for by its id
     store.openCell({ id: 'id' })
     // @ts-expect-error: a cell comes from its store

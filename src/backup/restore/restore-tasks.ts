@@ -1,5 +1,6 @@
 import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
+import { type ImportRules, importDatabase } from '../../engine/import-database.ts'
 import { examineDatabase } from './examine-database.ts'
 import { applyLog, proveDatabase } from './restore-database.ts'
 
@@ -13,6 +14,8 @@ export type RestoreTask =
   | { kind: 'prove'; file: string; member: string }
   /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
   | { kind: 'examine'; file: string; member: string; deep: boolean }
+  /** Makes the file of a cell of a database that was made elsewhere. Rejects with `invalid_database`. */
+  | { kind: 'import'; file: string; target: string; rules: ImportRules }
 
 /** Runs tasks one after the other, in this thread or in another (restore-thread.ts). */
 export interface RestoreTaskRunner {
@@ -43,6 +46,9 @@ export class RestoreTasks implements RestoreTaskRunner {
         return undefined
       case 'examine':
         return JSON.stringify(examineDatabase(task.file, task.member, task.deep))
+      case 'import':
+        await importDatabase(task.file, task.target, task.rules)
+        return undefined
     }
   }
 

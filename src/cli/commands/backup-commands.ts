@@ -32,7 +32,7 @@ function addBackup(program: Command): void {
     .command('backup')
     .summary('back a cell up to the object store')
     .description('Stores a snapshot of a cell as one object. Writers do not wait for it.')
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
     .option('--incremental', 'store only what changed since the newest backup')
   addRemoteFlags(addStoreFlags(command))
     .addHelpText(
@@ -56,7 +56,7 @@ function addRestore(program: Command): void {
     .description(
       'Restores a cell to a version, even if the cell is deleted or its local data is lost. The old data serves until the restored data is complete and checked. If the restore fails, nothing changes.',
     )
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
     .option('--version <version>', 'the version, as `backups list` prints it; the newest by default')
   addRemoteFlags(addStoreFlags(command))
     .addHelpText(
@@ -88,7 +88,7 @@ function addList(backups: Command): void {
     .command('list')
     .summary('list the backups of a cell, newest first')
     .description('Lists the backups of a cell, newest first. The cell may be deleted.')
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
   addRemoteFlags(addStoreFlags(command))
     .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))
     .action((cell: string, flags: StoreFlags) =>

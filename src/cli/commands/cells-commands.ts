@@ -1,17 +1,21 @@
 import type { Command } from 'commander'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatTable, printNote, printResult } from '../output.ts'
+import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allPages, runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
 import type { CellPageDocument, CreateCellInput } from '../store-client.ts'
+import { addExport, addImport } from './file-commands.ts'
 
 export function addCellsCommands(program: Command): void {
   const cells = program
     .command('cells')
-    .summary('make, list and delete cells')
+    .summary('make, list, rename, export, import and delete cells')
     .description('A cell is a SQLite database. Use it through SQL, and through keys and values.')
   addCreate(cells)
   addList(cells)
+  addRename(cells)
+  addExport(cells)
+  addImport(cells)
   addDelete(cells)
 }
 
@@ -23,7 +27,7 @@ function addCreate(cells: Command): void {
       'Makes a cell and prints its id. If the store has only one account, the cell belongs to it; otherwise --account is needed.',
     )
     .option('--account <id>', 'the account that the cell belongs to')
-    .option('--name <name>', 'a name for people; it need not be unique')
+    .option('--name <name>', 'a name, which no other cell of the account has')
     .addHelpText('after', examples('CELL=$(cellstore cells create --name acme)'))
   addRemoteFlags(addStoreFlags(command)).action(({ account, name, ...flags }: CreateCellInput & StoreFlags) =>
     runStoreCommand(flags, async (client) => {
@@ -56,12 +60,29 @@ function addList(cells: Command): void {
   )
 }
 
+function addRename(cells: Command): void {
+  const command = cells
+    .command('rename')
+    .summary('give a cell another name')
+    .description('Gives a cell another name, or none. No other cell of the account may have it.')
+    .argument('<cell>', 'the id or the name of the cell')
+    .argument('[name]', 'the new name; none if it is left out')
+    .addHelpText('after', examples('cellstore cells rename acme acme-2025'))
+  addRemoteFlags(addStoreFlags(command)).action((cell: string, name: string | undefined, flags: StoreFlags) =>
+    runStoreCommand(flags, async (client) => {
+      const renamed = await client.renameCell({ cell, name: name ?? null })
+      const shown = name === undefined ? 'has no name now' : `is called ${name} now`
+      printResult(renamed, flags.json, ({ id }) => `${id} ${shown}.`)
+    }),
+  )
+}
+
 function addDelete(cells: Command): void {
   const command = cells
     .command('delete')
     .summary('delete a cell; its backups stay')
     .description('Deletes a cell. Its backups stay, and `cellstore restore` can bring the cell back.')
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
     .addHelpText('after', examples('cellstore cells delete "$CELL"'))
   addRemoteFlags(addStoreFlags(command)).action((cell: string, flags: StoreFlags) =>
     runStoreCommand(flags, async (client) => {
@@ -73,10 +94,11 @@ function addDelete(cells: Command): void {
 
 function showCells({ databases }: CellPageDocument): string {
   return formatTable(
-    ['ID', 'NAME', 'CREATED', 'LAST STORED', 'LAST PROVEN', 'ACCOUNT'],
-    databases.map(({ id, name, created_at, last_stored_at, last_proven, account_id }) => [
+    ['ID', 'NAME', 'SIZE', 'CREATED', 'LAST STORED', 'LAST PROVEN', 'ACCOUNT'],
+    databases.map(({ id, name, size_bytes, created_at, last_stored_at, last_proven, account_id }) => [
       id,
       name ?? '',
+      formatBytes(size_bytes),
       created_at,
       last_stored_at ?? 'never',
       last_proven?.proven_at ?? 'never',

@@ -24,7 +24,7 @@ function addPrune(backups: Command): void {
     .description(
       'Looks through the versions of a cell, or of every cell. A version that the plan does not keep is marked, and goes a day later. A running node does this after backups, by its own plan.',
     )
-    .argument('[cell]', 'the id of the cell')
+    .argument('[cell]', 'the id or the name of the cell')
     .option('--all', 'every cell that is not deleted')
     .option('--dry-run', 'only show what would go, and why the others stay')
   addPlanFlags(addStoreFlags(command))
@@ -130,7 +130,7 @@ function addPin(backups: Command, name: 'pin' | 'unpin', summary: string): void 
     .description(
       'A pinned version stays, and so does what it needs, until it is unpinned. Pins lie in the object store and outlive the node.',
     )
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
     .argument('<version>', 'the version, as `backups list` prints it')
   addStoreFlags(command)
     .addHelpText('after', examples(`cellstore backups ${name} "$CELL" "$VERSION"`))
@@ -150,7 +150,7 @@ function addPlan(backups: Command): void {
     .description(
       "A cell's own plan holds in place of the store's. Without a plan, shows the one that the cell has.",
     )
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
     .argument('[plan]', 'such as all:1d,daily:90d,monthly:5y; or default, for the plan of the store')
   addStoreFlags(command)
     .addHelpText(

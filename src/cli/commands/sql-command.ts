@@ -55,7 +55,7 @@ export function addSqlCommand(program: Command): void {
     .description(
       'Runs one SQL statement on a cell and prints its rows, or a script, or what a person types. The rules and limits for statements are those of the HTTP interface.',
     )
-    .argument('<cell>', 'the id of the cell')
+    .argument('<cell>', 'the id or the name of the cell')
     .argument('[sql]', 'the statement, with ? for parameters; without it, or with -, standard input is read')
     .argument('[params...]', 'the parameters, in order')
     .option('--json-params <json>', 'the parameters as JSON, instead of [params...]')

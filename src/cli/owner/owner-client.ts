@@ -1,3 +1,4 @@
+import type { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import { isCellError } from '../../errors.ts'
@@ -8,7 +9,7 @@ import type {
   BackupPageDocument,
   RestoreDocument,
 } from '../../http/answers/backup-answers.ts'
-import type { DeletedCellDocument } from '../../http/answers/cell-answers.ts'
+import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type {
   CellDocument,
   CellPageDocument,
@@ -26,6 +27,7 @@ import type {
   CallOptions,
   CreateCellInput,
   CreateKeyInput,
+  ImportCellInput,
   ListCellsInput,
   RotateKeyInput,
   SqlInput,
@@ -44,12 +46,16 @@ export interface OwnerRequest extends BackupOptions {
   target: string
   /** JSON. */
   body?: string | undefined
+  /** A database, instead of JSON. */
+  file?: AsyncIterable<Uint8Array> | undefined
 }
 
 export interface OwnerAnswer {
   status: number
-  /** JSON: a document, or a problem. */
+  /** JSON: a document, or a problem. Empty with a file. */
   body: string
+  /** A database. The caller reads it. */
+  file?: Readable | undefined
 }
 
 const ANOTHER_VERSION = 'The running node does not know this command: it is another version of cellstore.'
@@ -124,8 +130,29 @@ export class OwnerClient implements StoreClient {
   }
 
   /** Cells in the order they were made; of every account, or of one. */
-  listCells({ account, cursor }: ListCellsInput): Promise<CellPageDocument> {
-    return this.#ask('GET', `/databases${queryOf({ account, cursor })}`)
+  listCells({ account, name, cursor }: ListCellsInput): Promise<CellPageDocument> {
+    return this.#ask('GET', `/databases${queryOf({ account, name, cursor })}`)
+  }
+
+  renameCell({ cell, name }: { cell: string; name: string | null }): Promise<CellSummaryDocument> {
+    return this.#ask('PATCH', pathOf(cell), { name })
+  }
+
+  async exportCell({ cell }: { cell: string }, options: BackupOptions = {}): Promise<Readable> {
+    const target = `/owner${pathOf(cell)}/export`
+    const answer = await this.#transport.send({ ...options, method: 'GET', target })
+    if (answer.file === undefined) throw errorOfProblem(JSON.parse(answer.body), ANOTHER_VERSION)
+    return answer.file
+  }
+
+  async importCell(
+    { account, name, file }: ImportCellInput,
+    options: BackupOptions = {},
+  ): Promise<CellDocument> {
+    const target = `/owner/databases/import${queryOf({ account, name })}`
+    const answer = await this.#transport.send({ ...options, method: 'POST', target, file })
+    if (answer.status >= 400) throw errorOfProblem(JSON.parse(answer.body), ANOTHER_VERSION)
+    return JSON.parse(answer.body) as CellDocument
   }
 
   /** @throws `cell_not_found` */

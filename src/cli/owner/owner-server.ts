@@ -11,6 +11,8 @@ export interface OwnerServerOptions extends Pick<NodeServerOptions, 'accessLogge
   logger: Log
 }
 
+/** For a whole request to arrive: the owner imports databases, from pipes too. */
+const REQUEST_MS = 24 * 3_600_000
 /** Nobody but the owner may connect: read and write for one user. */
 const OWNER_ONLY_MASK = 0o177
 
@@ -32,7 +34,8 @@ export async function serveOwner(
   place: SocketPlace,
   options: OwnerServerOptions,
 ): Promise<OwnerServer> {
-  const server = new NodeServer(store, { ...options, audience: OWNER })
+  const connections = { requestMs: REQUEST_MS }
+  const server = new NodeServer(store, { ...options, connections, audience: OWNER })
   // The socket is bound within the call: at no instant does it have another mode.
   const mask = process.umask(OWNER_ONLY_MASK)
   let listening: Promise<unknown>

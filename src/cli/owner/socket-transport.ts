@@ -1,7 +1,9 @@
 import http, { type IncomingMessage } from 'node:http'
 import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { CellError, isCellError } from '../../errors.ts'
+import { SQLITE_TYPE } from '../../http/file-body.ts'
 import {
   GREETING_PATH,
   type Greeting,
@@ -41,6 +43,7 @@ export async function connectSocket(path: string): Promise<Transport | undefined
 async function send(path: string, request: OwnerRequest): Promise<OwnerAnswer> {
   try {
     const response = await answerOf(path, request)
+    if (response.headers['content-type'] === SQLITE_TYPE) return { status: 200, body: '', file: response }
     return { status: response.statusCode ?? 0, body: await text(response) }
   } catch (error) {
     if (error instanceof CellError || request.signal?.aborted) throw error
@@ -50,7 +53,7 @@ async function send(path: string, request: OwnerRequest): Promise<OwnerAnswer> {
 
 function answerOf(
   socketPath: string,
-  { method, target, body, signal, onProgress }: OwnerRequest,
+  { method, target, body, file, signal, onProgress }: OwnerRequest,
 ): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
     const request = http.request({
@@ -59,7 +62,7 @@ function answerOf(
       method,
       agent: false,
       timeout: SILENCE_MS_MAX,
-      headers: body === undefined ? {} : { 'Content-Type': 'application/json' },
+      headers: headersOf(body, file),
       ...(signal === undefined ? {} : { signal }),
     })
     request.on('timeout', () => request.destroy(new CellError('busy', SILENT)))
@@ -69,8 +72,15 @@ function answerOf(
       const event = parseProgress(headers[PROGRESS_HEADER])
       if (event !== undefined) onProgress?.(event)
     })
-    request.end(body)
+    if (file === undefined) request.end(body)
+    // A refusal comes while the file is still on its way, and is the answer.
+    else pipeline(file, request).catch((error) => request.destroy(error))
   })
+}
+
+function headersOf(body: string | undefined, file: unknown): Record<string, string> {
+  if (file !== undefined) return { 'Content-Type': SQLITE_TYPE }
+  return body === undefined ? {} : { 'Content-Type': 'application/json' }
 }
 
 /** @throws `busy` for another protocol, `shutting_down` for a node that is about to end */

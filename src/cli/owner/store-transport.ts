@@ -1,7 +1,11 @@
+import { Readable } from 'node:stream'
 import type { Clock } from '../../base/clock.ts'
+import { exists } from '../../base/durable-files.ts'
 import type { Log } from '../../base/log.ts'
-import { CellError, isCellError } from '../../errors.ts'
+import { StorePaths } from '../../base/store-paths.ts'
+import { CellError } from '../../errors.ts'
 import { Application } from '../../http/application.ts'
+import { FileBody, SQLITE_TYPE } from '../../http/file-body.ts'
 import type { HttpRequest } from '../../http/http-message.ts'
 import { OWNER } from '../../http/owner-routes.ts'
 import { splitTarget } from '../../http/request-target.ts'
@@ -16,6 +20,8 @@ import type { OwnerRequest, Transport } from './owner-client.ts'
  */
 export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
   const objectStore = objectStoreOf(flags)
+  // A command never brings a store back from the object store: a node may run on it elsewhere.
+  if (!exists(new StorePaths(flags.dataDir).catalog)) throw noStore(flags.dataDir, objectStore)
   // A command does what it is for, and leaves the rest to the node.
   const { keep, keepTenant } = flags
   const backups = {
@@ -27,10 +33,7 @@ export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Prom
     keepTenant,
   }
   const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, backups, clock, log }
-  const store = await CellStore.open(flags.dataDir, options).catch((error) => {
-    throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
-  })
-  return storeTransport(store)
+  return storeTransport(await CellStore.open(flags.dataDir, options))
 }
 
 /** Answers requests in this process, which has the store open. */
@@ -38,29 +41,32 @@ export function storeTransport(store: CellStore): Transport {
   const application = new Application(store, {}, OWNER)
   const send: Transport['send'] = async (request) => {
     const { status, body } = await application.handle(localRequest(request))
+    if (body instanceof FileBody) return { status, body: '', file: body.open() }
     return { status, body: typeof body === 'string' ? body : Buffer.from(body).toString() }
   }
   return { send, close: () => store.close() }
 }
 
 /** A request that never was on a wire. */
-function localRequest({ method, target, body = '', signal, onProgress }: OwnerRequest): HttpRequest {
+function localRequest({ method, target, body = '', file, signal, onProgress }: OwnerRequest): HttpRequest {
   const bytes = Buffer.from(body)
+  const type = file === undefined ? 'application/json' : SQLITE_TYPE
   return {
     ...splitTarget(target, ''),
     method,
     mount: '',
-    contentLength: bytes.length,
+    contentLength: file === undefined ? bytes.length : undefined,
     signal: signal ?? new AbortController().signal,
     onProgress,
-    header: (name) => (name === 'content-type' ? 'application/json' : undefined),
+    header: (name) => (name === 'content-type' ? type : undefined),
     readBody: async () => ({ kind: 'bytes', bytes }),
+    stream: () => file ?? Readable.from([bytes]),
   }
 }
 
 function noStore(dataDir: string, objectStore: string): CellError {
   return new CellError(
     'store_not_found',
-    `There is no store in ${dataDir} and none in ${objectStore}. \`cellstore serve\` makes one.`,
+    `There is no store in ${dataDir}. \`cellstore serve\` makes one, or brings back the one whose backups are in ${objectStore}.`,
   )
 }

@@ -1,3 +1,4 @@
+import { Readable } from 'node:stream'
 import type { BackupKind, BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type Clock, delay } from '../../base/clock.ts'
 import { type Client, createClient, isProblem, type Row, type SqlParam } from '../../client/index.ts'
@@ -8,7 +9,7 @@ import type {
   BackupPageDocument,
   RestoreDocument,
 } from '../../http/answers/backup-answers.ts'
-import type { DeletedCellDocument } from '../../http/answers/cell-answers.ts'
+import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
 import { errorOfProblem } from '../problem-error.ts'
 import type {
@@ -19,6 +20,7 @@ import type {
   CreateCellInput,
   CreatedKeyDocument,
   CreateKeyInput,
+  ImportCellInput,
   KeyDocument,
   ListCellsInput,
   RotatedKeyDocument,
@@ -100,10 +102,30 @@ export class RemoteClient implements StoreClient {
     return { ...made, last_stored_at: null, last_proven: null }
   }
 
-  async listCells({ account, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
+  async listCells({ account, name, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
     dropsNothing(rest)
     refuseAccount(account)
-    return await this.#ask(() => this.#client.listCells(pageAt(cursor)))
+    const named = name === undefined ? {} : { name }
+    return await this.#ask(() => this.#client.listCells({ ...named, ...pageAt(cursor) }))
+  }
+
+  renameCell({ cell, name }: { cell: string; name: string | null }): Promise<CellSummaryDocument> {
+    return this.#ask(() => this.#client.renameCell({ id: cell, name }))
+  }
+
+  exportCell({ cell }: { cell: string }, { signal }: BackupOptions = {}): Promise<AsyncIterable<Uint8Array>> {
+    return this.#ask(() => this.#client.exportCell({ id: cell }, { signal }))
+  }
+
+  async importCell(
+    { account, name, file, ...rest }: ImportCellInput,
+    { signal }: BackupOptions = {},
+  ): Promise<CellDocument> {
+    dropsNothing(rest)
+    refuseAccount(account)
+    const body = Readable.toWeb(Readable.from(file, { objectMode: false })) as ReadableStream<Uint8Array>
+    const made = await this.#ask(() => this.#client.importCell({ file: body, name }, { signal }))
+    return { ...made, last_stored_at: null, last_proven: null }
   }
 
   deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {

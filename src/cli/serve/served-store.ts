@@ -5,9 +5,9 @@ import { DEFAULT_HTTP_LIMITS, REQUEST_DEADLINE_MS_DEFAULT } from '../../http/han
 import type { CellService } from '../../service/cell-service.ts'
 import { InProcessService } from '../../service/in-process-service.ts'
 import { CellStore } from '../../store/cell-store.ts'
-import type { StoreOptions } from '../../store/settings.ts'
 import { StoreCore } from '../../store/store-core.ts'
 import type { StoreMetrics } from '../../store/store-metrics.ts'
+import type { StoreOptions } from '../../store/store-options.ts'
 import { WorkerService, type WorkerServiceOptions } from '../../workers/node/worker-service.ts'
 import type { NodeLimits } from './limits/limits.ts'
 import type { ServeFlags } from './serve-flags.ts'
@@ -84,15 +84,24 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
+function storeOptions(
+  flags: ServeFlags,
+  { limits, quotas, store, watch, backups }: NodeLimits,
+): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
+  const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
+    leaseMs: lease,
+    takeOver,
+    adopt,
+    moveObjectStore,
     limits,
     quotas,
+    watch,
     backups: {
       ...backups,
       snapshotEveryMs: snapshotEvery,

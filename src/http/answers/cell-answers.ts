@@ -18,7 +18,9 @@ const known = {
   }),
 }
 
-const listedCellAnswer = noted(cellAnswer.extend(known), { id: 'ListedCell' })
+const listedCellAnswer = noted(cellAnswer.extend({ ...known, size_bytes: count }), {
+  id: 'ListedCell',
+})
 export const cellPageAnswer = z.object({ databases: z.array(listedCellAnswer), next_cursor: nextCursor })
 
 export const describedCellAnswer = noted(

@@ -2,6 +2,7 @@ import type { z } from 'zod'
 import packageJson from '../../../package.json' with { type: 'json' }
 import { uuid } from '../../service/json/answer-fields.ts'
 import { problemAnswer } from '../answers/problem-document.ts'
+import { SQLITE_TYPE } from '../file-body.ts'
 import type { Route } from '../routes.ts'
 import { type JsonSchema, JsonSchemas } from './json-schemas.ts'
 import type { Operation, Success } from './operation.ts'
@@ -41,6 +42,9 @@ const SECURITY_SCHEMES = {
   apiKey: { type: 'apiKey', in: 'header', name: 'x-api-key' },
   bearer: { type: 'http', scheme: 'bearer' },
 }
+
+/** A body that is a database. */
+const DATABASE = { [SQLITE_TYPE]: { schema: { type: 'string', format: 'binary' } } }
 
 /**
  * Describes routes.
@@ -106,9 +110,9 @@ function describe(
     summary: operation.summary,
     ...(action.needsKey ? {} : { security: [] }),
     ...(parameters.length === 0 ? {} : { parameters }),
-    ...(action.body === undefined ? {} : { requestBody: bodyOf(action.body, schemas) }),
+    ...(action.body === undefined ? {} : { requestBody: bodyOf(action.body, operation, schemas) }),
     responses: {
-      [operation.status ?? 200]: successOf(operation, schemas),
+      [operation.status ?? 200]: successOf(operation, schemas, DATABASE),
       ...(otherwise === undefined ? {} : { [otherwise.status]: successOf(otherwise, schemas) }),
       ...problems.of(operation.id, codesOf(route, operation)),
     },
@@ -128,19 +132,25 @@ function parametersOf(place: 'query' | 'header', fields: Operation['query'] = {}
 }
 
 /** A body of which nothing is required may be left out. */
-function bodyOf(body: z.ZodType, schemas: JsonSchemas) {
+function bodyOf(body: z.ZodType, { file }: Operation, schemas: JsonSchemas) {
   const required = !body.safeParse({}).success
-  return { required, content: { 'application/json': { schema: schemas.of(body) } } }
+  const json = { 'application/json': { schema: schemas.of(body) } }
+  return { required, content: { ...json, ...(file ? DATABASE : {}) } }
 }
 
-function successOf({ summary, answer, answerHeaders = {} }: Omit<Success, 'status'>, schemas: JsonSchemas) {
+function successOf(
+  { summary, answer, mediaType = 'application/json', answerHeaders = {} }: Omit<Success, 'status'>,
+  schemas: JsonSchemas,
+  withoutAnswer: object | undefined = undefined,
+) {
   const headers = Object.entries(answerHeaders).map(([name, description]) => [
     name,
     { description, schema: { type: 'string' } },
   ])
+  const content = answer === undefined ? withoutAnswer : { [mediaType]: { schema: schemas.of(answer) } }
   return {
     description: summary,
     headers: { ...REQUEST_ID, ...Object.fromEntries(headers) },
-    ...(answer === undefined ? {} : { content: { 'application/json': { schema: schemas.of(answer) } } }),
+    ...(content === undefined ? {} : { content }),
   }
 }

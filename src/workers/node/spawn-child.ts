@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url'
 const isClone = import.meta.url.endsWith('.ts')
 const WORKER = entryOf('../worker/worker-main.ts', './worker.js')
 const ARCHIVER = entryOf('../archiver/archiver-main.ts', './archiver.js')
+const IMPORTER = entryOf('../importer/importer-main.ts', './importer.js')
 
 const SHELL = '/bin/sh'
 /** A core dump would hold what tenants store. */
@@ -35,8 +36,16 @@ const PASSED_FOR_S3 =
  * @throws the system's error if it can't start another process
  */
 export function spawnWorker(memoryMax: number): ChildProcess {
-  const limit = String(Math.ceil((memoryMax + RESERVED_BYTES) / 1_024))
-  return spawnChild([WORKER], limit, childEnvironment(PASSED))
+  return spawnChild([WORKER], limitOf(memoryMax), childEnvironment(PASSED))
+}
+
+/** Starts a process for one import. @param memoryMax as for a worker. @throws the system's error if it can't start another process */
+export function spawnImporter(memoryMax: number): ChildProcess {
+  return spawnChild([IMPORTER], limitOf(memoryMax), childEnvironment(PASSED))
+}
+
+function limitOf(memoryMax: number): string {
+  return String(Math.ceil((memoryMax + RESERVED_BYTES) / 1_024))
 }
 
 /**

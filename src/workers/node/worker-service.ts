@@ -13,24 +13,32 @@ import type { Clock } from '../../base/clock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { beginWatch } from '../../service/begin-watch.ts'
 import type {
   BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,
+  OperationPermit,
 } from '../../service/cell-service.ts'
 import { tracedOperation } from '../../service/operation-trace.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import type { DeleteCellOptions } from '../../store/call-options.ts'
+import { type ExportedFile, type ExportOptions, exportToSpool } from '../../store/cell-export.ts'
+import type { BuildCell, ImportCellOptions } from '../../store/cell-imports.ts'
 import { noBackup } from '../../store/local-cells.ts'
+import { removeSpoolFile } from '../../store/spool-files.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
+import type { WatchOptions } from '../../store/watch/cell-change.ts'
+import type { ChangeStream } from '../../store/watch/change-stream.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
+import { ImportProcesses } from './import-processes.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from './kill-reason.ts'
 import { LeftLogs } from './left-logs.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from './operation-queue.ts'
@@ -69,6 +77,7 @@ export class WorkerService implements CellService {
   readonly #upkeep: Upkeep
   readonly #backoff: CellBackoff
   readonly #leftLogs: LeftLogs
+  readonly #imports: ImportProcesses
   /** Undefined without an object store. */
   readonly #archiving: Archiving | undefined
   #stopped = false
@@ -85,6 +94,7 @@ export class WorkerService implements CellService {
     this.#upkeep = new Upkeep(core)
     this.#backoff = new CellBackoff(clock)
     this.#leftLogs = new LeftLogs(paths, log)
+    this.#imports = new ImportProcesses(clock, log)
     const limits = { ...DEFAULT_WORKER_LIMITS, ...options.limits }
     this.#workers = new WorkerPool({
       count,
@@ -108,12 +118,13 @@ export class WorkerService implements CellService {
       publish: (identities) => core.publishWorkers(identities),
       ended: (identity) => this.#leftLogs.ended(identity),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
+        new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
     this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
+    core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
   /** Resolves once operations can run. @throws `internal` if no worker can be started */
@@ -158,6 +169,12 @@ export class WorkerService implements CellService {
     return await this.#run(cellId, operation, options)
   }
 
+  async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    this.#assertRunning()
+    const stream = this.#core.changes.watch(cellId, options)
+    return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
+  }
+
   async describe(cellId: string): Promise<CellDescription> {
     this.#assertRunning()
     const { files, registry } = this.#core
@@ -175,6 +192,29 @@ export class WorkerService implements CellService {
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
     if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
+  }
+
+  async exportCell(cellId: string, { signal }: ExportOptions = {}): Promise<ExportedFile> {
+    this.#assertRunning()
+    const { files, paths } = this.#core
+    if (!files.exists(cellId)) await this.#untilLocal(cellId)
+    return await exportToSpool(paths.spool, files.sizeBytes(cellId), async (file) => {
+      try {
+        return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
+      } catch (error) {
+        await removeSpoolFile(file)
+        throw error
+      }
+    })
+  }
+
+  async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
+    this.#assertRunning()
+    const { sqlPolicy = 'tenant' } = this.#options
+    const build: BuildCell = (request) => this.#imports.run(request)
+    const { id } = await this.#core.imports.import(source, { ...options, sqlPolicy }, build)
+    this.#upkeep.cellImported(id)
+    return id
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
@@ -215,6 +255,7 @@ export class WorkerService implements CellService {
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true
     const leftMs = () => Math.max(0, deadline - clock.monotonic())
+    await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))
     // What a frozen worker did not end has ended with it.
@@ -229,8 +270,9 @@ export class WorkerService implements CellService {
     return this.#archiving.backups
   }
 
-  /** @throws `store_closed` */
+  /** @throws `store_closed`, `taken_over` */
   #assertRunning(): void {
+    this.#core.assertNotTakenOver()
     if (this.#stopped) throw new CellError('store_closed', 'The store is closed.')
   }
 
@@ -289,6 +331,12 @@ export class WorkerService implements CellService {
     switch (message.type) {
       case 'changed':
         this.#upkeep.cellChanged(message.cellId)
+        break
+      case 'commit':
+        this.#core.changes.committed(message.cellId, message.changes)
+        break
+      case 'interrupted':
+        this.#core.changes.interrupted(message.cellId)
         break
       case 'expiry':
         this.#upkeep.expiryChanged()

@@ -7,12 +7,14 @@ import { StorePaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
+import { copyDatabase } from '../../store/cell-export.ts'
 import { CellsFolder } from '../../store/cells-folder.ts'
-import { LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
+import { type CommitSink, LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
+import { removeSpoolFile } from '../../store/spool-files.ts'
 import type { CutCall, WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
 
-export interface WorkerCellsEvents {
+export interface WorkerCellsEvents extends CommitSink {
   changed(cellId: string): void
   /** Whose time begins; undefined: nobody's. */
   working(cellId: string | undefined): void
@@ -54,6 +56,7 @@ export class WorkerCells {
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
       openSchemaBytesMax: worker.openSchemaBytesMax,
+      commits: events,
       working: (id) => events.working(id),
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt),
       recover: undefined,
@@ -102,6 +105,17 @@ export class WorkerCells {
 
   async collect(cellId: string, signal: AbortSignal): Promise<void> {
     await this.local.collect(cellId, AbortSignal.any([signal, this.#abort.signal]))
+  }
+
+  /** Copies a cell into a file, which an earlier worker may have begun. @returns bytes of the file */
+  async export(cellId: string, file: string, signal: AbortSignal): Promise<number> {
+    const { database, unpin } = this.local.pin(cellId)
+    try {
+      await removeSpoolFile(file)
+      return await copyDatabase(database, file, { signal: AbortSignal.any([signal, this.#abort.signal]) })
+    } finally {
+      unpin()
+    }
   }
 
   /** Aborts running collections, and closes every cell. */

@@ -68,6 +68,8 @@ export class WorkerTasks {
         return this.#cells.install(cellId, task.options)
       case 'collect':
         return this.#cells.collect(cellId, signal)
+      case 'export':
+        return this.#cells.export(cellId, task.file, signal)
       case 'close':
         return !this.isBusyWith(cellId) && this.#cells.closeForMove(cellId)
       case 'release':

@@ -6,7 +6,7 @@ import { FileObjectStore } from '../../../src/backup/object-store/file/file-obje
 import type { StorePaths } from '../../../src/base/store-paths.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import type { StoreOptions } from '../../../src/store/settings.ts'
+import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { FakeClock } from '../fake-clock.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
@@ -84,7 +84,9 @@ export class ScratchPlace {
       deadlineMs: Number.MAX_SAFE_INTEGER,
       ...options.backups,
     }
-    return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options, backups }
+    // Weeks may pass in a test, and records of the fence would be written in each minute of them.
+    const leaseMs = HOUR_MS
+    return { objectStore: this.folder(), leaseMs, clock: this.clock, random: () => 0.5, ...options, backups }
   }
 }
 

@@ -4,7 +4,7 @@ import path from 'node:path'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import type { HandlerOptions } from '../../../src/http/handler-options.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import type { StoreOptions } from '../../../src/store/settings.ts'
+import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { GatedStore } from '../backup/object-store-decorators.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import type { RawReply } from './raw-exchange.ts'
@@ -146,7 +146,8 @@ export class Bench {
       }),
       ...(sent === undefined ? {} : { body: sent }),
     })
-    return { ...reply, json: reply.status === 304 ? undefined : JSON.parse(reply.text) }
+    const isJson = reply.text !== '' && reply.headers.get('content-type')?.includes('json') === true
+    return { ...reply, json: isJson ? JSON.parse(reply.text) : undefined }
   }
 
   async close(): Promise<void> {

@@ -7,7 +7,8 @@ import { LocalState } from '../../../src/catalog/local-state.ts'
 import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
 import { CellsFolder } from '../../../src/store/cells-folder.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
-import { resolveSettings, type StoreOptions } from '../../../src/store/settings.ts'
+import { resolveSettings } from '../../../src/store/settings.ts'
+import type { StoreOptions } from '../../../src/store/store-options.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { MessageReader } from '../../../src/workers/protocol/messages.ts'
@@ -59,6 +60,7 @@ export class BatchWorker {
       }),
       openSchemaBytesMax: accounts.openSchemaBytesMax,
       working: (id) => this.working.push(id),
+      commits: { committed: () => {}, interrupted: () => {} },
       expiryNoted: () => {},
       recover: undefined,
     })

@@ -1,14 +1,14 @@
 import { DEFAULT_JOB_LIMITS } from '../../../backup/archiver/job-queue.ts'
 import { type ConnectionLimits, DEFAULT_CONNECTION_LIMITS } from '../../../http/connection-limits.ts'
 import {
-  type BackupSettings,
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_RESTORES_AT_ONCE,
-  type StoreOptions,
 } from '../../../store/settings.ts'
+import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../../../store/watch/watch-settings.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/operation-queue.ts'
 import { HOUR_MS, MIB, RATE_MAX, type Rows } from './limit-row.ts'
@@ -237,6 +237,31 @@ export const store: Rows<
     about: 'bytes of a file of the commit log, of which each process with open cells has at most four',
     over: 'the next file is used',
     max: 1_024 * MIB,
+  },
+}
+
+export const watch: Rows<WatchSettings> = {
+  cellBytesMax: {
+    flag: 'watch-cell-bytes',
+    unit: 'bytes',
+    default: DEFAULT_WATCH_SETTINGS.cellBytesMax,
+    about: 'bytes that the newest commits of a watched cell take in memory',
+    over: 'the oldest are dropped: streams that have not had them are closed, and get a `reset` when they come back',
+  },
+  totalBytesMax: {
+    flag: 'watch-bytes',
+    unit: 'bytes',
+    default: DEFAULT_WATCH_SETTINGS.totalBytesMax,
+    about: 'the same for all watched cells; accounts have equal parts',
+    over: 'the same',
+  },
+  keepMs: {
+    flag: 'watch-keep',
+    unit: 'duration',
+    default: DEFAULT_WATCH_SETTINGS.keepMs,
+    about: 'time after the last stream of a cell in which its commits are kept',
+    over: 'who comes back gets a `reset`',
+    max: HOUR_MS,
   },
 }
 

@@ -111,12 +111,19 @@ export const result: Rows<ResultLimits> = {
   },
 }
 
-export const http: Rows<Omit<HttpLimits, 'result' | 'memory'> & { requestDeadlineMs: number }> = {
+export const http: Rows<Omit<HttpLimits, 'result' | 'memory' | 'streams'> & { requestDeadlineMs: number }> = {
   bodyBytesMax: {
     flag: 'body-bytes',
     unit: 'bytes',
     default: DEFAULT_HTTP_LIMITS.bodyBytesMax,
     about: 'bytes of a request body',
+    over: '413 `body_too_large`',
+  },
+  importBytesMax: {
+    flag: 'import-bytes',
+    unit: 'bytes',
+    default: DEFAULT_HTTP_LIMITS.importBytesMax,
+    about: 'bytes of an imported database',
     over: '413 `body_too_large`',
   },
   bodyValuesMax: {

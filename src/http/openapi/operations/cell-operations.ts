@@ -21,7 +21,13 @@ export const CELL_OPERATIONS: Operations = {
   'POST /v1/databases': {
     id: 'createCell',
     tag: 'Cells',
-    summary: 'Make a cell',
+    summary: 'Make a cell: an empty one, or one with the content of a database',
+    query: {
+      name: noted(z.string(), {
+        description: 'The name: for a body that is a database, which has no fields.',
+      }),
+    },
+    file: true,
     headers: IDEMPOTENCY_KEY,
     status: 201,
     answer: cellAnswer,
@@ -30,11 +36,15 @@ export const CELL_OPERATIONS: Operations = {
       'Idempotent-Replayed': 'true, if this is the first answer again.',
     },
     codes: [
+      'cell_full',
       'cell_not_found',
       'cells_missing',
       'disk_full',
       'idempotency_in_progress',
       'idempotency_key_reused',
+      'idempotency_not_supported',
+      'invalid_database',
+      'name_taken',
       'quota_exceeded',
     ],
   },
@@ -42,7 +52,7 @@ export const CELL_OPERATIONS: Operations = {
     id: 'listCells',
     tag: 'Cells',
     summary: 'List the cells of the account, oldest first',
-    query: PAGE_QUERY,
+    query: { name: noted(z.string(), { description: 'Only the cell of this name.' }), ...PAGE_QUERY },
     answer: cellPageAnswer,
   },
   'GET /v1/databases/{id}': {
@@ -50,6 +60,19 @@ export const CELL_OPERATIONS: Operations = {
     tag: 'Cells',
     summary: 'Describe a cell',
     answer: describedCellAnswer,
+  },
+  'PATCH /v1/databases/{id}': {
+    id: 'renameCell',
+    tag: 'Cells',
+    summary: 'Rename a cell',
+    answer: cellAnswer,
+    codes: ['name_taken'],
+  },
+  'GET /v1/databases/{id}/export': {
+    id: 'exportCell',
+    tag: 'Cells',
+    summary: 'Read the cell as one SQLite file',
+    answerHeaders: { 'Content-Disposition': 'A name for the file.' },
   },
   'DELETE /v1/databases/{id}': {
     id: 'deleteCell',

@@ -1,0 +1,97 @@
+import { open } from 'node:fs/promises'
+import { CellError } from '../errors.ts'
+import { PAGE_BYTES } from './cell-settings.ts'
+import { checkHeader, invalidDatabase, setJournalMode } from './database-header.ts'
+import { checkImportedSchema, type SchemaRules } from './imported-schema.ts'
+import { findDamage } from './quick-check.ts'
+import { type Connection, openConnection } from './sqlite.ts'
+import { isSqliteError } from './sqlite-errors.ts'
+
+/** What a database must be to become a cell. Plain data, because another thread checks it. */
+export interface ImportRules extends SchemaRules {
+  cellBytesMax: number
+  /** Finds an entry that the KV API would have refused; undefined row: all are right. */
+  wrongEntry: string
+}
+
+/**
+ * Makes the file of a cell of any SQLite database: checks it, and has SQLite write its content into a new file. So the cell
+ * has no page that our SQLite did not write, whatever the page size and the journal mode were; rowids stay.
+ *
+ * @param source is changed, and of no use afterwards. Nobody else has it open
+ * @param target does not exist yet. After a failure, the caller removes it
+ * @throws `invalid_database`, `cell_full`; failures of disk and memory, as system errors or as SQLite's
+ */
+export async function importDatabase(source: string, target: string, rules: ImportRules): Promise<void> {
+  await checkHeader(source)
+  // Of a database in WAL mode the log is not here, and SQLite must not make one.
+  await setJournalMode(source, 'rollback')
+  try {
+    rebuild(source, target, rules)
+  } catch (error) {
+    if (isSqliteError(error) && isFinding(error.code))
+      throw invalidDatabase(`SQLite cannot read it (${error.message})`, error)
+    throw error
+  }
+  const size = await setJournalMode(target, 'wal')
+  if (size > rules.cellBytesMax) throw tooLarge(size, rules.cellBytesMax)
+  await using handle = await open(target, 'r+')
+  await handle.sync()
+}
+
+function rebuild(source: string, target: string, rules: ImportRules): void {
+  const isCell = within(source, (connection) => {
+    connection.exec('PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA cache_size = -512')
+    const hasReserved = checkImportedSchema(connection, rules)
+    const problem = findDamage(connection)
+    if (problem !== undefined) throw invalidDatabase(`SQLite finds the database damaged (${problem})`)
+    if (hasReserved) checkReserved(connection, rules)
+    connection.exec(`PRAGMA synchronous = OFF; PRAGMA auto_vacuum = NONE; PRAGMA page_size = ${PAGE_BYTES}`)
+    connection.prepare('VACUUM INTO ?').run(target)
+    return hasReserved
+  })
+  within(target, (connection) => {
+    connection.exec('PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY')
+    // What else is there belongs to the cell that was exported, such as its worker's last transaction.
+    if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'")
+    else connection.exec(rules.reserved)
+  })
+}
+
+function checkReserved(connection: Connection, { reserved, wrongEntry }: ImportRules): void {
+  const version = connection
+    .prepare("SELECT value FROM _cell_meta WHERE key = 'schema_version'")
+    .pluck()
+    .get()
+  const known = /\('schema_version', (\d+)\)/.exec(reserved)?.[1]
+  if (String(version) !== known)
+    throw invalidDatabase(
+      `The schema version of the exported cell is ${String(version)}; this version of cellstore knows ${known}`,
+    )
+  if (connection.prepare(wrongEntry).get() !== undefined)
+    throw invalidDatabase('The database has a KV entry whose key, value or time to live is over a limit')
+}
+
+function within<T>(file: string, work: (connection: Connection) => T): T {
+  const connection = openConnection(file)
+  try {
+    return work(connection)
+  } finally {
+    connection.close()
+  }
+}
+
+/** What SQLite says of the file, and not of the disk or the memory. */
+function isFinding(code: string): boolean {
+  return /^SQLITE_(ERROR|CORRUPT|NOTADB|FORMAT|SCHEMA|MISMATCH|CONSTRAINT|TOOBIG|PROTOCOL|READONLY)/.test(
+    code,
+  )
+}
+
+function tooLarge(bytes: number, limit: number): CellError {
+  return new CellError(
+    'cell_full',
+    `The database has ${bytes} bytes, and a cell may have ${limit} (limits.cellBytesMax). Nothing was imported.`,
+    { limit, usage: bytes },
+  )
+}

@@ -1,0 +1,104 @@
+import type { CellRecord } from '../catalog/cell-registry.ts'
+import { CellError } from '../errors.ts'
+import type { ExportedFile } from '../store/cell-export.ts'
+import type { ImportCellOptions } from '../store/cell-imports.ts'
+import { type Answer, type Call, type CellCall, cellAction, ofAccount } from './action.ts'
+import type { FileCharge } from './backup-charges.ts'
+import { encodeCell } from './cell-actions.ts'
+import { FileBody, SQLITE_TYPE } from './file-body.ts'
+import { IDEMPOTENCY_HEADER } from './idempotency.ts'
+import { Query } from './query.ts'
+
+const MIB_FREE: FileCharge = { move: () => {}, release: () => {} }
+
+/** The cell as one SQLite file. It is copied first: a client that reads slowly holds up nobody. */
+export const exportCell = cellAction(async (call) => {
+  const { context, accountId, cellId } = call
+  const charge = accountId === undefined ? MIB_FREE : context.backupCharges.begin(accountId)
+  let exported: ExportedFile
+  try {
+    exported = await context.service.exportCell(cellId, progressOf(call))
+  } catch (error) {
+    charge.release()
+    throw error
+  }
+  const { path, sizeBytes, remove } = exported
+  charge.move(sizeBytes)
+  const file = new FileBody(path, sizeBytes, async () => {
+    charge.release()
+    await remove()
+  })
+  const name = `attachment; filename="${cellId}.db"`
+  return { status: 200, file, headers: { 'Content-Type': SQLITE_TYPE, 'Content-Disposition': name } }
+})
+
+/** A client that goes away ends its export: nobody else could take the file. */
+function progressOf({ accountId, request }: CellCall) {
+  const { signal, onProgress } = request
+  if (accountId !== undefined || onProgress === undefined) return { signal }
+  return {
+    signal,
+    onProgress: (bytes: number, total: number) => onProgress({ phase: 'read', bytes, total }),
+  }
+}
+
+/** Row 4 with a database as its body: the account's new cell has its content. */
+export async function importCell(call: Call): Promise<Answer> {
+  const { accountId } = ofAccount(call)
+  const { context, request } = call
+  if (request.header(IDEMPOTENCY_HEADER) !== undefined) {
+    throw new CellError(
+      'idempotency_not_supported',
+      'An import takes no Idempotency-Key. Give the cell a name: a second import of it is refused then.',
+    )
+  }
+  const name = new Query(request.query, ['name']).text('name')
+  const charge = context.backupCharges.begin(accountId)
+  try {
+    const id = await receive(call, { accountId, name, bytesMax: room(call, accountId) }, charge)
+    context.storedBytes?.created(accountId, id)
+    const record = context.store.findCell(id) as CellRecord
+    const headers = { Location: `${request.mount}/v1/databases/${id}` }
+    return { status: 201, json: JSON.stringify(encodeCell(record)), headers }
+  } finally {
+    charge.release()
+  }
+}
+
+/** @returns the cell's id */
+export async function receive(
+  { context, request, permit }: Call,
+  options: ImportCellOptions & { bytesMax: number },
+  charge: FileCharge = MIB_FREE,
+): Promise<string> {
+  const { bytesMax } = options
+  const { contentLength, signal } = request
+  if (contentLength !== undefined && contentLength > bytesMax) throw tooLarge(bytesMax)
+  let received = 0
+  try {
+    return await context.service.importCell(request.stream(), {
+      ...options,
+      signal,
+      received: () => permit?.check(),
+      onBytes: (bytes) => {
+        received = bytes
+      },
+    })
+  } finally {
+    charge.move(received)
+  }
+}
+
+/** Bytes that an account may import. @throws `quota_exceeded` */
+function room({ context }: Call, accountId: string): number {
+  context.storedBytes?.checkRoomForCell(accountId)
+  return Math.min(
+    context.limits.importBytesMax,
+    context.storedBytes?.roomOf(accountId) ?? Number.POSITIVE_INFINITY,
+  )
+}
+
+function tooLarge(limit: number): CellError {
+  const message = `The database is larger than ${limit} bytes (http.importBytesMax, or what is left of the account's quota).`
+  return new CellError('body_too_large', message, { limit })
+}

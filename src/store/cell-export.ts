@@ -1,0 +1,144 @@
+import { createReadStream } from 'node:fs'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import type { Writable } from 'node:stream'
+import { pipeline } from 'node:stream/promises'
+import { exists, FILE_MODE, fsyncDirectoryAside } from '../base/durable-files.ts'
+import { checkNames, type Known } from '../base/known-names.ts'
+import type { CellDatabase } from '../engine/cell-database.ts'
+import { setJournalMode } from '../engine/database-header.ts'
+import { CellError } from '../errors.ts'
+import { checkRoomFor, newSpoolFile, removeSpoolFile } from './spool-files.ts'
+
+/** How {@link Cell.export} runs. */
+export interface ExportOptions {
+  /** Ends the export; nothing is left of it. */
+  signal?: AbortSignal | undefined
+  /** Called with the bytes of the database copied so far, and how many there are. */
+  onProgress?: ((bytes: number, total: number) => void) | undefined
+}
+
+/** What an export has written. */
+export interface ExportResult {
+  /** Bytes of the exported file. */
+  sizeBytes: number
+}
+
+/** An export in the spool. */
+export interface ExportedFile {
+  path: string
+  sizeBytes: number
+  /** Removes it. */
+  remove(): Promise<void>
+}
+
+/** What an export needs to know of a cell and its place. */
+export interface ExportedCell {
+  /** Opens it if necessary. */
+  database(): CellDatabase
+  sizeBytes: number
+  /** The store's spool folder. */
+  spool: string
+}
+
+const EXPORT_NAMES: Known<ExportOptions> = { signal: true, onProgress: true }
+
+/** @throws as `Cell.export` */
+export async function exportCell(
+  cell: ExportedCell,
+  target: string | Writable,
+  options: ExportOptions,
+): Promise<ExportResult> {
+  checkNames(options, EXPORT_NAMES)
+  if (typeof target === 'string') return await exportToFile(cell, target, options)
+  if (typeof target?.write !== 'function')
+    throw new CellError('invalid_request', 'target must be a path or a Writable stream.', { field: 'target' })
+  const { signal } = options
+  const copy = (file: string) => copyDatabase(cell.database(), file, options)
+  const exported = await exportToSpool(cell.spool, cell.sizeBytes, copy)
+  try {
+    await pipeline(createReadStream(exported.path), target, signal === undefined ? {} : { signal })
+    return { sizeBytes: exported.sizeBytes }
+  } finally {
+    await exported.remove()
+  }
+}
+
+/**
+ * Has a cell copied into a new file of the spool.
+ *
+ * @param bytes of the cell, for which there must be room
+ * @param copy writes the file, and leaves none if it fails. @returns its bytes
+ * @throws `disk_full`; what `copy` throws
+ */
+export async function exportToSpool(
+  spool: string,
+  bytes: number,
+  copy: (file: string) => Promise<number>,
+): Promise<ExportedFile> {
+  const file = await newSpoolFile(spool, 'export')
+  checkRoomFor(bytes, spool)
+  return { path: file, sizeBytes: await copy(file), remove: () => removeSpoolFile(file) }
+}
+
+/**
+ * Copies a cell's database into a file of the spool, as one file that any SQLite opens.
+ *
+ * @returns its bytes
+ */
+export async function copyDatabase(
+  database: CellDatabase,
+  file: string,
+  options: ExportOptions = {},
+): Promise<number> {
+  try {
+    await database.copyTo(file, options)
+    // A database in WAL mode could not be read where its folder can't be written.
+    return await setJournalMode(file, 'rollback')
+  } catch (error) {
+    await removeSpoolFile(file)
+    throw error
+  }
+}
+
+/** The name appears with the whole file, and only if no other file has it. */
+async function exportToFile(
+  { database }: ExportedCell,
+  target: string,
+  options: ExportOptions,
+): Promise<ExportResult> {
+  const partial = `${target}.partial`
+  await reserve(target, partial)
+  try {
+    const sizeBytes = await copyDatabase(database(), partial, options)
+    await using handle = await fs.open(partial, 'r+')
+    await handle.sync()
+    // Unlike a rename, it replaces nothing.
+    await fs.link(partial, target).catch((error) => {
+      throw existed(error)
+    })
+    await fsyncDirectoryAside(path.dirname(path.resolve(target)))
+    return { sizeBytes }
+  } finally {
+    await removeSpoolFile(partial)
+  }
+}
+
+/** @throws `invalid_request` */
+async function reserve(target: string, partial: string): Promise<void> {
+  if (exists(target)) throw alreadyThere()
+  try {
+    await (await fs.open(partial, 'wx', FILE_MODE)).close()
+  } catch (error) {
+    throw existed(error)
+  }
+}
+
+function existed(error: unknown): unknown {
+  return (error as NodeJS.ErrnoException).code === 'EEXIST' ? alreadyThere(error) : error
+}
+
+function alreadyThere(cause?: unknown): CellError {
+  const message = 'There is a file of this name already. Remove it, or choose another name.'
+  return new CellError('invalid_request', message, { field: 'target', cause })
+}

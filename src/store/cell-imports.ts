@@ -1,0 +1,180 @@
+import { createReadStream } from 'node:fs'
+import fs from 'node:fs/promises'
+import path from 'node:path'
+import { importInThread } from '../backup/restore/import-thread.ts'
+import { checkNames, type Known } from '../base/known-names.ts'
+import type { StorePaths } from '../base/store-paths.ts'
+import type { SqlPolicy } from '../engine/cell-settings.ts'
+import { invalidDatabase } from '../engine/database-header.ts'
+import type { ImportRules } from '../engine/import-database.ts'
+import { CellError } from '../errors.ts'
+import { wrongEntryQuery } from '../kv/imported-entries.ts'
+import type { CellCreations, CreatedCell } from './cell-creations.ts'
+import type { CreateCellOptions } from './cell-directory.ts'
+import { CELL_SCHEMA, type CellFiles } from './cell-files.ts'
+import type { StoreSettings } from './settings.ts'
+import { newSpoolFile, receiveFile, removeSpoolFile } from './spool-files.ts'
+
+/** What becomes of an imported database, and what it may be. */
+export interface ImportCellOptions extends Pick<CreateCellOptions, 'name' | 'accountId' | 'durability'> {
+  /** Whose SQL may have made its schema; default: the store's `sqlPolicy`. With `tenant`, what tenants can't create is refused. */
+  sqlPolicy?: SqlPolicy | undefined
+  /** Bytes that the file may have; default: `limits.cellBytesMax`. */
+  bytesMax?: number | undefined
+  /** Ends the import; nothing is left of it. */
+  signal?: AbortSignal | undefined
+  /** Called with the bytes received so far. */
+  onBytes?: ((bytes: number) => void) | undefined
+  /** Called before anything is read; may throw. @internal */
+  admit?: (() => void) | undefined
+  /** Called once all is read; may throw. @internal */
+  received?: (() => void) | undefined
+}
+
+const IMPORT_NAMES: Known<ImportCellOptions> = {
+  name: true,
+  accountId: true,
+  durability: true,
+  sqlPolicy: true,
+  bytesMax: true,
+  signal: true,
+  onBytes: true,
+  admit: true,
+  received: true,
+}
+
+/** A database that was received, and the cell's file to be made of it. */
+export interface CellBuild {
+  source: string
+  target: string
+  bytes: number
+  rules: ImportRules
+  signal: AbortSignal | undefined
+}
+
+/** Checks a received database and makes a cell's file of it, outside of this process's event loop. */
+export type BuildCell = (build: CellBuild) => Promise<void>
+
+/** A {@link BuildCell} for a process without workers. A thread can't be ended inside SQLite: an abort waits for it. */
+export async function importHere({ source, target, rules, signal }: CellBuild): Promise<void> {
+  await importInThread(source, target, rules)
+  signal?.throwIfAborted()
+}
+
+export interface CellImportsParts {
+  creations: CellCreations
+  files: CellFiles
+  paths: StorePaths
+  settings: StoreSettings
+  /** Called when the cell's file is there, and before the catalog has the cell. */
+  built(id: string): void
+}
+
+/**
+ * Makes cells of databases that were made elsewhere: received into the spool, checked and rebuilt, and only then a cell. If
+ * any of it fails, nothing is left.
+ */
+export class CellImports {
+  readonly #parts: CellImportsParts
+
+  constructor(parts: CellImportsParts) {
+    this.#parts = parts
+  }
+
+  /** @throws as `CellStore.importCell` */
+  async import(
+    source: string | AsyncIterable<Uint8Array>,
+    options: ImportCellOptions,
+    build: BuildCell,
+  ): Promise<CreatedCell> {
+    checkNames(options, IMPORT_NAMES)
+    checkPolicy(options.sqlPolicy)
+    const { name, accountId, durability, admit } = options
+    const bytes = typeof source === 'string' ? await this.#fileOf(source) : checkStream(source)
+    return await this.#parts.creations.createAside({ name, accountId, durability, admit }, (id) =>
+      this.#fill(id, bytes, options, build),
+    )
+  }
+
+  async #fill(
+    id: string,
+    source: () => AsyncIterable<Uint8Array>,
+    { sqlPolicy, bytesMax, signal, onBytes, received: whenReceived }: ImportCellOptions,
+    build: BuildCell,
+  ): Promise<void> {
+    const { files, paths, settings, built } = this.#parts
+    const { cellBytesMax } = settings.limits
+    const max = Math.min(bytesMax ?? cellBytesMax, cellBytesMax)
+    const received = await newSpoolFile(paths.spool, 'import')
+    try {
+      const bytes = await receiveFile(source(), received, {
+        bytesMax: max,
+        tooLarge: () => tooLarge(max),
+        signal,
+        onBytes,
+      })
+      whenReceived?.()
+      const rules = importRules(settings, sqlPolicy ?? settings.sqlPolicy)
+      await files.adopt(id, (target) => build({ source: received, target, bytes, rules, signal }))
+      built(id)
+    } catch (error) {
+      files.remove(id)
+      throw error
+    } finally {
+      await removeSpoolFile(received)
+    }
+  }
+
+  /** @throws `invalid_request`, `invalid_database` */
+  async #fileOf(source: string): Promise<() => AsyncIterable<Uint8Array>> {
+    const file = path.resolve(source)
+    const field = 'source'
+    // Reading an open cell's file would drop the locks of its connection (invariant 4).
+    if (file.startsWith(this.#parts.paths.root + path.sep))
+      throw new CellError('invalid_request', 'The file belongs to this store: use export() of its cell.', {
+        field,
+      })
+    for (const suffix of ['-wal', '-journal']) {
+      const log = await fs.stat(file + suffix).catch(() => undefined)
+      if (log !== undefined && log.size > 0) throw notComplete(`${path.basename(file)}${suffix}`)
+    }
+    return () => createReadStream(file)
+  }
+}
+
+/** What a database must be to become a cell of a store. */
+function importRules(settings: StoreSettings, policy: SqlPolicy): ImportRules {
+  const { limits } = settings
+  return {
+    policy,
+    owners: settings.ownerFunctions?.refused,
+    schemaBytesMax: limits.schemaBytesMax,
+    cellBytesMax: limits.cellBytesMax,
+    reserved: CELL_SCHEMA.sql,
+    wrongEntry: wrongEntryQuery(limits),
+  }
+}
+
+function checkStream(source: AsyncIterable<Uint8Array>): () => AsyncIterable<Uint8Array> {
+  if (typeof source?.[Symbol.asyncIterator] === 'function') return () => source
+  throw new CellError('invalid_request', 'source must be a path or a stream of bytes.', { field: 'source' })
+}
+
+function checkPolicy(policy: string | undefined): void {
+  if (policy === undefined || policy === 'tenant' || policy === 'trusted') return
+  throw new CellError('invalid_request', 'sqlPolicy must be tenant or trusted.', { field: 'sqlPolicy' })
+}
+
+function notComplete(name: string): CellError {
+  return invalidDatabase(
+    `The file ${name} holds a part of the database: close the program that has it open, or run PRAGMA wal_checkpoint(TRUNCATE) there`,
+  )
+}
+
+function tooLarge(limit: number): CellError {
+  return new CellError(
+    'body_too_large',
+    `The database is larger than ${limit} bytes. Nothing was imported.`,
+    { limit },
+  )
+}

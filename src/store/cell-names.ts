@@ -1,0 +1,57 @@
+import { checkDisplayName } from '../base/display-name.ts'
+import type { Log } from '../base/log.ts'
+import type { CellRecord, CellRegistry } from '../catalog/cell-registry.ts'
+import { CellError } from '../errors.ts'
+
+/** The names of cells: an address within an account, or among the cells that only the library uses. */
+export class CellNames {
+  readonly #registry: CellRegistry
+  readonly #log: Log
+
+  constructor(registry: CellRegistry, log: Log) {
+    this.#registry = registry
+    this.#log = log
+  }
+
+  /**
+   * The cell of a name; undefined if no cell has it.
+   *
+   * @throws `invalid_request`, `name_ambiguous` if an earlier version has made several cells of this name
+   */
+  find(accountId: string | null, name: string): string | undefined {
+    if (typeof name !== 'string' || name === '')
+      throw new CellError('invalid_request', 'name is a string, and not empty.', { field: 'name' })
+    checkDisplayName(name)
+    const [id, ...others] = this.#registry.named(accountId, name)
+    if (id !== undefined && others.length > 0) throw ambiguous([id, ...others])
+    return id
+  }
+
+  /** @throws as `CellStore.renameCell` */
+  rename(id: string, name: string | null): void {
+    if (name !== null) checkDisplayName(name)
+    if (name === undefined)
+      throw new CellError('invalid_request', 'name is a string or null.', { field: 'name' })
+    this.#registry.rename(id, name)
+  }
+
+  /** The name with which a deleted or forgotten cell comes back: none if another cell has it by now. */
+  forReturning({ id, accountId, name }: Pick<CellRecord, 'id' | 'accountId' | 'name'>): string | null {
+    if (name === null) return null
+    const [holder] = this.#registry.named(accountId, name)
+    if (holder === undefined) return name
+    this.#log.warn(
+      { cellId: id, holder },
+      'a restored cell has no name now: another cell has taken it meanwhile',
+    )
+    return null
+  }
+}
+
+function ambiguous(ids: readonly string[]): CellError {
+  return new CellError(
+    'name_ambiguous',
+    `Several cells have this name: ${ids.join(', ')}. Use an id, and rename all but one of them.`,
+    { field: 'name' },
+  )
+}

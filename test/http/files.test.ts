@@ -1,0 +1,203 @@
+import fs from 'node:fs'
+import http from 'node:http'
+import type { AddressInfo } from 'node:net'
+import path from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createHandler } from '../../src/http/fetch-handler.ts'
+import type { HandlerOptions } from '../../src/http/handler-options.ts'
+import { createListener } from '../../src/http/node-listener.ts'
+import { damaged, foreign, leftOvers } from '../support/database-files.ts'
+import { Bench } from '../support/http/bench.ts'
+import { viaFetch } from '../support/http/transports.ts'
+import { until } from '../support/until.ts'
+
+const SQLITE = 'application/vnd.sqlite3'
+
+type Ask = (
+  target: string,
+  init?: RequestInit & { key?: string | null; duplex?: 'half' },
+) => Promise<Response>
+
+const SERVED = ['the fetch handler', 'the node:http listener'] as const
+
+describe.each(SERVED)('databases as bodies, through %s', (served) => {
+  let bench: Bench
+  let ask: Ask
+  let stop = async () => {}
+
+  const open = async (options: HandlerOptions = {}, store = {}) => {
+    bench = await Bench.open(viaFetch, { store })
+    if (served === 'the fetch handler') {
+      const handler = createHandler(bench.store, options)
+      ask = (target, init) => handler(new Request(`http://cells.test${target}`, withKey(init)))
+      return
+    }
+    const server = http.createServer(createListener(bench.store, options))
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    ask = (target, init) => fetch(`http://127.0.0.1:${port}${target}`, withKey(init))
+    stop = async () => {
+      server.closeAllConnections()
+      server.close()
+    }
+  }
+  const withKey = ({ key, ...init }: RequestInit & { key?: string | null } = {}) => ({
+    ...init,
+    headers: { 'x-api-key': key ?? bench.key, ...init.headers },
+  })
+  const send = (file: string, target = '/v1/databases', headers = {}) =>
+    ask(target, {
+      method: 'POST',
+      body: fs.readFileSync(file),
+      headers: { 'content-type': SQLITE, ...headers },
+    })
+
+  beforeEach(() => open())
+  afterEach(async () => {
+    await stop()
+    await bench.close()
+  })
+
+  const cells = () => bench.store.cells().cells.length
+  const left = () => leftOvers({ directory: path.join(bench.directory, 'data') }, cells())
+
+  test('a cell is exported as a file, and the file makes a cell', async () => {
+    const cell = bench.store.openCell(bench.cell)
+    cell.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(200000));')
+    cell.kv.put('k', 'v')
+    const exported = await ask(`/v1/databases/${bench.cell}/export`)
+    expect(exported.status).toBe(200)
+    expect(Object.fromEntries(exported.headers)).toMatchObject({
+      'content-type': SQLITE,
+      'content-disposition': `attachment; filename="${bench.cell}.db"`,
+      'cache-control': 'no-store',
+    })
+    const bytes = Buffer.from(await exported.arrayBuffer())
+    expect(exported.headers.get('content-length')).toBe(String(bytes.length))
+    const headers = { 'content-type': `${SQLITE}; charset=binary` }
+    const made = await ask('/v1/databases?name=copy', { method: 'POST', body: bytes, headers })
+    const document = (await made.json()) as { id: string }
+    expect([made.status, document]).toMatchObject([201, { name: 'copy' }])
+    expect(made.headers.get('location')).toBe(`/v1/databases/${document.id}`)
+    const copy = bench.store.openCell(document.id)
+    expect([copy.accountId, copy.kv.get('k')]).toEqual([bench.accountId, 'v'])
+    expect(copy.get('SELECT length(a) AS n FROM t')).toEqual({ n: 200_000 })
+    await until(() => left().length === 0, 'the spool is empty')
+  })
+
+  test('HEAD has the headers of an export, and leaves no file', async () => {
+    const { status, headers } = await ask(`/v1/databases/${bench.cell}/export`, { method: 'HEAD' })
+    expect([status, headers.get('content-type')]).toEqual([200, SQLITE])
+    expect(Number(headers.get('content-length'))).toBeGreaterThan(4_096)
+    await until(() => left().length === 0, 'the spool is empty')
+  })
+
+  test('a client that stops reading an export leaves no file, and its place is free again', async () => {
+    await bench.close()
+    await stop()
+    await open({}, { quotas: { backupsAtOnce: 1 } })
+    const cell = bench.store.openCell(bench.cell)
+    cell.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(20000000));')
+    const exported = await ask(`/v1/databases/${bench.cell}/export`)
+    const second = await ask(`/v1/databases/${bench.cell}/export`)
+    expect([second.status, ((await second.json()) as { code: string }).code]).toEqual([429, 'rate_limited'])
+    await exported.body?.cancel()
+    await until(() => left().length === 0, 'the spool is empty')
+    const third = await ask(`/v1/databases/${bench.cell}/export`)
+    expect(third.status).toBe(200)
+    await third.arrayBuffer()
+  })
+
+  test('an account has no export of another one’s cell, and nobody without a key', async () => {
+    const strangers = await ask(`/v1/databases/${bench.cell}/export`, { key: bench.strangerKey })
+    expect(strangers.status).toBe(404)
+    const file = foreign('CREATE TABLE t (a)')
+    const unknown = await ask('/v1/databases', {
+      method: 'POST',
+      body: fs.readFileSync(file),
+      headers: { 'content-type': SQLITE },
+      key: 'cell_sk_no',
+    })
+    expect(unknown.status).toBe(401)
+    expect(cells()).toBe(1)
+  })
+
+  test('what is wrong with a database is named', async () => {
+    const problems: [Promise<Response>, number, string, RegExp][] = [
+      [
+        send(damaged(foreign('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(9000))'))),
+        422,
+        'invalid_database',
+        /damaged|cannot read/,
+      ],
+      [send(foreign('CREATE VIEW v AS SELECT * FROM _cell_kv')), 422, 'invalid_database', /"v"/],
+      [send(foreign('CREATE TABLE t (a)'), '/v1/databases?nam=x'), 400, 'invalid_request', /name/],
+      [
+        send(foreign('CREATE TABLE t (a)'), '/v1/databases', { 'idempotency-key': 'x' }),
+        400,
+        'idempotency_not_supported',
+        /name/,
+      ],
+      [
+        send(foreign('CREATE TABLE t (a)'), `/v1/databases/${bench.cell}/sql`),
+        415,
+        'unsupported_media_type',
+        /JSON/,
+      ],
+    ]
+    for (const [answer, status, code, detail] of problems) {
+      const document = (await (await answer).json()) as { code: string; detail: string }
+      expect(document).toMatchObject({ status, code, detail: expect.stringMatching(detail) })
+      expect(document.detail).not.toContain(bench.directory)
+    }
+    bench.store.cell('taken', { accountId: bench.accountId })
+    const taken = await send(foreign('CREATE TABLE t (a)'), '/v1/databases?name=taken')
+    expect(taken.status).toBe(409)
+    expect(cells()).toBe(2)
+    expect(left()).toEqual([])
+  })
+
+  test('an import is bounded by http.importBytesMax, whether or not its length is known', async () => {
+    await bench.close()
+    await stop()
+    await open({ limits: { importBytesMax: 20_000 } })
+    const file = foreign('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(200000))')
+    const known = await send(file)
+    expect([known.status, await known.json()]).toMatchObject([413, { code: 'body_too_large', limit: 20_000 }])
+    const body = new Blob([fs.readFileSync(file)]).stream()
+    const headers = { 'content-type': SQLITE }
+    const unknown = await ask('/v1/databases', { method: 'POST', body, headers, duplex: 'half' })
+    expect([unknown.status, await unknown.json()]).toMatchObject([413, { code: 'body_too_large' }])
+    expect(left()).toEqual([])
+  })
+
+  test('an import counts for the account’s bytes, and is refused beyond them', async () => {
+    await bench.close()
+    await stop()
+    await open({}, { quotas: { bytesMax: 150_000 } })
+    const file = foreign('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(60000))')
+    const statuses: number[] = []
+    for (let i = 0; i < 4; i++) statuses.push((await send(file)).status)
+    expect(statuses.slice(0, 1)).toEqual([201])
+    expect([403, 413]).toContain(statuses.at(-1))
+    expect(cells()).toBeLessThan(4)
+  })
+
+  test('an import whose key is revoked meanwhile makes no cell', async () => {
+    const bytes = fs.readFileSync(foreign('CREATE TABLE t (a)'))
+    const { id } = bench.store.apiKeys.list(bench.accountId)[0] as { id: string }
+    const body = new ReadableStream({
+      start: (controller) => controller.enqueue(bytes.subarray(0, 100)),
+      pull(controller) {
+        bench.store.apiKeys.revoke(bench.accountId, id)
+        controller.enqueue(bytes.subarray(100))
+        controller.close()
+      },
+    })
+    const headers = { 'content-type': SQLITE }
+    const answer = await ask('/v1/databases', { method: 'POST', body, headers, duplex: 'half' })
+    expect(answer.status).toBe(401)
+    expect(cells()).toBe(1)
+    expect(left()).toEqual([])
+  })
+})

@@ -1,0 +1,160 @@
+import Database from 'better-sqlite3'
+import { describe, expect, test } from 'vitest'
+import { StorePaths } from '../../src/base/store-paths.ts'
+import { cut, damaged, foreign, leftOvers, place, text, unsafe } from '../support/database-files.ts'
+import { openTestCell, openTestStore } from '../support/open-test-store.ts'
+import { rejectedBy } from '../support/thrown.ts'
+
+describe('an import', () => {
+  const tooOld = 'CREATE TABLE _cell_meta (key TEXT NOT NULL PRIMARY KEY, value) WITHOUT ROWID'
+  const KV = `CREATE TABLE _cell_kv (key TEXT NOT NULL PRIMARY KEY, value TEXT NOT NULL, expires_at INTEGER,
+    version INTEGER NOT NULL) STRICT, WITHOUT ROWID`
+  const EXPIRY = 'CREATE INDEX _cell_kv_expiry ON _cell_kv (expires_at) WHERE expires_at IS NOT NULL'
+  const whole = (version: number, more = '') =>
+    `${tooOld}; INSERT INTO _cell_meta VALUES ('schema_version', ${version}); ${KV}; ${EXPIRY}; ${more}`
+
+  const REFUSED: [string, () => string, RegExp][] = [
+    [
+      'a text',
+      () => text('Not a database, but long enough to hold the header of one. '.repeat(10)),
+      /not a SQLite database/,
+    ],
+    ['an empty file', () => text(''), /not a SQLite database/],
+    [
+      'half of a database',
+      () => cut(foreign('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(50000))'), 20_480),
+      /cannot read it/,
+    ],
+    ['a page and a half', () => cut(foreign('CREATE TABLE t (a)'), 6_000), /cut off/],
+    [
+      'damaged pages',
+      () =>
+        damaged(
+          foreign('CREATE TABLE t (a, b); CREATE INDEX i ON t (b); INSERT INTO t VALUES (zeroblob(9000), 1)'),
+        ),
+      /damaged|cannot read/,
+    ],
+    ['UTF-16', () => foreign('CREATE TABLE t (a)', "PRAGMA encoding = 'UTF-16le'"), /UTF-16/],
+    ['a table of another _cell', () => foreign('CREATE TABLE _cell_other (a)'), /table "_cell_other".*_cell/],
+    [
+      'tables like ours',
+      () =>
+        foreign(whole(2).replace('value TEXT NOT NULL,', 'value TEXT NOT NULL CHECK (length(value) < 5),')),
+      /"_cell_kv"/,
+    ],
+    ['a part of our tables', () => foreign(KV), /not complete/],
+    [
+      'a trigger on our table',
+      () => foreign(whole(2, 'CREATE TRIGGER x AFTER INSERT ON _cell_kv BEGIN DELETE FROM _cell_meta; END')),
+      /trigger "x"/,
+    ],
+    ['our tables of another version', () => foreign(whole(99)), /schema version.*99/],
+    [
+      'an entry that is too large',
+      () => foreign(whole(2, "INSERT INTO _cell_kv VALUES (printf('%2000d', 1), 'v', NULL, 1)")),
+      /KV entry/,
+    ],
+    [
+      'an entry without a key',
+      () => foreign(whole(2, "INSERT INTO _cell_kv VALUES ('', 'v', NULL, 1)")),
+      /KV entry/,
+    ],
+    [
+      'a name of SQLite',
+      () =>
+        unsafe(
+          "CREATE TABLE t (a); INSERT INTO sqlite_schema VALUES ('table', 'sqlite_x', 'sqlite_x', 2, 'CREATE TABLE sqlite_x (a)')",
+        ),
+      /SQLite/,
+    ],
+  ]
+
+  test.each(REFUSED)('refuses %s by name, and leaves nothing', async (_what, make, why) => {
+    const test = await openTestStore()
+    const refused = await rejectedBy(test.store.importCell(make()))
+    expect(refused.code).toBe('invalid_database')
+    expect(refused.message).toMatch(why)
+    expect(test.store.cells().cells).toEqual([])
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  const SMUGGLED: [string, string][] = [
+    [
+      'a trigger that ends transactions',
+      'CREATE TABLE t (a); CREATE TRIGGER x AFTER INSERT ON t BEGIN SELECT RAISE(ROLLBACK, 1); END',
+    ],
+    ['a view of an engine’s table', 'CREATE VIEW x AS SELECT * FROM _cell_kv'],
+    ['a view of what PRAGMAs tell', 'CREATE VIEW x AS SELECT * FROM pragma_database_list'],
+    ['a view that loads', "CREATE VIEW x AS SELECT load_extension('x')"],
+    ['a search table of engine’s text', "CREATE VIRTUAL TABLE x USING fts5(a, content='_cell_kv')"],
+    ['a view of cell_kv', 'CREATE VIEW x AS SELECT * FROM cell_kv'],
+  ]
+
+  test.each(SMUGGLED)('refuses %s under the policy of tenants', async (_what, schema) => {
+    const test = await openTestStore()
+    const refused = await rejectedBy(test.store.importCell(foreign(schema), { sqlPolicy: 'tenant' }))
+    expect(refused).toMatchObject({ code: 'invalid_database', message: expect.stringContaining('"x"') })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  test('refuses functions of the owner under the policy of tenants, and takes them under the other', async () => {
+    const test = await openTestStore({ functions: { secret: () => 42 } })
+    const file = foreign('CREATE VIEW x AS SELECT secret() AS s')
+    const refused = await rejectedBy(test.store.importCell(file, { sqlPolicy: 'tenant' }))
+    expect(refused).toMatchObject({ code: 'invalid_database', message: expect.stringContaining('secret()') })
+    const cell = await test.store.importCell(file)
+    expect(cell.name).toBeNull()
+  })
+
+  test('is bounded in its size and in the length of its schema', async () => {
+    const test = await openTestStore({ limits: { cellBytesMax: 100_000, schemaBytesMax: 1_000 } })
+    const large = foreign('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(200000))')
+    expect(await rejectedBy(test.store.importCell(large))).toMatchObject({ code: 'body_too_large' })
+    const long = foreign(`CREATE TABLE t (${Array.from({ length: 300 }, (_, i) => `c${i}`).join(', ')})`)
+    expect(await rejectedBy(test.store.importCell(long))).toMatchObject({
+      code: 'invalid_database',
+      message: expect.stringContaining('limits.schemaBytesMax'),
+    })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  test('refuses a file whose log lies next to it, and a file of the store itself', async () => {
+    const { cell, store, directory } = await openTestCell()
+    cell.kv.put('k', 'v')
+    const file = place()
+    const open = new Database(file)
+    open.exec('PRAGMA journal_mode = WAL; CREATE TABLE t (a)')
+    expect(await rejectedBy(store.importCell(file))).toMatchObject({
+      code: 'invalid_database',
+      message: expect.stringContaining('file.db-wal'),
+    })
+    open.close()
+    const own = new StorePaths(directory).cell(cell.id).database
+    expect(await rejectedBy(store.importCell(own))).toMatchObject({ code: 'invalid_request' })
+  })
+
+  test('reads nothing if its name is taken, and makes no cell if the name is taken meanwhile', async () => {
+    const test = await openTestStore()
+    test.store.cell('acme')
+    expect(await rejectedBy(test.store.importCell('/nowhere', { name: 'acme' }))).toMatchObject({
+      code: 'name_taken',
+    })
+    const file = foreign('CREATE TABLE t (a)')
+    const importing = test.store.importCell(file, { name: 'new', onBytes: () => test.store.cell('new') })
+    expect(await rejectedBy(importing)).toMatchObject({ code: 'name_taken' })
+    expect(test.store.cells().cells).toHaveLength(2)
+    expect(leftOvers(test, 2)).toEqual([])
+  })
+
+  test('is ended by its signal', async () => {
+    const test = await openTestStore()
+    const abort = new AbortController()
+    const reason = new Error('enough')
+    const importing = test.store.importCell(foreign('CREATE TABLE t (a)'), {
+      signal: abort.signal,
+      onBytes: () => abort.abort(reason),
+    })
+    await expect(importing).rejects.toThrow()
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+})
