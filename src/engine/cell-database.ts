@@ -12,7 +12,8 @@ import { type Connection, closeLeavingLog, openConnection, type Statement } from
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
 import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
-import { checkWork, Transactions } from './transactions.ts'
+import { checkWork } from './transaction-work.ts'
+import { Transactions } from './transactions.ts'
 import { type CommitChanges, CommitRecorder } from './watch/commit-recorder.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */

@@ -1,4 +1,4 @@
-import { refusePromise } from './transactions.ts'
+import { refusePromise } from './transaction-work.ts'
 
 /** What a group needs of its connection: see `Transactions`. */
 export interface GroupTarget {

@@ -1,6 +1,6 @@
-import { CellError } from '../errors.ts'
 import { type CellState, transactionEnded } from './cell-state.ts'
 import type { Connection, Statement } from './sqlite.ts'
+import { refusePromise } from './transaction-work.ts'
 import type { Touched } from './watch/commit-recorder.ts'
 
 export interface TransactionEvents {
@@ -201,30 +201,4 @@ export class Transactions {
     this.#depth--
     if (this.#depth === 0) this.#state.setTransactionLost(false)
   }
-}
-
-/** Refuses what cannot be work of a transaction before any of it runs. @throws `invalid_request` */
-export function checkWork(work: () => unknown): void {
-  if (typeof work !== 'function') {
-    throw new CellError('invalid_request', 'The work of a transaction must be a function.', { field: 'work' })
-  }
-  if (work instanceof AsyncFunction) throw asyncWork()
-}
-
-const AsyncFunction = (async () => {}).constructor as FunctionConstructor
-
-/** @throws `invalid_request` for the result of an async function */
-export function refusePromise<T>(value: T): T {
-  if (value === null || typeof value !== 'object' || !('then' in value)) return value
-  if (typeof value.then !== 'function') return value
-  // If it rejects, nobody else handles that.
-  value.then(undefined, () => {})
-  throw asyncWork()
-}
-
-function asyncWork(): CellError {
-  return new CellError(
-    'invalid_request',
-    'A transaction ends when its function returns, so the function must not be async.',
-  )
 }

@@ -133,10 +133,10 @@ describe('the commit log of a store (invariant 1)', () => {
     a.kv.put('of', 'the old history')
     const n = await write(a, b)
     await store.backups.restore(a.id, { version })
-    const restored = await powerLoss(directory).open({ objectStore })
+    const restored = await powerLoss(directory).open({ objectStore, takeOver: true })
     expect([restored.openCell(a.id).kv.get('of'), nOf(restored, b)]).toEqual(['the backup', n])
     await write(store.openCell(a.id), b)
-    const later = await powerLoss(directory).open({ objectStore })
+    const later = await powerLoss(directory).open({ objectStore, takeOver: true })
     expect([later.openCell(a.id).kv.get('of'), nOf(later, a)]).toEqual(['the backup', String(next)])
   })
 
