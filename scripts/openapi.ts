@@ -31,8 +31,10 @@ async function typesOf(document: OpenApiDocument): Promise<string> {
 /** Where each operation is, and which of its arguments go where; the rest of them are the body. */
 function tableOf({ paths }: OpenApiDocument): string {
   const rows = Object.entries(paths).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, operation]) => {
+    Object.entries(methods).flatMap(([method, operation]) => {
       const { operationId, parameters = [], requestBody, responses } = operation as DocumentedOperation
+      // The client has a method of its own for a stream.
+      if (responses[200]?.content?.['text/event-stream'] !== undefined) return []
       const inBody = Object.keys(requestBody?.content['application/json']?.schema?.properties ?? {})
       const inQuery = parameters.filter((each) => each.in === 'query' && !inBody.includes(each.name))
       const idempotent = parameters.some(({ name }) => name === 'Idempotency-Key')

@@ -60,6 +60,9 @@ export const ERROR_KINDS = {
   object_store_unavailable: 'retry',
   object_store_error: 'retry',
   object_exists: 'conflict',
+  object_store_in_use: 'conflict',
+  store_outdated: 'conflict',
+  taken_over: 'closed',
   // Accounts and API keys
   quota_exceeded: 'request',
   unauthorized: 'request',

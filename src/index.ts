@@ -8,6 +8,7 @@ export type { CellListOptions, CellRecord } from './catalog/cell-registry.ts'
 export type { Durability, SqlPolicy } from './engine/cell-settings.ts'
 export type { Growth } from './engine/delete-reserve.ts'
 export type { QuarantineState } from './engine/quarantine.ts'
+export type { CommitChanges } from './engine/watch/commit-recorder.ts'
 export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
 export type {
@@ -23,6 +24,15 @@ export type { ImportCellOptions } from './store/cell-imports.ts'
 export { CellStore } from './store/cell-store.ts'
 export type { StoreSettings } from './store/settings.ts'
 export type { BackupSettings, StoreOptions } from './store/store-options.ts'
+export type {
+  CellChange,
+  CellCommit,
+  CellReset,
+  ResetReason,
+  WatchOptions,
+} from './store/watch/cell-change.ts'
+export type { ChangeStream } from './store/watch/change-stream.ts'
+export type { WatchSettings } from './store/watch/watch-settings.ts'
 
 // SQL
 
@@ -134,6 +144,7 @@ export { createHandler } from './http/fetch-handler.ts'
 export type { AccessLogger, HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
 export type { MemoryLimits } from './http/memory-budgets.ts'
 export { createListener } from './http/node-listener.ts'
+export type { StreamLimits } from './http/open-streams.ts'
 export type { RateLimit } from './http/rate-limiter.ts'
 
 // Where a handler runs its cells

@@ -1,6 +1,7 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { Clock } from '../base/clock.ts'
 import { checkDisplayName } from '../base/display-name.ts'
+import type { Emitter } from '../base/emitter.ts'
 import { checkNames, type Known } from '../base/known-names.ts'
 import type { Limits } from '../base/limits.ts'
 import { cutPage, decodeCursor, pageLimit, parseRowNumber } from '../base/paging.ts'
@@ -59,6 +60,11 @@ export class ApiKeys {
   readonly #uses: KeyUses
   /** By the key's hash: the key itself is kept nowhere (invariant 12). */
   readonly #known: CatalogCache<{ key: VerifiedApiKey }>
+
+  /** After changes of keys or accounts, and of all else in the catalog. @internal */
+  get changed(): Emitter {
+    return this.#parts.catalog.changed
+  }
 
   /** @internal Comes with a store, as `store.apiKeys`. */
   constructor(parts: ApiKeysParts) {

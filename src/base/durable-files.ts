@@ -74,6 +74,20 @@ export async function writeNewFileAside(file: string, bytes: Uint8Array): Promis
   }
 }
 
+/** Replaces a small file atomically and durably, with its fsyncs in the thread pool. One call at a time for each file. */
+export async function replaceFileDurably(file: string, bytes: Uint8Array): Promise<void> {
+  const temporary = `${file}.new`
+  fs.rmSync(temporary, { force: true })
+  try {
+    await writeNewFileAside(temporary, bytes)
+    fs.renameSync(temporary, file)
+  } catch (error) {
+    fs.rmSync(temporary, { force: true })
+    throw error
+  }
+  await fsyncDirectoryAside(path.dirname(file))
+}
+
 /** {@link fsyncDirectory} in the thread pool. */
 export async function fsyncDirectoryAside(directory: string): Promise<void> {
   const fd = fs.openSync(directory, 'r')

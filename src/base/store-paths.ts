@@ -42,6 +42,16 @@ export class StorePaths {
     return path.join(this.root, 'owner.json')
   }
 
+  /** Which object store the directory's backups go to: see RememberedObjectStore. */
+  get objectStore(): string {
+    return path.join(this.root, 'object-store.json')
+  }
+
+  /** Where an adoption puts what the directory had before. */
+  setAside(name: string): string {
+    return path.join(this.root, `set-aside-${name}`)
+  }
+
   /** Where a running node takes its owner's commands. */
   get socket(): string {
     return path.join(this.root, 'admin.sock')

@@ -49,6 +49,7 @@ export class Catalog {
   readonly #setMeta: Statement
   #version = 1
   #changing = 0
+  #refusal: CellError | undefined
 
   /**
    * @param upgrades see {@link CatalogSchema}
@@ -119,6 +120,16 @@ export class Catalog {
     this.database.assertUsable()
   }
 
+  /** No change is made after this: each is refused with the error. */
+  refuseChanges(refusal: CellError): void {
+    this.#refusal ??= refusal
+  }
+
+  #assertChangeable(): void {
+    this.assertOpen()
+    if (this.#refusal !== undefined) throw this.#refusal
+  }
+
   /** Runs statements that only read. */
   read<T>(run: () => T): T {
     this.assertOpen()
@@ -155,7 +166,7 @@ export class Catalog {
    * meanwhile share the next one. Until then, others see what a power loss may take back.
    */
   async durably<T>(run: () => T): Promise<T> {
-    this.assertOpen()
+    this.#assertChangeable()
     const { syncs } = this.database
     const value = syncs.defer(run)
     await syncs.sync()
@@ -170,7 +181,7 @@ export class Catalog {
   }
 
   #change<T>(run: () => T): T {
-    this.assertOpen()
+    this.#assertChangeable()
     this.#changing++
     try {
       const value = run()

@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { exists, replaceFile, writeNewFile } from '../base/durable-files.ts'
+import { processStartTime } from '../base/machine.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { type Connection, databaseImage, openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
@@ -27,13 +28,16 @@ export interface Owner extends ProcessIdentity {
 export class DirectoryLock {
   readonly #connection: Connection
   readonly #paths: StorePaths
+  /** Tells the directory from its copies, during one run of the machine. */
+  readonly identity: string
   /** What an earlier owner had on record. */
   readonly leftWorkers: readonly ProcessIdentity[]
   #owner: Owner
 
-  private constructor(connection: Connection, paths: StorePaths) {
+  private constructor(connection: Connection, paths: StorePaths, identity: string) {
     this.#connection = connection
     this.#paths = paths
+    this.identity = identity
     // Until they have ended, those of the owner before stay on record.
     const { workers = [], archiver } = readOwner(paths) ?? {}
     this.leftWorkers = archiver === undefined ? workers : [...workers, archiver]
@@ -51,7 +55,7 @@ export class DirectoryLock {
       connection.exec('BEGIN EXCLUSIVE')
       // A start that fails removes what it has made, and so may have removed the very file that was just locked.
       if (before === undefined || identityOf(paths.lock) !== before) throw locked(paths)
-      return new DirectoryLock(connection, paths)
+      return new DirectoryLock(connection, paths, before)
     } catch (error) {
       connection?.close()
       throw isBusy(error) ? locked(paths) : error
@@ -132,15 +136,4 @@ export function isBusy(error: unknown): boolean {
 
 export function processIdentity(pid: number): ProcessIdentity {
   return { pid, startTime: processStartTime(pid) }
-}
-
-/** Field 22 of /proc/<pid>/stat; the second field may hold spaces and parentheses (man 5 proc). */
-export function processStartTime(pid: number): number | null {
-  try {
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return Number(fields[19])
-  } catch {
-    return null
-  }
 }

@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { exists, FILE_MODE } from '../base/durable-files.ts'
+import { bootId } from '../base/machine.ts'
 import { type Connection, openConnection, type Statement } from '../engine/sqlite.ts'
 import { isDamage, isSqliteError } from '../engine/sqlite-errors.ts'
 
@@ -57,15 +58,15 @@ export class LocalState {
       }
       this.set('object_store', objectStore)
     }
-    this.complete = this.get('clean') === 'yes' || this.get('boot') === bootId()
+    this.complete = this.get('clean') === 'yes' || this.get('boot') === thisBoot()
     this.set('clean', 'no')
-    if (this.complete) this.set('boot', bootId())
+    if (this.complete) this.set('boot', thisBoot())
   }
 
   /** Every cell was scanned: what a power loss took is known again. */
   markComplete(): void {
     this.complete = true
-    this.set('boot', bootId())
+    this.set('boot', thisBoot())
   }
 
   get(key: string): string | undefined {
@@ -97,13 +98,9 @@ export class LocalState {
   }
 }
 
-/** Identifies one run of the machine; random where the system does not say, so that nothing is assumed. */
-function bootId(): string {
-  try {
-    return fs.readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim()
-  } catch {
-    return randomUUID()
-  }
+/** Random where the system does not say which run of the machine this is, so that nothing is assumed. */
+function thisBoot(): string {
+  return bootId() ?? randomUUID()
 }
 
 /** A damaged file is deleted, since a scan finds all of it again. A file that can't be opened now may be sound. */

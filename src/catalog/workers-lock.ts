@@ -1,9 +1,10 @@
 import { type Clock, delay } from '../base/clock.ts'
 import { exists } from '../base/durable-files.ts'
+import { processStartTime } from '../base/machine.ts'
 import type { StorePaths } from '../base/store-paths.ts'
 import { openConnection } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
-import { isBusy, type ProcessIdentity, processStartTime, writeLockFile } from './directory-lock.ts'
+import { isBusy, type ProcessIdentity, writeLockFile } from './directory-lock.ts'
 
 /**
  * Whether workers of an earlier owner are still there: a worker inside a native statement notices the end of its node only

@@ -1,7 +1,10 @@
+import fs from 'node:fs'
 import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from '../backup/versions/retention-plan.ts'
+import { StorePaths } from '../base/store-paths.ts'
+import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 import type { RemoteFlags } from './remote/remote-node.ts'
@@ -37,7 +40,7 @@ export function addStoreFlags(
     .addOption(
       new Option(
         '--object-store <url>',
-        'where backups are stored: file:///folder, file://./folder or s3://bucket/prefix?endpoint=…&region=…&path_style=… (credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY); default: the folder objects next to the data directory',
+        'where backups are stored: file:///folder, file://./folder or s3://bucket/prefix?endpoint=…&region=…&path_style=… (credentials in AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY); default: the one that the data directory has used so far, or the folder objects next to it',
       ).env('CELLSTORE_OBJECT_STORE'),
     )
     .addOption(
@@ -136,9 +139,17 @@ export function parseDuration(text: string): number {
   )
 }
 
-/** The object store that the flags name. By default it lies next to the data directory: inside, it would be lost with it. */
+/**
+ * The object store that the flags name, or else the one that the directory's backups go to. For a new directory it lies next
+ * to it: inside, it would be lost with it.
+ */
 export function objectStoreOf({ dataDir, objectStore }: StoreFlags): string {
-  return objectStore ?? pathToFileURL(path.join(path.dirname(path.resolve(dataDir)), 'objects')).href
+  if (objectStore !== undefined) return objectStore
+  const nextToIt = path.join(path.dirname(path.resolve(dataDir)), 'objects')
+  const { url } = RememberedObjectStore.read(new StorePaths(dataDir))
+  // Both folders may have been moved together: then the start says what to do.
+  const hasMoved = url?.startsWith('file:') && !fs.existsSync(new URL(url)) && fs.existsSync(nextToIt)
+  return url === undefined || hasMoved ? pathToFileURL(nextToIt).href : url
 }
 
 /** Makes commander name the flag or the variable that has the bad value. */

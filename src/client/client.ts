@@ -1,3 +1,4 @@
+import { type ChangesSource, readChanges } from './changes.ts'
 import type { OperationRow } from './operation-row.ts'
 import { OPERATIONS } from './operations.generated.ts'
 import { ProblemError } from './problem-error.ts'
@@ -48,7 +49,29 @@ export function createClient(options: ClientOptions): Client {
     (args: Arguments = {}, call: CallOptions = {}) => perform(row, args, call, options),
   ])
   const importing = (args: ImportArguments, call: CallOptions = {}) => importCell(args, call, options)
-  return { ...Object.fromEntries(methods), importCell: importing } as Client
+  return { ...Object.fromEntries(methods), importCell: importing, changes: changesOf(options) } as Client
+}
+
+const CHANGES: OperationRow = {
+  method: 'GET',
+  path: '/v1/databases/{id}/changes',
+  query: ['prefix', 'tables'],
+  hasBody: false,
+  idempotent: false,
+}
+
+function changesOf(options: ClientOptions): Client['changes'] {
+  return ({ tables, ...args }, given = {}) => {
+    const source: ChangesSource = {
+      open: (headers) => {
+        const call = { signal: given.signal, headers }
+        const { url, init } = requestOf(CHANGES, { ...args, tables: tables?.join() }, call, options)
+        return exchange(CHANGES, url, init, call, options)
+      },
+      wait: options.wait ?? wait,
+    }
+    return readChanges(source, given)
+  }
 }
 
 type ImportArguments = Parameters<Client['importCell']>[0]
@@ -65,7 +88,8 @@ async function importCell(
   const isStream = file instanceof ReadableStream
   const sent = { ...init, headers, body: file, ...(isStream ? { duplex: 'half' as const } : {}) }
   const retries = isStream ? 0 : options.retries
-  return await exchange(row, url, sent, call, { ...options, retries })
+  const response = await exchange(row, url, sent, call, { ...options, retries })
+  return await response.json()
 }
 
 async function perform(
@@ -75,7 +99,8 @@ async function perform(
   options: ClientOptions,
 ): Promise<unknown> {
   const { url, init } = requestOf(row, args, call, options)
-  return await exchange(row, url, init, call, options)
+  const response = await exchange(row, url, init, call, options)
+  return row.answersFile ? response.body : await response.json()
 }
 
 /** Sends a request, and again where that is right. */
@@ -85,11 +110,11 @@ async function exchange(
   init: RequestInit,
   call: CallOptions,
   options: ClientOptions,
-): Promise<unknown> {
+): Promise<Response> {
   const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   for (let tries = 1; ; tries++) {
     const response = await fetch(url, init)
-    if (response.ok) return row.answersFile ? response.body : await response.json()
+    if (response.ok) return response
     const problem = await problemOf(response)
     const waitMs = retryAfterMs(response)
     const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)

@@ -295,6 +295,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/databases/{id}/changes": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Watch the commits of a cell, as Server-Sent Events */
+        get: operations["changes"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/databases/{id}/kv": {
         parameters: {
             query?: never;
@@ -1306,7 +1323,7 @@ export interface components {
             };
         };
         /** @description invalid_key, invalid_request */
-        kvList400: {
+        changes400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -2395,6 +2412,50 @@ export interface operations {
             507: components["responses"]["createCell507"];
         };
     };
+    changes: {
+        parameters: {
+            query?: {
+                /** @description Only commits that touch keys with this prefix. */
+                prefix?: string;
+                /** @description Only commits that touch one of these tables; with commas between their names. */
+                tables?: string;
+            };
+            header?: {
+                /** @description The id of the last event: go on after it. */
+                "Last-Event-ID"?: string;
+            };
+            path: {
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Watch the commits of a cell, as Server-Sent Events */
+            200: {
+                headers: {
+                    "X-Request-Id": components["headers"]["RequestId"];
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": string;
+                };
+            };
+            400: components["responses"]["changes400"];
+            401: components["responses"]["unauthorized"];
+            403: components["responses"]["listApiKeys403"];
+            404: components["responses"]["cell_not_found"];
+            408: components["responses"]["request_timeout"];
+            409: components["responses"]["no_backup"];
+            422: components["responses"]["backup_corrupt"];
+            429: components["responses"]["rate_limited"];
+            431: components["responses"]["headers_too_large"];
+            500: components["responses"]["internal"];
+            502: components["responses"]["object_store_error"];
+            503: components["responses"]["getCell503"];
+            507: components["responses"]["createCell507"];
+        };
+    };
     kvList: {
         parameters: {
             query?: {
@@ -2436,7 +2497,7 @@ export interface operations {
                     };
                 };
             };
-            400: components["responses"]["kvList400"];
+            400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["listApiKeys403"];
             404: components["responses"]["cell_not_found"];
@@ -2488,7 +2549,7 @@ export interface operations {
                 };
                 content?: never;
             };
-            400: components["responses"]["kvList400"];
+            400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["listApiKeys403"];
             404: components["responses"]["kvGet404"];
@@ -2585,7 +2646,7 @@ export interface operations {
                     "application/json": components["schemas"]["DeleteResult"];
                 };
             };
-            400: components["responses"]["kvList400"];
+            400: components["responses"]["changes400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
             404: components["responses"]["cell_not_found"];

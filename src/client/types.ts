@@ -1,3 +1,4 @@
+import type { ChangeEvent, ChangesArguments, ChangesOptions } from './change-types.ts'
 import type { components, operations } from './schema.generated.ts'
 
 /** The types of a method of the client, from those of the operation in the OpenAPI document. */
@@ -64,8 +65,13 @@ export type RowsAnswer<R> = Omit<components['schemas']['SqlResult'], 'rows'> & {
 
 /** A method for each operation of the OpenAPI document. Each throws {@link ProblemError}, and what `fetch` throws. */
 export type Client = {
-  [Id in Exclude<keyof operations, 'sql' | 'exportCell'>]: Method<operations[Id]>
+  [Id in Exclude<keyof operations, 'sql' | 'exportCell' | 'changes'>]: Method<operations[Id]>
 } & {
+  /**
+   * The commits of a cell from now on, for `for await`: what each touched. The first change is a reset, which says: read
+   * again all that you need. A connection that ends is made again, and goes on where it ended.
+   */
+  changes(args: ChangesArguments, options?: ChangesOptions): AsyncGenerator<ChangeEvent, void, undefined>
   /** Reads the cell as one SQLite file, as its bytes come. */
   exportCell(
     args: ArgumentsOf<operations['exportCell']>,

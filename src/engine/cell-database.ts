@@ -13,6 +13,7 @@ import { isSqliteError, toCellError } from './sqlite-errors.ts'
 import type { SqlParams, SqlResult, SqlRow } from './statements/sql-values.ts'
 import { type SqlOptions, StatementRunner } from './statements/statement-runner.ts'
 import { checkWork, Transactions } from './transactions.ts'
+import { type CommitChanges, CommitRecorder } from './watch/commit-recorder.ts'
 
 /** Where a layer above takes part in a cell's life. The engine knows nothing of backups; it only asks before it forgets. */
 export interface CellHooks extends FailureHooks {
@@ -53,6 +54,8 @@ export class CellDatabase {
   pins = 0
   /** Set with the first commit, which calls the `changed` hook. Cleared, it has the next commit call that again. */
   dirty = false
+  /** Only while somebody watches the cell: see {@link record}. */
+  recorder: CommitRecorder | undefined
 
   readonly #connection: Connection
   readonly #hooks: CellHooks
@@ -83,7 +86,11 @@ export class CellDatabase {
           this.#runner?.statements.committed()
           this.#changed(UNKNOWN_WEIGHT)
         },
-        rolledBack: () => this.#runner?.statements.rolledBack(),
+        mark: () => this.recorder?.mark(),
+        rolledBack: (mark) => {
+          this.#runner?.statements.rolledBack()
+          this.recorder?.rolledBack(mark)
+        },
       })
       this.#group = new GroupCommit(this.#transactions, (error) => this.#failureOrOwn(error))
       this.#deleteReserve = new DeleteReserve(connection, limits.cellBytesMax)
@@ -164,8 +171,24 @@ export class CellDatabase {
       this.#runner ??= this.#newRunner()
       return use(this.#runner)
     } catch (error) {
-      throw this.failure(error)
+      const failure = this.failure(error)
+      // What `OR FAIL` leaves behind outside of a transaction is committed. Nobody can tell whether it has left anything.
+      const isFailed = failure.code === 'constraint_violation' || this.recorder?.isTouched === true
+      if (isFailed && this.#transactions.depth === 0) this.#changed(UNKNOWN_WEIGHT)
+      throw failure
     }
+  }
+
+  /**
+   * Tells of each commit what it touched, once it is on disk and before it is acknowledged, in the order of the commits.
+   * Commits that were not on disk when the cell went into quarantine are not told of.
+   *
+   * @param publish must not throw; undefined ends it
+   */
+  record(publish: ((changes: CommitChanges) => void) | undefined): void {
+    const recorder = publish && new CommitRecorder(this.#connection, publish)
+    this.recorder = recorder
+    this.syncs.onSync = recorder && (() => recorder.syncing(() => !this.syncs.pending))
   }
 
   /** What may make the file grow from here on, besides the bound on its size; anything after it was opened. */
@@ -287,6 +310,7 @@ export class CellDatabase {
       schemaGrew: (bytes) => this.#hooks.schemaGrew?.(bytes),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
+      recorder: () => this.recorder,
     })
   }
 
@@ -301,6 +325,7 @@ export class CellDatabase {
         this.#failed(error)
       }
     }
+    this.recorder?.committed(!this.syncs.pending)
     this.checkpoints.committed(weight)
   }
 

@@ -15,6 +15,8 @@ export class CommitSync {
   readonly #isRelaxed: boolean
   readonly #state: CellState
   readonly #wal: WalSync
+  /** Called when an fsync begins. What it returns is called once that has succeeded, before anything is acknowledged. */
+  onSync: (() => () => void) | undefined
 
   constructor(connection: Connection, path: string, durability: Durability, state: CellState) {
     this.#connection = connection
@@ -66,12 +68,14 @@ export class CommitSync {
    * @throws `cell_quarantined`
    */
   async sync(): Promise<void> {
+    const synced = this.onSync?.()
     try {
       await this.#wal.sync()
     } catch (error) {
       throw this.#state.quarantine(walLost(error))
     }
     this.#state.assertNotQuarantined()
+    synced?.()
   }
 
   /**
@@ -102,11 +106,13 @@ export class CommitSync {
   }
 
   #syncNow(): void {
+    const synced = this.onSync?.()
     try {
       this.#wal.syncNow()
     } catch (error) {
       throw this.#state.quarantine(walLost(error))
     }
+    synced?.()
   }
 
   /** True where the fsync is not ours to leave out. Inside a transaction, that is for its COMMIT to say. */

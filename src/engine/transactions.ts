@@ -1,6 +1,7 @@
 import { CellError } from '../errors.ts'
 import { type CellState, transactionEnded } from './cell-state.ts'
 import type { Connection, Statement } from './sqlite.ts'
+import type { Touched } from './watch/commit-recorder.ts'
 
 export interface TransactionEvents {
   /** Before each BEGIN. Throws if nothing may be changed now. */
@@ -9,8 +10,10 @@ export interface TransactionEvents {
   commit(run: () => void): void
   /** After each COMMIT that succeeded. Must not throw. */
   committed(): void
-  /** After anything was rolled back, a savepoint or all. */
-  rolledBack(): void
+  /** At the beginning of a savepoint. */
+  mark(): Touched | undefined
+  /** After anything was rolled back, a savepoint or all. @param mark of the savepoint */
+  rolledBack(mark?: Touched): void
 }
 
 const DEFERRED_KEYS =
@@ -115,13 +118,14 @@ export class Transactions {
   savepoint<T>(work: () => T): T {
     this.#exec('SAVEPOINT nested')
     this.#depth++
+    const mark = this.#events.mark()
     try {
       const value = refusePromise(work())
       if (!this.inTransaction) throw transactionEnded()
       this.#exec('RELEASE nested')
       return value
     } catch (error) {
-      this.#undoSavepoint()
+      this.#undoSavepoint(mark)
       throw error
     } finally {
       this.#leave()
@@ -175,12 +179,12 @@ export class Transactions {
     this.#events.commit(() => this.#exec('COMMIT'))
   }
 
-  #undoSavepoint(): void {
+  #undoSavepoint(mark: Touched | undefined): void {
     if (this.inTransaction) {
       this.#exec('ROLLBACK TO nested')
       this.#exec('RELEASE nested')
     } else this.#state.setTransactionLost(true)
-    this.#events.rolledBack()
+    this.#events.rolledBack(mark)
   }
 
   #exec(sql: ControlSql): void {

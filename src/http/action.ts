@@ -12,9 +12,10 @@ import type { BackupCharges } from './backup-charges.ts'
 import type { BegunRestores } from './begun-restores.ts'
 import type { FileBody } from './file-body.ts'
 import type { HttpLimits } from './handler-options.ts'
-import type { HttpRequest } from './http-message.ts'
+import type { BodyStream, HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
 import type { NodeView } from './node-view.ts'
+import type { OpenStreams } from './open-streams.ts'
 import { Query } from './query.ts'
 import type { JsonBody } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
@@ -26,6 +27,10 @@ export interface HttpContext {
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
   readonly restores: BegunRestores
+  readonly streams: OpenStreams
+  /** What of an error its reader may see. */
+  show(error: unknown): CellError
+  isShuttingDown(): boolean
   /** The problem document of an error that comes after its request was answered. */
   problemOf(error: unknown, method: string, route: string, requestId: string): ProblemDocument
   /** Undefined: no account's bytes are bounded. */
@@ -76,6 +81,8 @@ export interface JsonAnswer {
   status: number
   json: JsonText
   headers?: Record<string, string>
+  /** In place of the JSON. */
+  stream?: BodyStream | undefined
 }
 
 /** Its headers name the file's type. */

@@ -31,6 +31,7 @@ import {
 import { KeptBackups } from './kept-backups.ts'
 import { BodyCharge, MemoryBudgets, type MemoryUse, UnsentCharge } from './memory-budgets.ts'
 import type { NodeView } from './node-view.ts'
+import { OpenStreams } from './open-streams.ts'
 import { servedDocument } from './openapi/served-document.ts'
 import { Permit } from './permit.ts'
 import { problemResponse, shuttingDown } from './problem.ts'
@@ -90,6 +91,9 @@ export class Application {
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
       restores: new BegunRestores(store.clock),
+      streams: new OpenStreams(limits.streams, options.shutdown),
+      show: audience.show,
+      isShuttingDown: () => this.shuttingDown,
       problemOf: (error, method, route, requestId) =>
         JSON.parse(this.#refusal(error, method, route, requestId).body),
       keptBackups:
@@ -99,6 +103,7 @@ export class Application {
       openApi: servedDocument(),
       node: options.node,
     }
+    store.apiKeys.changed.listen(this.#context.streams.check)
     this.counts = options.counts ?? new RequestCounts()
     this.#accessLogger = options.accessLogger
     this.#clock = store.clock
@@ -182,7 +187,7 @@ export class Application {
    *
    * @returns undefined if there is no room for it; then the connection has to end
    */
-  reserve({ accountId = '' }: HttpRequest, { body }: HttpResponse): UnsentCharge | undefined {
+  reserve({ accountId = '' }: HttpRequest, { body }: Pick<HttpResponse, 'body'>): UnsentCharge | undefined {
     const bytes = body instanceof FileBody ? 0 : bodyBytes(body)
     try {
       return new UnsentCharge(this.#memory.unsent, accountId, bytes)
@@ -266,5 +271,8 @@ function respond(answer: Answer, requestId: string): HttpResponse {
   if ('file' in answer)
     return withCommonHeaders({ status, headers: { ...headers }, body: answer.file }, requestId)
   const type = status === NOT_MODIFIED ? undefined : { 'Content-Type': 'application/json' }
-  return withCommonHeaders({ status, headers: { ...type, ...headers }, body: answer.json }, requestId)
+  return withCommonHeaders(
+    { status, headers: { ...type, ...headers }, body: answer.json, stream: answer.stream },
+    requestId,
+  )
 }

@@ -15,6 +15,7 @@ import {
   RequestAborted,
   type RequestBody,
 } from './http-message.ts'
+import { pulled } from './pulled-stream.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 
@@ -43,6 +44,8 @@ export function createHandler(
       if (body instanceof FileBody) await body.discard()
       return new Response(null, { status, headers })
     }
+    if (response.stream !== undefined)
+      return new Response(pulled(application, incoming, response.stream), { status, headers })
     const charge = application.reserve(incoming, response)
     await incoming.drainBody(store.clock)
     if (body instanceof FileBody) {

@@ -6,6 +6,7 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { CellError } from '../errors.ts'
 import type { CellService } from '../service/cell-service.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
+import { DEFAULT_STREAM_LIMITS, type StreamLimits } from './open-streams.ts'
 import { RATE_NAMES, type RateLimit } from './rate-limiter.ts'
 
 /** Gets `requestId`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
@@ -37,6 +38,8 @@ export interface HttpLimits {
   pageDefault: number
   /** Memory for all requests together, and for those of one account. */
   memory: MemoryLimits
+  /** Streams of changes that are open at the same time. */
+  streams: StreamLimits
 }
 
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
@@ -47,6 +50,7 @@ export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   statementMsMax: 5_000,
   pageDefault: 100,
   memory: DEFAULT_MEMORY_LIMITS,
+  streams: DEFAULT_STREAM_LIMITS,
 }
 
 /** Options of `createHandler` and `createListener`. */
@@ -90,7 +94,11 @@ const OPTION_NAMES: Known<HandlerOptions> = {
   rate: true,
   shutdown: true,
 }
-const LIMIT_GROUPS = { result: DEFAULT_HTTP_LIMITS.result, memory: DEFAULT_MEMORY_LIMITS } as const
+const LIMIT_GROUPS = {
+  result: DEFAULT_HTTP_LIMITS.result,
+  memory: DEFAULT_MEMORY_LIMITS,
+  streams: DEFAULT_STREAM_LIMITS,
+} as const
 
 /** @throws `invalid_setting` for an option that is not known, and for a policy that is none */
 export function checkHandlerOptions(options: HandlerOptions): void {

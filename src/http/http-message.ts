@@ -47,6 +47,16 @@ export interface HttpResponse {
   headers: Record<string, string>
   /** Text, its bytes in UTF-8, or a file. */
   body: string | Uint8Array | FileBody
+  /** In place of the body: what is sent as it comes. */
+  stream?: BodyStream | undefined
+}
+
+/** A body without a known end. */
+export interface BodyStream extends AsyncIterable<string> {
+  /** Aborted when nothing more of it may be sent but its last piece. */
+  readonly over: AbortSignal
+  /** Nobody reads it any more. */
+  close(): void
 }
 
 /** Bytes of a response's body. */

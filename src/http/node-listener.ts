@@ -10,6 +10,7 @@ import { drainRest } from './drain-body.ts'
 import { FileBody } from './file-body.ts'
 import type { HandlerOptions } from './handler-options.ts'
 import {
+  type BodyStream,
   bodyBytes,
   type HttpRequest,
   type HttpResponse,
@@ -21,6 +22,7 @@ import type { UnsentCharge } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
+import { sendStream } from './send-stream.ts'
 
 /** What frameworks add to Node's own request: the body that they parsed, the prefix that they removed from the path. */
 interface FrameworkRequest extends IncomingMessage {
@@ -84,6 +86,7 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
     .handle(request)
     .then((response) => {
       if (application.shuttingDown) response.headers['Connection'] = 'close'
+      if (response.stream !== undefined) return stream(application, request, response, response.stream)
       const charge = application.reserve(request, response)
       // The work is done, and perhaps committed: an error would say that it was not.
       if (charge === undefined) return void outgoing.destroy()
@@ -96,6 +99,19 @@ function serve(application: Application, request: NodeRequest, clock: Clock): vo
       application.reportBug(error, { method: request.method })
       outgoing.destroy()
     })
+}
+
+function stream(
+  application: Application,
+  request: NodeRequest,
+  response: HttpResponse,
+  body: BodyStream,
+): Promise<void> | undefined {
+  const { incoming, outgoing } = request
+  if (!outgoing.destroyed && !outgoing.headersSent)
+    return sendStream(application, { request, incoming, outgoing }, response, body)
+  body.close()
+  return undefined
 }
 
 /** Sends a file no faster than the client takes it. If the client goes away, the file goes too. */

@@ -51,6 +51,9 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   object_store_unavailable: 503,
   object_store_error: 502,
   object_exists: 500,
+  object_store_in_use: 500,
+  store_outdated: 500,
+  taken_over: 503,
   quota_exceeded: 403,
   unauthorized: 401,
   forbidden: 403,
@@ -153,7 +156,7 @@ export function asTenantsSee(error: unknown): CellError {
   if (!(error instanceof CellError) || STATUS_OF_CODE[error.code] === 500) {
     return new CellError('internal', 'An unexpected error occurred. It was logged with the request id.')
   }
-  if (error.code === 'store_closed') return shuttingDown()
+  if (error.code === 'store_closed' || error.code === 'taken_over') return shuttingDown()
   return error
 }
 

@@ -11,6 +11,7 @@ import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
 import { createEmptyCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
 import {
@@ -62,6 +63,8 @@ export const ROUTES: readonly Route[] = [
 
   ['POST', '/v1/databases/{id}/sql', runSql, 'cell:read'],
   ['POST', '/v1/databases/{id}/batch', runBatch, 'cell:read'],
+
+  ['GET', '/v1/databases/{id}/changes', watchChanges, 'cell:read'],
 
   ['GET', '/v1/databases/{id}/kv', listEntries, 'kv:read'],
   ['PUT', '/v1/databases/{id}/kv/{key}', putEntry, 'kv:write'],

@@ -41,6 +41,7 @@ export class StoredBytesQuota {
   within(service: CellService): CellService {
     return {
       execute: (cellId, operation, options) => this.#execute(service, cellId, operation, options),
+      watch: (cellId, options, permit) => service.watch(cellId, options, permit),
       describe: (cellId) => service.describe(cellId),
       exportCell: (cellId, options) => service.exportCell(cellId, options),
       importCell: (source, options) => service.importCell(source, options),

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock } from '../base/clock.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
-import { DELETE_EXPIRED, NEXT_EXPIRY } from './queries.ts'
+import { DELETE_EXPIRED, DELETE_EXPIRED_RETURNING, NEXT_EXPIRY } from './queries.ts'
 
 /** A batch that takes longer is followed by a smaller one. */
 const BATCH_MS_MAX = 3
@@ -21,14 +21,13 @@ export async function collectExpired(
   signal: AbortSignal,
   slice: <T>(run: () => T) => T,
 ): Promise<number | null | undefined> {
-  const remove = database.prepare(DELETE_EXPIRED)
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
     const started = clock.monotonic()
     // No fsync: it would hold up the event loop for longer than the batch does. A power loss brings back only entries that
     // no read shows, and the next collection removes them again.
     const removed = slice(() =>
-      database.syncs.skip(() => database.writeDelete(() => remove.run(clock.now(), batch).changes, batch)),
+      database.syncs.skip(() => database.writeDelete(() => remove(database, clock.now(), batch), batch)),
     )
     if (removed < batch) return database.prepare(NEXT_EXPIRY).pluck().get() as number | null
     const slow = clock.monotonic() - started > BATCH_MS_MAX
@@ -36,4 +35,13 @@ export async function collectExpired(
     await turnOfTheLoop()
   }
   return undefined
+}
+
+/** @returns how many entries it has removed */
+function remove(database: CellDatabase, now: number, batch: number): number {
+  const { recorder } = database
+  if (recorder === undefined) return database.prepare(DELETE_EXPIRED).run(now, batch).changes
+  const keys = database.prepare(DELETE_EXPIRED_RETURNING).pluck().all(now, batch) as string[]
+  for (const key of keys) recorder.key(key)
+  return keys.length
 }

@@ -193,9 +193,7 @@ export class Kv {
     const expiresAt = ttlSeconds === null ? null : expiryOf({ ttlSeconds }, now, limits)
     const statements = this.#statements()
     const version = statements.versions.next()
-    const updated = statements.database.write(
-      () => statements.find(queries.UPDATE_EXPIRY).run(expiresAt, version, key, now).changes > 0,
-    )
+    const updated = statements.database.write(() => statements.setExpiry(key, expiresAt, version, now))
     if (!updated) return { updated, version: null, ttlSeconds: null }
     this.#noteExpiry({ expiresAt })
     return { updated, version: version.toString(), ttlSeconds: secondsLeft(expiresAt, now) }

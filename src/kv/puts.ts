@@ -64,6 +64,7 @@ export function runPut(statements: KvStatements, put: Put, now: number): KvPutRe
   const version = statements.versions.next()
   const kept = put.condition === 'absent' ? undefined : replaceLive(statements, put, version, now)
   if (kept === undefined) insert(statements, put, version, now)
+  statements.touched(put.key)
   const expiresAt = kept === undefined ? put.expiresAt : kept.expiresAt
   return {
     key: put.key,

@@ -95,5 +95,8 @@ export const DELETE_EXPIRED = `
     WHERE expires_at IS NOT NULL AND expires_at <= ? ORDER BY expires_at LIMIT ?
   )`
 
+/** The same for a cell that somebody watches. */
+export const DELETE_EXPIRED_RETURNING = `${DELETE_EXPIRED} RETURNING key`
+
 export const NEXT_EXPIRY =
   'SELECT min(expires_at) FROM main._cell_kv INDEXED BY _cell_kv_expiry WHERE expires_at IS NOT NULL'

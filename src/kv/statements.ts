@@ -2,7 +2,15 @@ import type { CellDatabase } from '../engine/cell-database.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import type { Condition } from './condition.ts'
 import type { KvEntry } from './entry.ts'
-import { DELETE_IF, DELETE_LIVE, DELETE_RETURNING, GET_ENTRY, GET_EXPIRY, GET_VALUE } from './queries.ts'
+import {
+  DELETE_IF,
+  DELETE_LIVE,
+  DELETE_RETURNING,
+  GET_ENTRY,
+  GET_EXPIRY,
+  GET_VALUE,
+  UPDATE_EXPIRY,
+} from './queries.ts'
 import { secondsLeft } from './ttl.ts'
 import { Versions } from './versions.ts'
 
@@ -30,6 +38,11 @@ export class KvStatements {
     return statements
   }
 
+  /** For those who watch the cell: the entry was put, changed or deleted. */
+  touched(key: string): void {
+    this.database.recorder?.key(key)
+  }
+
   /** @param sql one of queries.ts. Rows of one column come as its value, others as arrays */
   find(sql: string): Statement {
     return this.#prepared.get(sql) ?? this.#prepare(sql)
@@ -47,7 +60,9 @@ export class KvStatements {
 
   /** @returns the entry that it deletes; undefined if there is no live entry */
   takeEntry(key: string, now: number): KvEntry | undefined {
-    return toEntry(key, this.find(DELETE_RETURNING).get(key, now), now)
+    const row = this.find(DELETE_RETURNING).get(key, now)
+    if (row !== undefined) this.touched(key)
+    return toEntry(key, row, now)
   }
 
   /** @returns false if there is no live entry, or not of the condition's version */
@@ -56,7 +71,16 @@ export class KvStatements {
       typeof condition === 'bigint'
         ? this.find(DELETE_IF).run(key, now, condition)
         : this.find(DELETE_LIVE).run(key, now)
-    return remove.changes > 0
+    if (remove.changes === 0) return false
+    this.touched(key)
+    return true
+  }
+
+  /** @returns false if there is no live entry */
+  setExpiry(key: string, expiresAt: number | null, version: bigint, now: number): boolean {
+    if (this.find(UPDATE_EXPIRY).run(expiresAt, version, key, now).changes === 0) return false
+    this.touched(key)
+    return true
   }
 
   /** @returns whole seconds left; −1 for an entry that does not expire; null if there is no live entry */

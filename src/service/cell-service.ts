@@ -12,6 +12,8 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
+import type { WatchOptions } from '../store/watch/cell-change.ts'
+import type { ChangeStream } from '../store/watch/change-stream.ts'
 import type { CellOperation, ResultOf } from './operations.ts'
 
 /**
@@ -33,6 +35,14 @@ export interface CellService {
     operation: O,
     options?: ExecuteOptions,
   ): Promise<ResultOf<O>>
+
+  /**
+   * The commits of a cell from now on, as `Cell.watch()`. A cell whose local data is lost is restored first. No commit that
+   * an operation makes which is asked for later is missed, and none that is acknowledged later.
+   *
+   * @throws as {@link execute}
+   */
+  watch(cellId: string, options?: WatchOptions, permit?: OperationPermit): Promise<ChangeStream>
 
   /** Size and state of a cell. Restores it first, as {@link execute}. */
   describe(cellId: string): Promise<CellDescription>

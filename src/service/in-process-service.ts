@@ -17,6 +17,8 @@ import type { Cell } from '../store/cell.ts'
 import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { CellStore } from '../store/cell-store.ts'
+import type { WatchOptions } from '../store/watch/cell-change.ts'
+import type { ChangeStream } from '../store/watch/change-stream.ts'
 import {
   type ApplyContext,
   applyOperation,
@@ -25,6 +27,7 @@ import {
   parseOperation,
   type ReadableOperation,
 } from './apply-operation.ts'
+import { beginWatch } from './begin-watch.ts'
 import type {
   BackupPageOptions,
   CellDescription,
@@ -101,6 +104,11 @@ export class InProcessService implements CellService {
     await this.#untilLocal(cellId)
     signal?.throwIfAborted()
     return (await this.#run(cellId, readable, permit, requestId)) as ResultOf<O>
+  }
+
+  async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    const stream = this.#store.openCell(cellId).watch(options)
+    return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 
   async describe(cellId: string): Promise<CellDescription> {

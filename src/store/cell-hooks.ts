@@ -1,6 +1,6 @@
 import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
 import type { Clock } from '../base/clock.ts'
-import type { CellHooks } from '../engine/cell-database.ts'
+import type { CellDatabase, CellHooks } from '../engine/cell-database.ts'
 import { assertCell } from '../engine/reserved-schema.ts'
 import { KV_VIEW, KV_VIEW_NAME } from '../kv/queries.ts'
 import { CELL_SCHEMA } from './cell-files.ts'
@@ -9,12 +9,13 @@ export interface CellHookParts {
   clock: Clock
   /** Undefined without an object store. */
   trackers: ChangeTrackers | undefined
+  opened(database: CellDatabase): void
   failed(error: unknown): void
   closed(): void
 }
 
 /** Connects the parts above the engine to one open cell. */
-export function cellHooks(id: string, { clock, trackers, failed, closed }: CellHookParts): CellHooks {
+export function cellHooks(id: string, { clock, trackers, opened, failed, closed }: CellHookParts): CellHooks {
   let hasFunction = false
   return {
     opened: (database) => {
@@ -24,6 +25,7 @@ export function cellHooks(id: string, { clock, trackers, failed, closed }: CellH
         trackers?.get(id).hooks.opened?.(database)
         // It is a change like any other, so that the tracker has to be there.
         CELL_SCHEMA.upgrade(database)
+        opened(database)
       } catch (error) {
         // The cell is not open, so that nothing calls `closed`.
         trackers?.release(id)

@@ -73,8 +73,10 @@ export class CellStore implements CellDirectory {
       changes: destination,
       record: (id) => core.findCell(id),
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
+      commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
     })
+    core.guard?.lost.listen((error) => this.#takenOver(error))
     this.#archiving = archivingInProcess(core, this.#cells, upkeep)
   }
 
@@ -92,7 +94,7 @@ export class CellStore implements CellDirectory {
    * Opens a store. If the directory is empty and the object store has this store's backups, the catalog is restored from
    * there, and each cell at its first use.
    *
-   * @throws `store_not_found`, `store_locked`, `backup_corrupt`, and as {@link create}
+   * @throws `store_not_found`, `store_locked`, `backup_corrupt`, `object_store_in_use`, `store_outdated`, and as {@link create}
    */
   static open(directory: string, options: StoreOptions = {}): Promise<CellStore> {
     return CellStore.#start('open', directory, options)
@@ -349,6 +351,12 @@ export class CellStore implements CellDirectory {
   /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  /** A read would show what may have changed elsewhere, so nothing is served any more. */
+  #takenOver(error: CellError): void {
+    this.#cells.closeFor(error)
+    void this.#upkeep.stop()
   }
 
   async #close(deadlineMs: number): Promise<void> {

@@ -15,6 +15,8 @@ import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
 import type { StoreSettings } from './settings.ts'
+import type { WatchOptions } from './watch/cell-change.ts'
+import type { ChangeStream } from './watch/change-stream.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
 export interface CellProvider {
@@ -26,6 +28,7 @@ export interface CellProvider {
   sizeBytes(id: string): number
   quarantine(id: string): QuarantineState | undefined
   ensureLocal(id: string): Promise<void>
+  watch(id: string, options?: WatchOptions): ChangeStream
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
@@ -250,6 +253,31 @@ export class Cell {
    */
   async commit<T>(work: () => T): Promise<T> {
     return await this.#use().commit(work)
+  }
+
+  /**
+   * The cell's commits from now on, for `for await`: each once it is on disk, in their order, with the keys and tables that it
+   * touched. The first change is a reset. A reset says: read again all that you need; changes follow from there on.
+   *
+   * ```ts
+   * const prefix = 'session/'
+   * for await (const change of cell.watch({ prefix, signal })) {
+   *   const keys = change.type === 'commit' ? change.keys : null
+   *   if (keys === null) sessions.clear()
+   *   for await (const key of keys ?? cell.kv.keys({ prefix })) sessions.set(key, cell.kv.get(key))
+   * }
+   * ```
+   *
+   * A commit may name more than it changed, and never less; null means any key, or any table. An entry that expires is
+   * named when it is collected. What other programs write into the file is not seen. Of a watched cell some of the newest
+   * commits are kept (`watch` of the store): a reader that falls behind them gets a reset, and so does one whose
+   * `lastEventId` is older.
+   *
+   * @returns ends with `break`; throws the signal's reason once it is aborted
+   * @throws `invalid_request`, `invalid_key`; while it is read, `cell_not_found` once the cell is deleted, and `store_closed`
+   */
+  watch(options: WatchOptions = {}): ChangeStream {
+    return this.#provider.watch(this.id, options)
   }
 
   #step(migration: Migration, index: number): () => unknown {

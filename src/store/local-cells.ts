@@ -10,6 +10,7 @@ import { CellPool } from '../engine/cell-pool.ts'
 import type { CellDatabaseSettings } from '../engine/cell-settings.ts'
 import { EngineCounts } from '../engine/engine-counts.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
+import type { CommitChanges } from '../engine/watch/commit-recorder.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { collectExpired } from '../kv/expiry-collector.ts'
 import type { ExpiryHints } from '../kv/expiry-hints.ts'
@@ -18,6 +19,9 @@ import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
+import type { WatchOptions } from './watch/cell-change.ts'
+import type { ChangeHub } from './watch/change-hub.ts'
+import type { ChangeStream } from './watch/change-stream.ts'
 
 export interface LocalCellsParts {
   paths: StorePaths
@@ -32,6 +36,8 @@ export interface LocalCellsParts {
   record(id: string): CellRecord | undefined
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
+  /** Told of the commits of watched cells. */
+  commits: CommitSink
   /** Bytes of SQL text in the schemas of all open cells; undefined: no bound. */
   openSchemaBytesMax?: number | undefined
   /** Told whose time begins before work that can take long: see `CellOpener`. */
@@ -41,6 +47,14 @@ export interface LocalCellsParts {
    * restored. Undefined without an object store.
    */
   recover: ((id: string) => Promise<void>) | undefined
+}
+
+/** Who is told what those who watch a cell are to hear. Must not throw. In a worker it is the node, where cells are watched. */
+export interface CommitSink extends Partial<Pick<ChangeHub, 'watch' | 'watched'>> {
+  /** A commit is on disk. */
+  committed(id: string, changes: CommitChanges): void
+  /** Commits may be on disk of which nothing was told. */
+  interrupted(id: string): void
 }
 
 /** What the archiver does to cells of this process. */
@@ -59,6 +73,9 @@ export class LocalCells implements CellProvider {
   /** What all of its cells have done. */
   readonly counts = new EngineCounts()
   readonly #parts: LocalCellsParts
+  #refusal: CellError | undefined
+  /** Cells whose commits are told to the sink. */
+  readonly #watched = new Set<string>()
 
   constructor(parts: LocalCellsParts) {
     const { paths, settings, changes } = parts
@@ -66,6 +83,7 @@ export class LocalCells implements CellProvider {
     this.settings = settings
     this.files = new CellFiles(paths)
     this.pool = this.#newPool()
+    parts.commits.watched?.listen((id, isWatched) => this.setWatched(id, isWatched))
     if (changes === undefined) return
     const { trackers, progress } = changes
     const installer = new CellInstaller({
@@ -99,15 +117,37 @@ export class LocalCells implements CellProvider {
   /**
    * Opens the cell if necessary. If its local data is lost, its restore starts.
    *
-   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`
+   * @throws `cell_not_found`, `cell_restoring`, `no_backup`, `cell_quarantined`, `store_closed`, `taken_over`
    */
   open(id: string): CellDatabase {
+    if (this.#refusal !== undefined) throw this.#refusal
     try {
       return this.pool.open(id)
     } catch (error) {
       if (isCellError(error, 'cell_restoring')) this.#recover(id)
       throw error
     }
+  }
+
+  watch(id: string, options?: WatchOptions): ChangeStream {
+    this.record(id)
+    const { commits } = this.#parts
+    if (commits.watch === undefined) throw new Error('Cells are watched at their node.')
+    return commits.watch(id, options)
+  }
+
+  /** Tells the sink of the cell's commits from now on, or no longer; whether or not the cell is open. */
+  setWatched(id: string, isWatched: boolean): void {
+    if (isWatched === this.#watched.has(id)) return
+    if (isWatched) this.#watched.add(id)
+    else this.#watched.delete(id)
+    const database = this.pool.peek(id)
+    if (database?.open) this.#record(id, database)
+  }
+
+  #record(id: string, database: CellDatabase): void {
+    const isWatched = this.#watched.has(id)
+    database.record(isWatched ? (changes) => this.#parts.commits.committed(id, changes) : undefined)
   }
 
   expiryNoted(id: string, expiresAt: number): void {
@@ -160,6 +200,12 @@ export class LocalCells implements CellProvider {
     this.pool.replace(id, () => {})
   }
 
+  /** Closes every cell. None is opened after this: each use is refused with the error. */
+  closeFor(refusal: CellError): void {
+    this.#refusal ??= refusal
+    this.pool.closeAll()
+  }
+
   /** Closes every cell. */
   close(): void {
     this.pool.closeAll()
@@ -192,6 +238,9 @@ export class LocalCells implements CellProvider {
         cellHooks(id, {
           clock,
           trackers: changes?.trackers,
+          opened: (database) => {
+            if (this.#watched.has(id)) this.#record(id, database)
+          },
           failed: (err) => this.#failed(id, err),
           closed: () => hints.forget(id),
         }),
@@ -206,6 +255,7 @@ export class LocalCells implements CellProvider {
 
   #failed(id: string, err: unknown): void {
     const isQuarantined = isCellError(err, 'cell_quarantined')
+    if (isQuarantined && this.#watched.has(id)) this.#parts.commits.interrupted(id)
     const reason = isQuarantined ? err.details.reason : undefined
     const what =
       reason === 'io_error'

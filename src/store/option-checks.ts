@@ -3,6 +3,7 @@ import { DEFAULT_LIMITS } from '../base/limits.ts'
 import { QUOTA_NAMES } from '../catalog/account-quotas.ts'
 import { CellError } from '../errors.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
+import { DEFAULT_WATCH_SETTINGS } from './watch/watch-settings.ts'
 
 const BACKUP_NAMES: Known<BackupSettings> = {
   snapshotEveryMs: true,
@@ -22,10 +23,15 @@ const STORE_NAMES: Known<StoreOptions> = {
   limits: true,
   quotas: true,
   backups: true,
+  watch: true,
   openCellsMax: true,
   pageCacheBytes: true,
   checkpointBytes: true,
   objectStoreWaitMs: true,
+  leaseMs: true,
+  takeOver: true,
+  adopt: true,
+  moveObjectStore: true,
   functions: true,
   extensions: true,
   tenantFunctions: true,
@@ -33,7 +39,12 @@ const STORE_NAMES: Known<StoreOptions> = {
   random: true,
   log: true,
 }
-const GROUPS = { limits: DEFAULT_LIMITS, quotas: QUOTA_NAMES, backups: BACKUP_NAMES } as const
+const GROUPS = {
+  limits: DEFAULT_LIMITS,
+  quotas: QUOTA_NAMES,
+  backups: BACKUP_NAMES,
+  watch: DEFAULT_WATCH_SETTINGS,
+} as const
 const GROUPED = Object.entries(GROUPS).flatMap(([group, names]) =>
   Object.keys(names).map((name) => `${group}.${name}`),
 )

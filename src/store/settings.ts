@@ -1,4 +1,5 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
+import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -11,6 +12,7 @@ import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkOptionNames } from './option-checks.ts'
 import type { BackupSettings, StoreOptions } from './store-options.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from './watch/watch-settings.ts'
 
 /** {@link StoreOptions} with every default filled in. */
 export interface StoreSettings {
@@ -27,10 +29,15 @@ export interface StoreSettings {
     restoreConcurrency: number
     deadlineMs: number
   }
+  watch: WatchSettings
   openCellsMax: number
   pageCacheBytes: number
   checkpointBytes: number
   objectStoreWaitMs: number
+  leaseMs: number
+  takeOver: boolean
+  adopt: boolean
+  moveObjectStore: boolean
   /** Undefined if the owner adds nothing to SQL. @internal */
   ownerFunctions: OwnerFunctions | undefined
   clock: Clock
@@ -62,10 +69,15 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
     limits: { ...DEFAULT_LIMITS, ...definedOnly(options.limits ?? {}) },
     quotas: { ...options.quotas },
     backups: resolveBackups(options.backups ?? {}),
+    watch: { ...DEFAULT_WATCH_SETTINGS, ...definedOnly(options.watch ?? {}) },
     openCellsMax: options.openCellsMax ?? openCellsFor(),
     pageCacheBytes: options.pageCacheBytes ?? DEFAULT_PAGE_CACHE_BYTES,
     checkpointBytes: options.checkpointBytes ?? DEFAULT_CHECKPOINT_BYTES,
     objectStoreWaitMs: options.objectStoreWaitMs ?? 60_000,
+    leaseMs: options.leaseMs ?? DEFAULT_LEASE_MS,
+    takeOver: options.takeOver ?? false,
+    adopt: options.adopt ?? false,
+    moveObjectStore: options.moveObjectStore ?? false,
     ownerFunctions: OwnerFunctions.of(options),
     clock: options.clock ?? systemClock,
     random: options.random ?? systemClock.random,
@@ -75,10 +87,10 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
   return settings
 }
 
-function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: StoreSettings): void {
+function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
-  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs } = rest
+  const { openCellsMax, pageCacheBytes, checkpointBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
   const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
@@ -88,8 +100,10 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
     pageCacheBytes,
     checkpointBytes,
     objectStoreWaitMs,
+    leaseMs,
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
+    ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
     ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }
@@ -101,6 +115,12 @@ function check({ durability, sqlPolicy, limits, quotas, backups, ...rest }: Stor
         { field: name },
       )
     }
+  }
+  if (leaseMs > LEASE_MS_MAX) {
+    throw new CellError('invalid_setting', `leaseMs must be at most ${LEASE_MS_MAX}, an hour.`, {
+      field: 'leaseMs',
+      limit: LEASE_MS_MAX,
+    })
   }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(

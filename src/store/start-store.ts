@@ -11,11 +11,15 @@ import { assertSupportedRuntime } from '../base/runtime.ts'
 import { newCellId, StorePaths } from '../base/store-paths.ts'
 import { Catalog, type CatalogSchema } from '../catalog/catalog.ts'
 import { DirectoryLock } from '../catalog/directory-lock.ts'
+import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { endLeftWorkers } from '../catalog/workers-lock.ts'
 import { isSqliteError, toCellError } from '../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { NewFiles } from './new-files.ts'
 import { checkSchedule } from './option-checks.ts'
+import { PrefixEntry } from './prefix-entry.ts'
+import { checkRemembered } from './remembered-place.ts'
+import { setAside } from './set-aside.ts'
 import { resolveSettings, type StoreSettings } from './settings.ts'
 import type { StoreOptions } from './store-options.ts'
 
@@ -26,7 +30,10 @@ export interface StoreParts {
   paths: StorePaths
   settings: StoreSettings
   lock: DirectoryLock
+  /** Only the node of the newest epoch writes there. */
   objectStore: ObjectStore | undefined
+  /** Undefined without an object store. */
+  entry: PrefixEntry | undefined
   /** The newest backup of the catalog that was listed, if the catalog came back from one in this start. */
   recoveredCatalog?: string | undefined
 }
@@ -38,8 +45,6 @@ export interface StartedStore {
   close(): Promise<void>
 }
 
-/** A store with its catalog can serve without the object store. It checks the prefix's owner for this long only. */
-const OWNER_CHECK_MS = 5_000
 const RETRY_MS_MIN = 250
 const RETRY_MS_MAX = 5_000
 
@@ -68,21 +73,32 @@ export async function startStore<T extends StartedStore>(
   let files: NewFiles | undefined
   let lock: DirectoryLock | undefined
   let store: T | undefined
+  let entry: PrefixEntry | undefined
   let isClaimed = false
   try {
     files = new NewFiles(paths.root)
     lock = DirectoryLock.acquire(paths)
     await endLeftWorkers(paths, lock.leftWorkers, settings.clock)
     if (lock.leftWorkers.length > 0) lock.publishWorkers([])
-    const { isFirst, recoveredCatalog } = await bringUpCatalog(mode, paths, objectStore, settings, schema)
+    const remembered = RememberedObjectStore.read(paths)
+    entry = objectStore && new PrefixEntry(objectStore, remembered, lock, settings)
+    await checkRemembered(remembered, entry, settings)
+    const { isFirst, isEntered, recoveredCatalog } = await bringUpCatalog(
+      mode,
+      paths,
+      entry,
+      settings,
+      schema,
+    )
     isClaimed = isFirst && objectStore !== undefined
-    store = build({ paths, settings, lock, objectStore, recoveredCatalog })
-    if (!isFirst && objectStore !== undefined) await checkOwner(store, objectStore, settings)
+    store = build({ paths, settings, lock, objectStore: entry?.store, entry, recoveredCatalog })
+    if (!isEntered) await entry?.enter(store.id)
     store.start()
     return store
   } catch (error) {
     if (store !== undefined) await store.close()
     else {
+      await entry?.close(AbortSignal.abort())
       // Before the lock is released: after that, new files may belong to another process.
       if (lock === undefined) files?.removeEmpty()
       // Once the prefix is claimed, the catalog is the only one of its store: the next start goes on with it.
@@ -95,59 +111,71 @@ export async function startStore<T extends StartedStore>(
   }
 }
 
-/** @returns `isFirst` if this is proven to be the first start */
+interface BroughtUp {
+  /** This is proven to be the first start. */
+  isFirst: boolean
+  /** The prefix was entered. */
+  isEntered: boolean
+  recoveredCatalog?: string | undefined
+}
+
 async function bringUpCatalog(
   mode: StartMode,
   paths: StorePaths,
-  objectStore: ObjectStore | undefined,
+  entry: PrefixEntry | undefined,
   settings: StoreSettings,
   schema: CatalogSchema,
-): Promise<{ isFirst: boolean; recoveredCatalog?: string | undefined }> {
+): Promise<BroughtUp> {
   finishRestore(paths.catalogCell)
-  if (exists(paths.catalog)) return { isFirst: false }
-  const known = objectStore && (await untilAvailable(settings, () => readIdentity(objectStore)))
-  if (objectStore !== undefined && known !== undefined) {
-    if (mode === 'create')
-      throw storeExists(
-        `${objectStore.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
-      )
+  const isLocal = exists(paths.catalog)
+  const adopts = isLocal && settings.adopt && entry !== undefined && (await isToAdopt(entry, settings))
+  if (isLocal && !adopts) return { isFirst: false, isEntered: false }
+  const known = entry && (await untilAvailable(settings, () => readIdentity(entry.store)))
+  if (known === undefined && mode === 'open') throw notFound(paths)
+  if (entry !== undefined && known !== undefined && mode === 'create')
+    throw storeExists(
+      `${entry.store.url} already holds the backups of store ${known.store_id}. Open that store instead.`,
+    )
+  const { clock } = settings
+  const willTake = () => {
+    if (adopts) setAside(paths, clock.now(), settings.log)
+  }
+  // Before anything is read that another node could still add to.
+  if (entry !== undefined) await untilAvailable(settings, () => entry.take(false, willTake))
+  if (entry !== undefined && known !== undefined) {
     const recoveredCatalog = await untilAvailable(settings, () =>
-      recoverCatalog(objectStore, known, paths.catalogCell, settings),
+      recoverCatalog(entry.store, known, paths.catalogCell, settings),
     )
     settings.log.warn(
       { storeId: known.store_id, version: recoveredCatalog },
       'there was no local catalog; it is restored from the object store, and each cell at its first use',
     )
-    return { isFirst: false, recoveredCatalog }
+    return { isFirst: false, isEntered: true, recoveredCatalog }
   }
-  if (mode === 'open') throw notFound(paths)
-  const { clock } = settings
   const storeId = newCellId()
   // In the catalog from the start: if the process ends right after this, the first key is still pending.
   const meta = mode === 'open-or-create' ? FIRST_KEY_PENDING : {}
   Catalog.write(paths.catalog, { storeId, createdAt: clock.now(), schema, meta })
   // After the catalog is written: a start that ends right after its claim goes on with this directory.
-  if (objectStore !== undefined)
-    await untilAvailable(settings, () => claimPrefix(objectStore, storeId, clock.now()))
-  return { isFirst: true }
+  if (entry !== undefined)
+    await untilAvailable(settings, () => claimPrefix(entry.store, storeId, clock.now()))
+  return { isFirst: true, isEntered: true }
 }
 
-/** Refuses another store's prefix at the start. If the object store does not answer, the first backup checks it. */
-async function checkOwner(
-  store: StartedStore,
-  objectStore: ObjectStore,
-  { clock, log }: StoreSettings,
-): Promise<void> {
-  const abort = new AbortController()
-  const timer = clock.setTimer(() => abort.abort(), OWNER_CHECK_MS)
-  try {
-    await claimPrefix(objectStore, store.id, clock.now(), { signal: abort.signal })
-  } catch (error) {
-    if (isCellError(error, 'object_store_mismatch')) throw error
-    log.warn({ err: error }, 'the object store does not answer; serving from local data, backups wait')
-  } finally {
-    timer.cancel()
+/** Whether the object store has history that the directory did not write. @throws `invalid_setting` if it has none at all */
+async function isToAdopt(entry: PrefixEntry, settings: StoreSettings): Promise<boolean> {
+  const known = await untilAvailable(settings, () => readIdentity(entry.store))
+  if (known === undefined) {
+    throw new CellError(
+      'invalid_setting',
+      `There is nothing to adopt: ${entry.store.url} holds no store. Start without --adopt (adopt in the library).`,
+      { field: 'adopt' },
+    )
   }
+  const isOutdated = await untilAvailable(settings, () => entry.isOutdated())
+  if (!isOutdated)
+    settings.log.info({}, 'nothing was adopted: the object store has what this directory wrote')
+  return isOutdated
 }
 
 /** Retries while the object store is unavailable, up to `objectStoreWaitMs`. */

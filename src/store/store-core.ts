@@ -7,6 +7,7 @@ import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
+import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
@@ -22,11 +23,13 @@ import {
   type CellListOptions,
   type CellRecord,
   CellRegistry,
+  cellNotFound,
   type RecordPage,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
+import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import { CellCensus } from './cell-census.ts'
@@ -37,11 +40,13 @@ import { CellImports } from './cell-imports.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
+import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
 import type { StoreOptions } from './store-options.ts'
+import { ChangeHub } from './watch/change-hub.ts'
 
 /**
  * The parts of the process that owns a store's directory: the directory's lock, the catalog with accounts and keys, the
@@ -63,27 +68,39 @@ export class StoreCore implements CellDirectory {
   readonly requestedBackups: RequestedBackups
   readonly firstKey: FirstKey
   readonly turns = new Turns()
+  /** Who watches cells. */
+  readonly changes: ChangeHub
   readonly imports: CellImports
-  /** Undefined without an object store, as are the next two. */
+  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
+  readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
   readonly #catalog: Catalog
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
+  readonly #entry: PrefixEntry | undefined
   readonly #creations: CellCreations
   #closing: Promise<void> | undefined
 
-  constructor({ paths, lock, recoveredCatalog, ...given }: StoreParts) {
+  constructor({ paths, lock, entry, recoveredCatalog, ...given }: StoreParts) {
     const accountOf = (id: string) => this.registry.find(id)?.accountId
     const observed = new StoreObservations(given.settings, given.objectStore, accountOf)
     const { settings, objectStore } = observed
     this.observed = observed
     const { clock, log, limits } = settings
     this.paths = paths
+    this.changes = new ChangeHub({
+      settings: settings.watch,
+      limits,
+      clock,
+      record: (id) => this.registry.require(id),
+    })
     this.settings = settings
     this.#lock = lock
     this.#objectStore = objectStore
+    this.#entry = entry
+    this.guard = entry?.guard
     fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
@@ -143,6 +160,7 @@ export class StoreCore implements CellDirectory {
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications
       this.destination.moved.listen(() => verifications.clear())
+      this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
       this.#catalog.close()
@@ -240,6 +258,7 @@ export class StoreCore implements CellDirectory {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
     this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
+    this.changes.end(id, cellNotFound())
     return deletedAt
   }
 
@@ -276,6 +295,7 @@ export class StoreCore implements CellDirectory {
       this.registry.undelete(record, this.names.forReturning(record))
     }
     this.retention?.restored(id, Date.parse(manifest.created_at))
+    this.changes.reset(id, 'restored')
   }
 
   /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */
@@ -319,13 +339,25 @@ export class StoreCore implements CellDirectory {
     return this.#closing
   }
 
+  /** @throws `taken_over` once another node uses the object store */
+  assertNotTakenOver(): void {
+    this.guard?.assertNotLost()
+  }
+
+  #takenOver(err: CellError): void {
+    this.#catalog.refuseChanges(err)
+    this.settings.log.error({ err }, 'this node was taken over: it changes nothing more')
+  }
+
   async #close(deadline: AbortSignal): Promise<void> {
     await runAll([
+      () => this.changes.close(),
       () => this.apiKeys.flush(),
       () => this.catalogBackup?.stop(deadline),
       () => this.destination?.close(),
       () => this.#catalog.close(),
       () => this.state.close(),
+      () => this.#entry?.close(deadline),
       () => this.#objectStore?.close(),
       () => this.#lock.release(),
     ])

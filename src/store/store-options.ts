@@ -5,6 +5,7 @@ import type { Log } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
 import type { Durability, SqlPolicy } from '../engine/cell-settings.ts'
 import type { OwnerFunctionsOptions } from '../engine/owner-functions.ts'
+import type { WatchSettings } from './watch/watch-settings.ts'
 
 /**
  * Automatic backups of cells, wherever there is an object store: of a cell that has changed, and of no other. The catalog is
@@ -45,12 +46,28 @@ export interface StoreOptions extends OwnerFunctionsOptions {
   quotas?: Quotas | undefined
   /** Automatic backups of cells; on by default where there is an object store. */
   backups?: BackupSettings | undefined
+  /** How much of the past is kept for those who watch cells: see `Cell.watch()`. */
+  watch?: Partial<WatchSettings> | undefined
   /** Cells kept open at the same time; by default what the descriptor limit allows, at most 1,000. */
   openCellsMax?: number | undefined
   /** Bytes of database pages that one open cell may cache; 1 MiB by default. */
   pageCacheBytes?: number | undefined
   /** Bytes of a cell's write-ahead log at which it is checkpointed; 4 MiB by default. */
   checkpointBytes?: number | undefined
+  /**
+   * Milliseconds after which another machine may use the object store, if this node has given no sign of itself; 90,000
+   * by default, at most an hour. It gives one every two thirds of that.
+   */
+  leaseMs?: number | undefined
+  /** True: takes the object store from the node that uses it, which then stops, and goes on with this directory's data. */
+  takeOver?: boolean | undefined
+  /**
+   * True: if the object store has history that this directory did not write, goes on from there. What the directory had
+   * is set aside, in a folder inside of it.
+   */
+  adopt?: boolean | undefined
+  /** True: backups go to another object store than before. Without it a start with another one is refused. */
+  moveObjectStore?: boolean | undefined
   /** Milliseconds that the start of a store without a catalog waits for the object store; 60,000 by default. */
   objectStoreWaitMs?: number | undefined
   /** Default: the system's. */

@@ -29,13 +29,13 @@ const LAYERS: readonly (readonly string[])[] = [
 
 /** The same inside a layer. `.` stands for the files that lie directly in its folder. */
 const INNER_LAYERS: Readonly<Record<string, readonly (readonly string[])[]>> = {
-  'src/engine': [['sql-policy'], ['.', 'statements']],
+  'src/engine': [['sql-policy'], ['.', 'statements', 'watch']],
   'src/backup': [
     ['object-store'],
     ['archive'],
     ['changes'],
     ['versions'],
-    ['create', 'restore', 'shipping'],
+    ['create', 'restore', 'shipping', 'fence'],
     ['verify'],
     ['archiver'],
     ['.'],

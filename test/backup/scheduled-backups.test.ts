@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { BackupManager } from '../../src/backup/backup-manager.ts'
@@ -102,7 +103,8 @@ describe('Scheduled backups of a real store', () => {
       expect(restorable).toEqual(backups)
       if (step < 5 || step === 19) {
         const probe = new ScratchPlace()
-        const other = await probe.open({ objectStore: place.folder() })
+        fs.cpSync(place.objects, probe.objects, { recursive: true })
+        const other = await probe.open({ takeOver: true })
         for (const version of now) {
           await other.backups.restore(cell.id, { version })
           expect(notes(other.openCell(cell.id))).toEqual(states.get(version))

@@ -370,7 +370,7 @@ describe('reaching the store', () => {
     expect(await listed).toHaveLength(1)
   })
 
-  test('with nothing but the object store, it comes back', async () => {
+  test('with nothing but the object store, the server brings it back, and no command does', async () => {
     const place = new Workplace()
     const node = await place.serve()
     const cell = await place.text('cells', 'create')
@@ -378,6 +378,13 @@ describe('reaching the store', () => {
     await place.text('backup', cell)
     await node.stop('SIGKILL')
     fs.rmSync(place.dataDir, { recursive: true })
+    expect(await place.failure('sql', cell, 'SELECT n FROM t')).toMatchObject({
+      exit: 1,
+      code: 'store_not_found',
+      message: expect.stringContaining('`cellstore serve`'),
+    })
+    expect(place.has('data')).toBe(false)
+    await place.serve()
     expect(await place.json('sql', cell, 'SELECT n FROM t')).toMatchObject({ rows: [{ n: 7 }] })
   })
 })

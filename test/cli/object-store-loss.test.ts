@@ -39,7 +39,7 @@ describe('an object store that does not answer (invariant 14)', () => {
     expect(place.has('data')).toBe(false)
     expect(await place.failure('keys', 'list', '--object-store-wait', '1s')).toMatchObject({
       exit: 1,
-      code: 'object_store_unavailable',
+      code: 'store_not_found',
     })
 
     fs.rmSync(place.objects)
@@ -91,7 +91,7 @@ test("another store's prefix is refused, and nothing is made or changed", async 
   const before = fs.readdirSync(path.join(place.objects, 'snapshots')).sort()
 
   other.env['CELLSTORE_OBJECT_STORE'] = `file://${place.objects}`
-  const { code, stdout, stderr } = await other.run('serve', '--port', '0')
+  const { code, stdout, stderr } = await other.run('serve', '--port', '0', '--move-object-store')
   expect({ code, stdout }).toEqual({ code: 1, stdout: '' })
   expect(stderr).toMatch(
     /^cellstore: .* belongs to store [-0-9a-f]{36}, but this is store [-0-9a-f]{36}\..*$/m,

@@ -33,6 +33,9 @@ const NOT_REACHED: Partial<Record<CellErrorCode, string>> = {
   disk_full: 'takes a full disk',
   cells_missing: 'takes a disk that is not mounted',
   store_closed: 'becomes shutting_down',
+  taken_over: 'becomes shutting_down',
+  object_store_in_use: 'only a start throws it',
+  store_outdated: 'only a start throws it',
   store_exists: 'opening a store only',
   store_not_found: 'opening a store only',
   store_locked: 'opening a store only',
@@ -116,11 +119,11 @@ describe('the table of statuses', () => {
     for (const code of documented) expect({ code, status: STATUS_OF_CODE[code] }).toEqual({ code, status })
   })
 
-  test('shows every other code as internal, save for a closed store', () => {
+  test('shows every other code as internal, save for a store that is closed or taken over', () => {
     const documented = new Set(DOCUMENTED.flatMap(([, some]) => some))
     for (const code of codes.filter((other) => !documented.has(other))) {
       const response = problemResponse(new CellError(code, 'the path /var/lib/x'), 'id')
-      const shown = code === 'store_closed' ? 'shutting_down' : 'internal'
+      const shown = code === 'store_closed' || code === 'taken_over' ? 'shutting_down' : 'internal'
       expect(JSON.parse(response.body)).toMatchObject({ code: shown, status: response.status })
       expect(response.body).not.toContain('/var/lib/x')
     }
@@ -171,6 +174,7 @@ function failing(error: unknown): CellService {
   const fail = () => Promise.reject(error)
   return {
     execute: fail,
+    watch: fail,
     describe: fail,
     exportCell: fail,
     importCell: fail,

@@ -5,6 +5,9 @@ import { Bench } from '../support/http/bench.ts'
 import type { RawRequest } from '../support/http/raw-exchange.ts'
 import { TRANSPORTS, type Transport } from '../support/http/transports.ts'
 
+/** A GET of it has no end: see changes.test.ts. */
+const STREAM = '/v1/databases/{id}/changes'
+
 describe.each(TRANSPORTS)('through %s', (_name, open) => {
   async function opened(): Promise<{
     bench: Bench
@@ -27,7 +30,7 @@ describe.each(TRANSPORTS)('through %s', (_name, open) => {
     return { bench, transport, send }
   }
 
-  const paths = ROUTES.filter(([method]) => method === 'GET').map(([, path]) => path)
+  const paths = ROUTES.filter(([method, path]) => method === 'GET' && path !== STREAM).map(([, path]) => path)
 
   test.each(paths)('HEAD %s is answered as GET, without a body', async (route) => {
     const { bench, transport, send } = await opened()

@@ -22,6 +22,15 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
   ['src/store/local-cells.ts', 'disk error: the cell is kept closed until a check proves its files whole'],
   ['src/store/local-cells.ts', 'the cell is damaged; it is kept closed until it is restored'],
   ['src/store/local-cells.ts', 'upkeep of the cell failed'],
+  ['src/store/prefix-entry.ts', 'the object store does not answer; serving from local data, backups wait'],
+  [
+    'src/store/prefix-entry.ts',
+    'could not record in the directory that this node uses the object store; serving from local data, backups wait',
+  ],
+  [
+    'src/backup/fence/epoch-holder.ts',
+    'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it',
+  ],
   ['src/workers/node/worker-spawner.ts', 'could not start a worker process'],
   ['src/workers/node/worker-spawner.ts', 'a spare worker ended before it got any work'],
 ]

@@ -4,6 +4,7 @@ import type { BatchableOperation, CellOperation, ResultOf } from '../../src/serv
 import { rejectedBy } from '../support/thrown.ts'
 import { cellServiceBackupsContract } from './cell-service-backups.contract.ts'
 import { cellServiceFilesContract } from './cell-service-files.contract.ts'
+import { cellServiceWatchContract } from './cell-service-watch.contract.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
 
 const UNKNOWN = '00000000-0000-4000-8000-000000000000'
@@ -444,5 +445,6 @@ export function cellServiceContract(name: string, make: MakeService): void {
   })
 
   cellServiceBackupsContract(name, make)
+  cellServiceWatchContract(name, make)
   cellServiceFilesContract(name, make)
 }

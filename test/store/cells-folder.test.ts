@@ -47,8 +47,9 @@ describe.each(['empty', 'gone'])('The folder of all cells that is %s', (how) => 
     await store.close()
     unmount(how)
     const objectStore = new FileObjectStore({ root: `${place.root}/elsewhere` })
-    expect((await rejectedBy(place.open({ objectStore }))).code).toBe('cells_missing')
-    expect((await rejectedBy(place.open({ objectStore }))).code).toBe('cells_missing')
+    const options = { objectStore, moveObjectStore: true }
+    expect((await rejectedBy(place.open(options))).code).toBe('cells_missing')
+    expect((await rejectedBy(place.open(options))).code).toBe('cells_missing')
     place.loseData()
   })
 

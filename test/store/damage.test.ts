@@ -59,6 +59,20 @@ describe('a cell whose file is damaged', () => {
     await store.backups.restore(damaged.id, { version })
   })
 
+  test('tells those who watch it that commits may have been missed', async () => {
+    const { store, damaged, version } = await openDamaged()
+    const stream = damaged.watch()
+    stream.open()
+    expect(stream.nextNow()).toMatchObject({ reason: 'start' })
+    damaged.kv.get('k')
+    expect(codeOf(() => damaged.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')
+    expect(stream.nextNow()).toMatchObject({ reason: 'interrupted' })
+    await store.backups.restore(damaged.id, { version })
+    expect(stream.nextNow()).toMatchObject({ reason: 'restored' })
+    damaged.kv.put('k', 'w')
+    expect(stream.nextNow()).toMatchObject({ type: 'commit', keys: ['k'] })
+  })
+
   test('does not disturb its neighbours, nor is it opened again behind their backs', async () => {
     const { store, damaged, sound, version } = await openDamaged(1)
     expect(codeOf(() => damaged.sql('SELECT count(b) FROM t'))).toBe('cell_quarantined')

@@ -34,6 +34,7 @@ export const COUNTS = {
   CELLSTORE_DESCRIPTOR_CELLS: { test: 150, soak: 2_000, of: 'cells of a node with few descriptors' },
   CELLSTORE_ATTACK_MIXES: { test: 1, soak: 24, of: 'mixes of attacks on a node' },
   CELLSTORE_ENDLESS_ROUNDS: { test: 1, soak: 10, of: 'rounds of backups while statements never end' },
+  CELLSTORE_WATCH_STEPS: { test: 600, soak: 20_000, of: 'steps of work on a watched cell' },
   CELLSTORE_CLOCK_STEPS: { test: 60, soak: 1_000, of: 'steps of the clock' },
 } as const
 

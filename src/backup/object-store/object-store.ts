@@ -61,6 +61,13 @@ export interface ObjectStore {
    */
   sweepUploads(prefix: string, olderThanMs: number, options?: SweepOptions): Promise<number>
 
+  /**
+   * Whether of several puts of one key, through several stores, exactly one wins. Absent: it does.
+   *
+   * @throws `object_store_unavailable`, `object_store_error` if that cannot be found out
+   */
+  createsOnlyOnce?(options?: CallOptions): Promise<boolean>
+
   /** Ends the calls that are under way and releases sockets and other resources. Later calls fail. */
   close(): Promise<void>
 }

@@ -14,6 +14,55 @@ export function probeKey(id: string): string {
   return `probes/${id}`
 }
 
+/** One object for each start of a node that uses the prefix. None is ever removed, so no epoch becomes free again. */
+export const FENCE_PREFIX = 'fence/'
+/** What the node of the newest epoch says of itself from time to time. */
+const HOLDER_PREFIX = 'holder/'
+
+const EPOCH_DIGITS = 10
+const FENCE = /^fence\/(\d{10})$/
+const HOLDER = /^holder\/(\d{10})-(\d{10})$/
+
+export function fenceKey(epoch: number): string {
+  return `${FENCE_PREFIX}${digits(epoch)}`
+}
+
+/** Where the object store cannot refuse the second of two puts, a ticket of its own shows who may put the fence. */
+export function fenceTicketKey(epoch: number, id: string): string {
+  return `${fenceKey(epoch)}-${id}`
+}
+
+/** The prefix of an epoch's fence and of its tickets. */
+export function fencesOf(epoch: number): string {
+  return fenceKey(epoch)
+}
+
+/** @param sequence counts an epoch's records, from 1 */
+export function holderKey(epoch: number, sequence: number): string {
+  return `${holdersOf(epoch)}${digits(sequence)}`
+}
+
+export function holdersOf(epoch: number): string {
+  return `${HOLDER_PREFIX}${digits(epoch)}-`
+}
+
+/** @returns the epoch; undefined for a ticket and for what is no fence */
+export function parseFence(key: string): number | undefined {
+  const [, epoch] = FENCE.exec(key) ?? []
+  return epoch === undefined ? undefined : Number(epoch)
+}
+
+/** @returns undefined if it is no such object */
+export function parseHolder(key: string): { epoch: number; sequence: number } | undefined {
+  const [, epoch, sequence] = HOLDER.exec(key) ?? []
+  return epoch === undefined ? undefined : { epoch: Number(epoch), sequence: Number(sequence) }
+}
+
+/** Of one length, so that the order of keys is that of numbers. */
+function digits(number: number): string {
+  return String(number).padStart(EPOCH_DIGITS, '0')
+}
+
 /** Stamps have four digits for the year. The year 9999 stays free, so that each version has room for a later one. */
 const TIME_MAX = Date.UTC(9999, 0)
 
@@ -103,6 +152,11 @@ export function parseVersion(version: string): ParsedVersion | undefined {
   if (cellId === undefined || !isCellId(cellId) || !(time < TIME_MAX)) return undefined
   // Date.parse accepts the 30th of February as the 2nd of March.
   return new Date(time).toISOString() === iso ? { cellId, time } : undefined
+}
+
+/** Whether an object changes what a restore brings back. */
+export function extendsHistory(key: string): boolean {
+  return parseVersion(key) !== undefined || parseRestoredMark(key) !== undefined
 }
 
 /** Newest first. */

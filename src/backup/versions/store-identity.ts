@@ -77,10 +77,20 @@ export async function claimPrefix(
     // Read back: if the object store cannot refuse the second of two puts, both callers still see the same winner.
     owner = await readIdentity(store, options)
   }
-  if (owner?.store_id === storeId) return owner
+  checkOwner(store, owner, storeId)
+  return owner
+}
+
+/** @throws `object_store_mismatch` if the prefix is not this store's */
+export function checkOwner(
+  { url }: ObjectStore,
+  owner: StoreIdentity | undefined,
+  storeId: string,
+): asserts owner is StoreIdentity {
+  if (owner?.store_id === storeId) return
   throw new CellError(
     'object_store_mismatch',
-    `${store.url} belongs to ${owner === undefined ? 'no store' : `store ${owner.store_id}`}, but this is store ${storeId}. Use another prefix: each store needs its own.`,
+    `${url} belongs to ${owner === undefined ? 'no store' : `store ${owner.store_id}`}, but this is store ${storeId}. Use another prefix: each store needs its own.`,
   )
 }
 

@@ -1,7 +1,9 @@
 import { Readable } from 'node:stream'
 import type { Clock } from '../../base/clock.ts'
+import { exists } from '../../base/durable-files.ts'
 import type { Log } from '../../base/log.ts'
-import { CellError, isCellError } from '../../errors.ts'
+import { StorePaths } from '../../base/store-paths.ts'
+import { CellError } from '../../errors.ts'
 import { Application } from '../../http/application.ts'
 import { FileBody, SQLITE_TYPE } from '../../http/file-body.ts'
 import type { HttpRequest } from '../../http/http-message.ts'
@@ -18,6 +20,8 @@ import type { OwnerRequest, Transport } from './owner-client.ts'
  */
 export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
   const objectStore = objectStoreOf(flags)
+  // A command never brings a store back from the object store: a node may run on it elsewhere.
+  if (!exists(new StorePaths(flags.dataDir).catalog)) throw noStore(flags.dataDir, objectStore)
   // A command does what it is for, and leaves the rest to the node.
   const { keep, keepTenant } = flags
   const backups = {
@@ -29,10 +33,7 @@ export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Prom
     keepTenant,
   }
   const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, backups, clock, log }
-  const store = await CellStore.open(flags.dataDir, options).catch((error) => {
-    throw isCellError(error, 'store_not_found') ? noStore(flags.dataDir, objectStore) : error
-  })
-  return storeTransport(store)
+  return storeTransport(await CellStore.open(flags.dataDir, options))
 }
 
 /** Answers requests in this process, which has the store open. */
@@ -66,6 +67,6 @@ function localRequest({ method, target, body = '', file, signal, onProgress }: O
 function noStore(dataDir: string, objectStore: string): CellError {
   return new CellError(
     'store_not_found',
-    `There is no store in ${dataDir} and none in ${objectStore}. \`cellstore serve\` makes one.`,
+    `There is no store in ${dataDir}. \`cellstore serve\` makes one, or brings back the one whose backups are in ${objectStore}.`,
   )
 }

@@ -80,6 +80,13 @@ export class RunningNode {
     }
   }
 
+  /** Resolves if another node takes the object store: then this one must stop. */
+  takenOver(): Promise<CellError> {
+    const { guard } = this.#store.core
+    if (guard?.failure !== undefined) return Promise.resolve(guard.failure)
+    return new Promise((resolve) => guard?.lost.listen(resolve))
+  }
+
   /** Takes no new request, lets those under way finish, and closes the store. */
   async stop({ drainMs }: { drainMs: number }): Promise<void> {
     this.#store.core.publishSocket(null)
@@ -110,6 +117,7 @@ function serverOptions(limits: NodeLimits, parts: NodeServerOptions): NodeServer
       ...http,
       result: { ...DEFAULT_HTTP_LIMITS.result, ...limits.result },
       memory: { ...DEFAULT_HTTP_LIMITS.memory, ...limits.memory },
+      streams: { ...DEFAULT_HTTP_LIMITS.streams, ...limits.streams },
     },
     requestDeadlineMs,
     rate: perSecond === undefined ? undefined : { perSecond, burst },

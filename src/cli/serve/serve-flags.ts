@@ -1,5 +1,6 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
+import { DEFAULT_LEASE_MS } from '../../backup/fence/epoch-holder.ts'
 import type { Durability } from '../../engine/cell-settings.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
@@ -30,6 +31,11 @@ export interface ServeFlags extends StoreFlags {
   incrementalEvery: number | null
   drillEvery: number | null
   drain: number
+  /** How long another machine waits for a sign of this node. */
+  lease: number
+  takeOver?: true
+  adopt?: true
+  moveObjectStore?: true
   /** Milliseconds from which on a statement is logged. Null: never. */
   slow: number | null
   metricsHost: string
@@ -101,8 +107,31 @@ export function addServeFlags(command: Command): Command {
         .env('CELLSTORE_DRAIN')
         .default(10_000, '10s'),
     )
+  addFenceFlags(command)
   addObservationFlags(command)
   return addLimitFlags(command)
+}
+
+/** Which node may use the object store. What a start does once has no variable: it would be done at each start. */
+function addFenceFlags(command: Command): void {
+  command
+    .addOption(
+      durationOption(
+        '--lease <duration>',
+        'after a crash, how long another machine waits for a sign of this node before it uses the object store',
+      )
+        .env('CELLSTORE_LEASE')
+        .default(DEFAULT_LEASE_MS, '90s'),
+    )
+    .option(
+      '--take-over',
+      'use the object store although another node may use it, which then stops; go on with the data in this directory',
+    )
+    .option(
+      '--adopt',
+      'if the object store has history that this directory did not write, go on from there, and set aside what the directory has',
+    )
+    .option('--move-object-store', 'let backups go to another object store than before')
 }
 
 /** What others can see of the node. */

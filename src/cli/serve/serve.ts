@@ -6,6 +6,8 @@ import { eraseInitialVariable } from './initial-environment.ts'
 import { RunningNode } from './running-node.ts'
 import type { ServeFlags } from './serve-flags.ts'
 
+/** Requests under way are refused by then, and told so. */
+const TAKEN_OVER_DRAIN_MS = 1_000
 const ROOT_KEY = 'CELLSTORE_ROOT_KEY'
 
 /** Serves until a signal asks it to stop. */
@@ -25,7 +27,12 @@ export async function serve(flags: ServeFlags): Promise<never> {
   const node = await Promise.race([starting, stop.asked()])
   // Nothing was served yet, and a store survives an end at any instant, so there is nothing to wait for.
   if (node === undefined) process.exit(EXIT_OK)
-  await stop.asked()
+  const takenOver = await Promise.race([stop.asked(), node.takenOver()])
+  if (takenOver !== undefined) {
+    log.error({}, `stopping: ${takenOver.message}`)
+    await node.stop({ drainMs: TAKEN_OVER_DRAIN_MS })
+    process.exit(EXIT_FAILED)
+  }
   log.info({}, 'stopping: the requests under way finish first')
   await node.stop({ drainMs: flags.drain })
   log.info({}, 'stopped')

@@ -84,15 +84,24 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(flags: ServeFlags, { limits, quotas, store, backups }: NodeLimits): StoreOptions {
+function storeOptions(
+  flags: ServeFlags,
+  { limits, quotas, store, watch, backups }: NodeLimits,
+): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
+  const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
     durability,
     sqlPolicy: 'tenant',
     objectStoreWaitMs: objectStoreWait,
+    leaseMs: lease,
+    takeOver,
+    adopt,
+    moveObjectStore,
     limits,
     quotas,
+    watch,
     backups: {
       ...backups,
       snapshotEveryMs: snapshotEvery,

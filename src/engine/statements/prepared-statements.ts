@@ -75,6 +75,8 @@ export class PreparedStatements {
   /** Version of the schema that the descriptions of tables belong to. */
   #knownVersion: number | undefined
   #schemaTouched = false
+  /** Another one after each change of the schema or of a setting: the code that SQLite makes of a text may differ then. */
+  version = 0
 
   /** @param beforePrepare called with each text that has passed the policy; returns true if it made anything in the schema */
   constructor(
@@ -140,6 +142,7 @@ export class PreparedStatements {
   }
 
   #forget(): void {
+    this.version++
     this.#cache.clear()
     this.#inserts.clear()
   }
@@ -158,6 +161,7 @@ export class PreparedStatements {
     const columns = columnsOf(statement)
     if (statement.reader) statement.raw()
     const { explain, verb } = head
+    if (verb === 'PRAGMA') this.version++
     const schemaVersion = this.#schemaVersion.get() as number
     // Another program has changed the schema.
     if (schemaVersion !== this.#knownVersion) this.#inserts.clear()

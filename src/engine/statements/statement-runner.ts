@@ -4,6 +4,7 @@ import type { CellDatabaseSettings, SqlPolicy } from '../cell-settings.ts'
 import type { SqlText } from '../sql-policy/sql-statement.ts'
 import type { Connection, Statement } from '../sqlite.ts'
 import type { Transactions } from '../transactions.ts'
+import type { CommitRecorder } from '../watch/commit-recorder.ts'
 import { type BoundParams, encodeParams } from './parameters.ts'
 import { type PreparedStatement, PreparedStatements } from './prepared-statements.ts'
 import { collectRows, decodeObject, decodeRow, type RawRow, rowObject } from './rows.ts'
@@ -32,6 +33,8 @@ export interface RunnerEvents {
   schemaGrew(bytes: number): void
   /** Runs a statement that deletes; a second time if the first has failed without a trace. */
   deletion<T>(run: () => T): T
+  /** Notes what statements touch; undefined while nobody watches the cell. */
+  recorder(): CommitRecorder | undefined
 }
 
 const CHANGES = 'SELECT changes(), last_insert_rowid()'
@@ -137,13 +140,15 @@ export class StatementRunner {
     )
   }
 
-  #change(
-    { statement, changesRows, changesSchema, insertRowid }: PreparedStatement,
-    bound: BoundParams,
-  ): AnyResult {
+  #change(prepared: PreparedStatement, bound: BoundParams): AnyResult {
+    const { statement, changesRows, changesSchema, insertRowid } = prepared
     this.#events.changing()
     insertRowid.begin()
-    const { changes, lastInsertRowid } = statement.run(...bound)
+    const recorder = this.#events.recorder()
+    const { changes, lastInsertRowid } =
+      recorder === undefined
+        ? statement.run(...bound)
+        : recorder.statement(prepared, bound, this.statements.version, () => statement.run(...bound))
     if (changesSchema) this.statements.schemaChanged()
     if (this.#transactions.depth === 0) this.#events.changed()
     return {
@@ -157,7 +162,10 @@ export class StatementRunner {
   #changeAndRead(prepared: PreparedStatement, bound: BoundParams, options: SqlOptions): AnyResult {
     const { changesRows, insertRowid } = prepared
     insertRowid.begin()
-    const result = this.#read(prepared, bound, options)
+    const recorder = this.#events.recorder()
+    const read = () => this.#read(prepared, bound, options)
+    const result =
+      recorder === undefined ? read() : recorder.statement(prepared, bound, this.statements.version, read)
     if (!changesRows) return result
     this.#changes ??= this.#connection.prepare(CHANGES).raw().safeIntegers() as Statement
     const [changes, rowid] = this.#changes.get() as [bigint, bigint]
@@ -172,6 +180,7 @@ export class StatementRunner {
       ? collectRows(statement.iterate(...bound) as Iterable<RawRow>, limits)
       : (statement.all(...bound) as RawRow[]).map(decodeRow)
     if (prepared.isListing) hideAddresses(values)
+    if (prepared.changesUnseen) this.#events.recorder()?.unseen()
     if (prepared.changesUnseen && this.#transactions.depth === 0) this.#events.changed()
     const columns = this.statements.columns(prepared)
     return {

@@ -139,7 +139,7 @@ function bodyOf(body: z.ZodType, { file }: Operation, schemas: JsonSchemas) {
 }
 
 function successOf(
-  { summary, answer, answerHeaders = {} }: Omit<Success, 'status'>,
+  { summary, answer, mediaType = 'application/json', answerHeaders = {} }: Omit<Success, 'status'>,
   schemas: JsonSchemas,
   withoutAnswer: object | undefined = undefined,
 ) {
@@ -147,8 +147,7 @@ function successOf(
     name,
     { description, schema: { type: 'string' } },
   ])
-  const content =
-    answer === undefined ? withoutAnswer : { 'application/json': { schema: schemas.of(answer) } }
+  const content = answer === undefined ? withoutAnswer : { [mediaType]: { schema: schemas.of(answer) } }
   return {
     description: summary,
     headers: { ...REQUEST_ID, ...Object.fromEntries(headers) },

@@ -6,6 +6,7 @@ export interface Success {
   readonly summary: string
   /** Undefined: it has no body. */
   readonly answer?: z.ZodType
+  readonly mediaType?: string
   readonly answerHeaders?: Readonly<Record<string, string>>
 }
 
@@ -25,6 +26,8 @@ export interface Operation {
   readonly file?: true
   /** The schema of a success's body. Undefined: it is a database. */
   readonly answer?: z.ZodType
+  /** Of that body; `application/json` by default. */
+  readonly mediaType?: string
   /** Headers of a success beyond those of every answer, with what they hold. */
   readonly answerHeaders?: Readonly<Record<string, string>>
   /** Another success. */

@@ -3,6 +3,7 @@ import { ACCOUNT_OPERATIONS } from './operations/account-operations.ts'
 import { API_KEY_OPERATIONS } from './operations/api-key-operations.ts'
 import { BACKUP_OPERATIONS } from './operations/backup-operations.ts'
 import { CELL_OPERATIONS } from './operations/cell-operations.ts'
+import { CHANGE_OPERATIONS } from './operations/change-operations.ts'
 import { KV_OPERATIONS } from './operations/kv-operations.ts'
 import { NODE_OPERATIONS } from './operations/node-operations.ts'
 import { SQL_OPERATIONS } from './operations/sql-operations.ts'
@@ -14,6 +15,7 @@ export const OPERATIONS: Operations = {
   ...ACCOUNT_OPERATIONS,
   ...CELL_OPERATIONS,
   ...SQL_OPERATIONS,
+  ...CHANGE_OPERATIONS,
   ...KV_OPERATIONS,
   ...BACKUP_OPERATIONS,
 }

@@ -40,10 +40,12 @@ export function codesOf([, path, action]: Route, operation: Operation): CellErro
   return [...new Set(codes)].sort()
 }
 
-/** The codes that come over HTTP. Those that have the status 500, but `internal`, and `store_closed` never do. */
+/** The codes that come over HTTP. Those that have the status 500, but `internal`, and `store_closed` and `taken_over` never do. */
 export function codesOverHttp(): CellErrorCode[] {
   const codes = Object.keys(STATUS_OF_CODE) as CellErrorCode[]
   return codes.filter(
-    (code) => code === 'internal' || (STATUS_OF_CODE[code] !== 500 && code !== 'store_closed'),
+    (code) =>
+      code === 'internal' ||
+      (STATUS_OF_CODE[code] !== 500 && code !== 'store_closed' && code !== 'taken_over'),
   )
 }

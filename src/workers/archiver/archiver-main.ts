@@ -2,6 +2,8 @@ import { Archiver, type JobOptions } from '../../backup/archiver/archiver.ts'
 import { BackupDestination } from '../../backup/archiver/backup-destination.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import { FileDatabaseReader } from '../../backup/create/database-reader.ts'
+import { EpochGuard } from '../../backup/fence/epoch-guard.ts'
+import { FencedObjectStore } from '../../backup/fence/fenced-object-store.ts'
 import { ObservedObjectStore } from '../../backup/object-store/observed-object-store.ts'
 import { openObjectStore } from '../../backup/object-store/open-object-store.ts'
 import { RetentionTable } from '../../backup/versions/retention-table.ts'
@@ -31,7 +33,9 @@ const log = logToNode(send)
 class ArchiverMain {
   readonly #cells = new RemoteCells(send)
   readonly #aborts = new Map<number, AbortController>()
-  #parts: { archiver: Archiver; destination: BackupDestination; state: LocalState } | undefined
+  #parts:
+    | { archiver: Archiver; destination: BackupDestination; state: LocalState; guard: EpochGuard }
+    | undefined
 
   handle(message: ToArchiver): void {
     switch (message.type) {
@@ -45,6 +49,9 @@ class ArchiverMain {
       case 'abort':
         this.#aborts.get(message.id)?.abort()
         break
+      case 'epoch':
+        this.#started.guard.hold(message.epoch)
+        break
       case 'raise':
         this.#started.archiver.raise(message.cellId, message.need)
         break
@@ -57,16 +64,20 @@ class ArchiverMain {
   }
 
   #start(settings: ArchiverSettings): void {
-    const { nodePid, dataDir, objectStore, storeId, limits, plans, queue } = settings
+    const { nodePid, dataDir, objectStore: url, storeId, epoch, limits, plans, queue } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
     // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
     if (process.ppid !== nodePid) die()
     const clock = systemClock
-    const opened = openObjectStore(objectStore, { clock, dataDir })
     const state = LocalState.join(paths.localState)
+    const opened = openObjectStore(url, { clock, dataDir })
+    const objectStore = new ObservedObjectStore(opened, (ended) => send({ type: 'object-store', ended }))
+    const guard = new EpochGuard(objectStore, clock)
+    if (epoch !== undefined) guard.hold(epoch)
+    guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
     const destination = new BackupDestination({
-      objectStore: new ObservedObjectStore(opened, (ended) => send({ type: 'object-store', ended })),
+      objectStore: new FencedObjectStore(objectStore, guard),
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),
@@ -87,7 +98,7 @@ class ArchiverMain {
       limits,
       queue,
     })
-    this.#parts = { archiver, destination, state }
+    this.#parts = { archiver, destination, state, guard }
   }
 
   get #started() {

@@ -30,7 +30,9 @@ import type { ChildLink } from './child-link.ts'
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
 
 export interface ArchiverProcessParts {
-  settings: ArchiverSettings
+  settings: Omit<ArchiverSettings, 'epoch'>
+  /** The node's epoch; undefined as long as it has none. */
+  epoch(): number | undefined
   cells: CellPort
   clock: Clock
   log: Log
@@ -40,6 +42,8 @@ export interface ArchiverProcessParts {
   publish(archiver: ProcessIdentity | undefined): void
   /** Called when the bucket is another one than before, where nothing is stored yet. */
   onMoved(): void
+  /** Called when the archiver has seen that another node has a newer epoch. */
+  onTakenOver(error: CellError): void
   /** Told of each call to the object store. */
   onObjectStoreCall(ended: EndedCall): void
   /** Called when a process has ended, to remove what it left. */
@@ -88,7 +92,7 @@ export class ArchiverProcess implements ArchiverClient {
 
   /** Starts the process. Jobs wait until it is ready. */
   start(): void {
-    const { spawn, publish, log, settings } = this.#parts
+    const { spawn, publish, log, settings, epoch } = this.#parts
     let child: ArchiverLink
     try {
       child = spawn((message) => this.#take(message, child))
@@ -100,7 +104,7 @@ export class ArchiverProcess implements ArchiverClient {
     this.#child = child
     // Recorded before it opens anything, so that the next owner of the directory can end it.
     publish(child.identity)
-    child.send({ type: 'settings', settings })
+    child.send({ type: 'settings', settings: { ...settings, epoch: epoch() } })
     void child.ended.then(() => this.#ended(child))
   }
 
@@ -133,6 +137,11 @@ export class ArchiverProcess implements ArchiverClient {
   raise(cellId: string, need: Need): void {
     for (const { job } of this.#jobs.values()) if (job.request.cellId === cellId) job.request.need = need
     this.#send({ type: 'raise', cellId, need })
+  }
+
+  /** The node has taken an epoch. */
+  held(epoch: number): void {
+    this.#child?.send({ type: 'epoch', epoch })
   }
 
   /** Takes no more jobs. Those that it has may end until the deadline, and are cancelled then. */
@@ -205,6 +214,9 @@ export class ArchiverProcess implements ArchiverClient {
         break
       case 'moved':
         this.#parts.onMoved()
+        break
+      case 'taken-over':
+        this.#parts.onTakenOver(fromWireError(message.error) as CellError)
         break
       case 'call':
         void this.#answer(message.id, message.call, child)

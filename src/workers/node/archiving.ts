@@ -28,8 +28,8 @@ export function newArchiving(
   upkeep: Upkeep,
   objectStore: string | undefined,
 ): Archiving | undefined {
-  const { paths, clock, settings, destination, catalogBackup, verifications } = core
-  if (objectStore === undefined || destination === undefined) return undefined
+  const { paths, clock, settings, destination, catalogBackup, verifications, guard } = core
+  if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
   const { log, limits, backups } = settings
   const archiver = new ArchiverProcess({
@@ -47,10 +47,13 @@ export function newArchiving(
     log,
     spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
     publish: (identity) => core.publishArchiver(identity),
+    epoch: () => guard.epoch,
+    onTakenOver: (error) => guard.lose(error),
     onMoved: () => destination.moved.emit(),
     onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
+  guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
   const record = (id: string) => core.findCell(id)
   const isLocal = (id: string) => {

@@ -25,7 +25,10 @@ export type BatchMessage = Extract<
 export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' | 'slow' }>
 
 /** Messages about anything else, except tasks. */
-export type WorkerMessage = Extract<FromWorker, { type: 'changed' | 'expiry' | 'log' }>
+export type WorkerMessage = Extract<
+  FromWorker,
+  { type: 'changed' | 'commit' | 'interrupted' | 'expiry' | 'log' }
+>
 
 export interface TaskOptions {
   signal?: AbortSignal | undefined
@@ -34,6 +37,13 @@ export interface TaskOptions {
 interface Task {
   resolve(value: unknown): void
   reject(error: unknown): void
+}
+
+/** Who watches cells, as far as a worker's commits are concerned. */
+export interface Watches {
+  isWatched(cellId: string): boolean
+  /** Commits of the cell may have been missed. */
+  interrupted(cellId: string): void
 }
 
 /** The worker ended before the task did. The task can run in another one. */
@@ -69,6 +79,9 @@ export class WorkerProcess {
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
   readonly #usedCells = new Set<string>()
+  /** Cells of whose commits the worker tells. */
+  readonly #watchedCells = new Set<string>()
+  readonly #watches: Watches
   #taskIds = 0
   /** Monotonic time of the last ping. */
   #pingedAt = Number.NEGATIVE_INFINITY
@@ -80,7 +93,12 @@ export class WorkerProcess {
    * @param memoryMax bytes of memory that the process may allocate
    * @throws the system's error if it can't start another process
    */
-  constructor(memoryMax: number, onMessage: (message: WorkerMessage, worker: WorkerHandle) => void) {
+  constructor(
+    memoryMax: number,
+    watches: Watches,
+    onMessage: (message: WorkerMessage, worker: WorkerHandle) => void,
+  ) {
+    this.#watches = watches
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     this.#link = new ChildLink(spawnWorker(memoryMax), (message) => this.#take(message, resolve, onMessage))
     this.ended = this.#link.ended.then(() => this.#end())
@@ -161,7 +179,14 @@ export class WorkerProcess {
     return this.#usedCells.size >= USED_CELLS_MAX || this.#usedCells.has(cellId)
   }
 
+  /** Before each message about a cell: only with work for it can there be commits of it. */
   #use(cellId: string): void {
+    const isWatched = this.#watches.isWatched(cellId)
+    if (isWatched !== this.#watchedCells.has(cellId)) {
+      if (isWatched) this.#watchedCells.add(cellId)
+      else this.#watchedCells.delete(cellId)
+      this.#send({ type: 'watch', cellId, isWatched })
+    }
     if (this.#usedCells.size < USED_CELLS_MAX) this.#usedCells.add(cellId)
   }
 
@@ -256,6 +281,8 @@ export class WorkerProcess {
         break
       }
       case 'changed':
+      case 'commit':
+      case 'interrupted':
       case 'expiry':
       case 'log':
         onMessage(message, this)
@@ -270,6 +297,8 @@ export class WorkerProcess {
   }
 
   #end(): void {
+    // It may have committed what it did not live to tell.
+    for (const cellId of this.#watchedCells) this.#watches.interrupted(cellId)
     for (const task of this.#tasks.values()) task.reject(new WorkerEnded())
   }
 }

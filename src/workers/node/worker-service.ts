@@ -13,11 +13,13 @@ import type { Clock } from '../../base/clock.ts'
 import { prepareWorkers } from '../../catalog/workers-lock.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import { CellError, isCellError } from '../../errors.ts'
+import { beginWatch } from '../../service/begin-watch.ts'
 import type {
   BackupPageOptions,
   CellDescription,
   CellService,
   ExecuteOptions,
+  OperationPermit,
 } from '../../service/cell-service.ts'
 import { tracedOperation } from '../../service/operation-trace.ts'
 import type { CellOperation, ResultOf } from '../../service/operations.ts'
@@ -31,6 +33,8 @@ import { removeSpoolFile } from '../../store/spool-files.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import { type StoreMetrics, storeMetrics } from '../../store/store-metrics.ts'
 import { Upkeep } from '../../store/upkeep.ts'
+import type { WatchOptions } from '../../store/watch/cell-change.ts'
+import type { ChangeStream } from '../../store/watch/change-stream.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { type Archiving, newArchiving } from './archiving.ts'
 import { CellBackoff } from './cell-backoff.ts'
@@ -110,12 +114,13 @@ export class WorkerService implements CellService {
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
       spawnWorker: () =>
-        new WorkerProcess(limits.memoryMax, (message, worker) => this.#take(message, worker)),
+        new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
       onStrike: (cellId) => this.#backoff.strike(cellId),
       checkStrikes: (cellId) => this.#backoff.check(cellId),
     })
     this.#archiving = newArchiving(core, this.#workers, this.#upkeep, objectStore)
+    core.guard?.lost.listen(() => void this.#upkeep.stop())
   }
 
   /** Resolves once operations can run. @throws `internal` if no worker can be started */
@@ -158,6 +163,12 @@ export class WorkerService implements CellService {
     }
     await this.#untilLocal(cellId)
     return await this.#run(cellId, operation, options)
+  }
+
+  async watch(cellId: string, options: WatchOptions = {}, permit?: OperationPermit): Promise<ChangeStream> {
+    this.#assertRunning()
+    const stream = this.#core.changes.watch(cellId, options)
+    return await beginWatch(this, cellId, stream, { signal: options.signal, permit })
   }
 
   async describe(cellId: string): Promise<CellDescription> {
@@ -254,8 +265,9 @@ export class WorkerService implements CellService {
     return this.#archiving.backups
   }
 
-  /** @throws `store_closed` */
+  /** @throws `store_closed`, `taken_over` */
   #assertRunning(): void {
+    this.#core.assertNotTakenOver()
     if (this.#stopped) throw new CellError('store_closed', 'The store is closed.')
   }
 
@@ -314,6 +326,12 @@ export class WorkerService implements CellService {
     switch (message.type) {
       case 'changed':
         this.#upkeep.cellChanged(message.cellId)
+        break
+      case 'commit':
+        this.#core.changes.committed(message.cellId, message.changes)
+        break
+      case 'interrupted':
+        this.#core.changes.interrupted(message.cellId)
         break
       case 'expiry':
         this.#upkeep.expiryChanged()

@@ -17,6 +17,8 @@ export interface ArchiverSettings {
   dataDir: string
   objectStore: string
   storeId: string
+  /** The node's; undefined as long as it has none. */
+  epoch: number | undefined
   limits: Limits
   plans: RetentionPlans
   queue: JobQueueLimits
@@ -36,6 +38,8 @@ export type ToArchiver =
   | { type: 'settings'; settings: ArchiverSettings }
   | { type: 'job'; id: number; job: ArchiverJob }
   | { type: 'abort'; id: number }
+  /** The node has taken an epoch. */
+  | { type: 'epoch'; epoch: number }
   | { type: 'raise'; cellId: string; need: Need }
   | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
   /** Finish within the deadline, and exit. */
@@ -49,6 +53,8 @@ export type FromArchiver =
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   /** The bucket is another one than before, where nothing is stored yet. */
   | { type: 'moved' }
+  /** Another node has a newer epoch. */
+  | { type: 'taken-over'; error: WireError }
   /** A call to the object store has ended. */
   | { type: 'object-store'; ended: EndedCall }
   | { type: 'call'; id: number; call: CellCall }

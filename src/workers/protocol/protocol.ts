@@ -4,6 +4,7 @@ import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
 import type { QuarantineState } from '../../engine/quarantine.ts'
+import type { CommitChanges } from '../../engine/watch/commit-recorder.ts'
 import type { CellOperation } from '../../service/operations.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import type { LogMessage } from './log-message.ts'
@@ -106,6 +107,8 @@ export type ToWorker =
     }
   | { type: 'task'; id: number; record: CellRecord | undefined; task: WorkerTask }
   | { type: 'abort'; id: number }
+  /** From now on, or no longer: tell of the cell's commits. */
+  | { type: 'watch'; cellId: string; isWatched: boolean }
   /** Answered with `pong`, as soon as the worker reads messages. */
   | { type: 'ping' }
   /** The bucket is another one than before: nothing is stored there yet. */
@@ -155,5 +158,9 @@ export type FromWorker =
     }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
   | { type: 'changed'; cellId: string }
+  /** A commit of a watched cell is on disk. Comes before any message that has its operations answered. */
+  | { type: 'commit'; cellId: string; changes: CommitChanges }
+  /** Commits of a watched cell may be on disk that no message told of. */
+  | { type: 'interrupted'; cellId: string }
   | { type: 'expiry' }
   | LogMessage

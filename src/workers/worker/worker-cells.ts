@@ -9,12 +9,12 @@ import { LocalState } from '../../catalog/local-state.ts'
 import { ExpiryHints } from '../../kv/expiry-hints.ts'
 import { copyDatabase } from '../../store/cell-export.ts'
 import { CellsFolder } from '../../store/cells-folder.ts'
-import { LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
+import { type CommitSink, LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
 import { removeSpoolFile } from '../../store/spool-files.ts'
 import type { CutCall, WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
 
-export interface WorkerCellsEvents {
+export interface WorkerCellsEvents extends CommitSink {
   changed(cellId: string): void
   /** Whose time begins; undefined: nobody's. */
   working(cellId: string | undefined): void
@@ -56,6 +56,7 @@ export class WorkerCells {
       // A worker's memory is bounded, but temporary files would share the disk with all cells.
       temporary: 'memory',
       openSchemaBytesMax: worker.openSchemaBytesMax,
+      commits: events,
       working: (id) => events.working(id),
       expiryNoted: (id, expiresAt) => this.#noteExpiry(id, expiresAt),
       recover: undefined,

@@ -39,6 +39,9 @@ class WorkerMain {
       case 'abort':
         tasks.abort(message.id)
         break
+      case 'watch':
+        cells.local.setWatched(message.cellId, message.isWatched)
+        break
       case 'ping':
         out.send({ type: 'pong' })
         break
@@ -62,6 +65,12 @@ class WorkerMain {
       changed: (cellId) => out.send({ type: 'changed', cellId }),
       working: (cellId) => out.send({ type: 'working', cellId }),
       expiry: () => out.send({ type: 'expiry' }),
+      committed: (cellId, changes) => {
+        out.post({ type: 'commit', cellId, changes })
+        // A batch sends more in the same turn. What else commits may have nothing more to say.
+        setImmediate(() => out.flush())
+      },
+      interrupted: (cellId) => out.send({ type: 'interrupted', cellId }),
     })
     const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings
     const { openCellsMax } = settings.settings

@@ -53,6 +53,16 @@ async function restoredNotes(store: CellStore, cell: Cell, version?: string): Pr
   return notes(cell)
 }
 
+test('rows that a statement with OR FAIL leaves behind count as a change: they are committed', async () => {
+  const store = await place.create()
+  const cell = store.createCell()
+  cell.sql('CREATE TABLE t (a PRIMARY KEY)')
+  await store.backups.snapshot(cell.id)
+  expect(() => cell.sql('INSERT OR FAIL INTO t VALUES (1), (2), (1)')).toThrow(/UNIQUE/)
+  expect(cell.sql('SELECT count(*) AS n FROM t').rows).toEqual([{ n: 2 }])
+  expect(store.core.destination?.progress.find(cell.id).dirty).toBe(true)
+})
+
 describe('An incremental beside other programs (invariants 7 and 10)', () => {
   test('begins a new base when another program moved our log into the file between two checkpoints of ours', async () => {
     const store = await place.create({ checkpointBytes: 65_536 })

@@ -4,7 +4,12 @@ import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
 import { archiveOf } from '../../support/backup/archives.ts'
-import { CorruptingStore, FailingStore, readObject } from '../../support/backup/object-store-decorators.ts'
+import {
+  CorruptingStore,
+  FailingStore,
+  ofFence,
+  readObject,
+} from '../../support/backup/object-store-decorators.ts'
 import { createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
@@ -41,7 +46,7 @@ describe('A damaged catalog', () => {
       corrupting.replaced.set(newest, damaged)
       const log = new KeptLog()
       const failing = new FailingStore(corrupting)
-      failing.failFromHere(1, (call) => call === 'put')
+      failing.failFromHere(1, (call, key) => call === 'put' && !ofFence(key))
       failing.forGood = true
       const again = await place.open({ objectStore: failing, log })
       expect(again.apiKeys.verify(key.key)).toMatchObject({ accountId: account.id })

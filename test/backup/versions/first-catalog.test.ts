@@ -2,7 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
-import { PassingStore } from '../../support/backup/object-store-decorators.ts'
+import { ofFence, PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 import { rejectedBy } from '../../support/thrown.ts'
@@ -54,13 +54,14 @@ describe('The first catalog', () => {
     const store = await storeWithChanges(2)
     await store.close()
     place.loseData()
-    const before = filesBelow(place.objects)
+    const objects = () => filesBelow(place.objects).filter((file) => !ofFence(file))
+    const before = objects()
     const lagging = new LaggingStore(place.folder())
     for (const start of ['open', 'openOrCreate'] as const) {
       const error = await rejectedBy(place[start]({ objectStore: lagging, objectStoreWaitMs: 1 }))
       expect(error.code).toBe('object_store_unavailable')
     }
-    expect(filesBelow(place.objects)).toEqual(before)
+    expect(objects()).toEqual(before)
     expect(fs.existsSync(place.data)).toBe(false)
     // Once the listing has caught up, the same start succeeds.
     lagging.shows = () => true

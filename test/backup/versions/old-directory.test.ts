@@ -57,10 +57,10 @@ async function putBackAnOldDirectory() {
   }
 }
 
-describe('An old data directory that was put back', () => {
+describe('An old data directory that was put back, and is to go on as it is,', () => {
   test('starts a new base and says so, and its retention never removes the newer versions', async () => {
     const { cellId, base, newest } = await putBackAnOldDirectory()
-    const store = await place.open({ backups: { keep }, log })
+    const store = await place.open({ backups: { keep }, log, takeOver: true })
     const cell = store.openCell(cellId)
     expect(notes(cell)).toEqual(['before'])
     addRow(cell, 'other history')
@@ -80,7 +80,7 @@ describe('An old data directory that was put back', () => {
 
   test('does the same to its catalog, right after the start', async () => {
     const { storeId, newestCatalog } = await putBackAnOldDirectory()
-    const store = await place.open({ log })
+    const store = await place.open({ log, takeOver: true })
     await turnsUntil(() => log.errors.length > 0, 'the newer catalog is found')
     expect(log.errors.filter((each) => each['cellId'] === storeId)).toMatchObject([{ newest: newestCatalog }])
     for (let i = 0; i < 9; i++) {

@@ -93,7 +93,9 @@ export function checkProblem(
 /** What every answer has, and what none may show. */
 export function checkEveryReply(reply: Reply, bench: Bench, ask: Ask): void {
   const { status, headers, text } = reply
-  expect(headers.get('content-type')).toBe(status < 400 ? 'application/json' : 'application/problem+json')
+  const isStream = /^\/v1\/databases\/[^/]+\/changes(\?|$)/.test(ask.path)
+  const type = isStream ? 'text/event-stream; charset=utf-8' : 'application/json'
+  expect(headers.get('content-type')).toBe(status < 400 ? type : 'application/problem+json')
   expect(headers.get('cache-control')).toBe('no-store')
   expect(headers.get('x-content-type-options')).toBe('nosniff')
   expect(headers.get('x-request-id')).toMatch(/^\S+$/)

@@ -13,6 +13,11 @@ import { CellError, type CellErrorCode } from '../../../src/errors.ts'
 
 export type Call = 'put' | 'get' | 'head' | 'list' | 'delete' | 'sweepUploads'
 
+/** Whether an object says which node uses the prefix, and nothing of backups. */
+export function ofFence(key: string): boolean {
+  return /^(fence|holder)\//.test(key)
+}
+
 /** Passes every call on; what tests do to an object store is a subclass of it. */
 export class PassingStore implements ObjectStore {
   readonly inner: ObjectStore
@@ -62,9 +67,10 @@ export class PassingStore implements ObjectStore {
   async close(): Promise<void> {}
 }
 
-/** Remembers every call, and how many bytes were put. */
+/** Remembers every call, those of the fence apart, and how many bytes were put. */
 export class RecordingStore extends PassingStore {
   readonly calls: { call: Call; key: string }[] = []
+  readonly fenceCalls: { call: Call; key: string }[] = []
   readonly putBytes = new Map<string, number>()
 
   count(call?: Call): number {
@@ -73,10 +79,12 @@ export class RecordingStore extends PassingStore {
 
   forget(): void {
     this.calls.length = 0
+    this.fenceCalls.length = 0
   }
 
   protected override async before(call: Call, key: string): Promise<void> {
-    this.calls.push({ call, key })
+    const calls = ofFence(key) ? this.fenceCalls : this.calls
+    calls.push({ call, key })
   }
 
   override async put(key: string, body: ObjectBody, options?: TransferOptions): Promise<void> {

@@ -84,7 +84,9 @@ export class ScratchPlace {
       deadlineMs: Number.MAX_SAFE_INTEGER,
       ...options.backups,
     }
-    return { objectStore: this.folder(), clock: this.clock, random: () => 0.5, ...options, backups }
+    // Weeks may pass in a test, and records of the fence would be written in each minute of them.
+    const leaseMs = HOUR_MS
+    return { objectStore: this.folder(), leaseMs, clock: this.clock, random: () => 0.5, ...options, backups }
   }
 }
 

@@ -146,7 +146,7 @@ export class Bench {
       }),
       ...(sent === undefined ? {} : { body: sent }),
     })
-    return { ...reply, json: reply.status === 304 ? undefined : JSON.parse(reply.text) }
+    return { ...reply, json: reply.text === '' ? undefined : JSON.parse(reply.text) }
   }
 
   async close(): Promise<void> {

@@ -58,8 +58,13 @@ function checkAnswer(
       throw new Error(`${title} answered ${status} with a body, and the document has none. ${MEND}`)
     return
   }
-  const answer = JSON.parse(text)
-  check(`${place}/content/${type.replace('/', '~1')}/schema`, answer, `What ${title} answered`)
+  const isStream = type.startsWith('text/event-stream')
+  const answer = isStream ? text : JSON.parse(text)
+  check(
+    `${place}/content/${type.replace(/;.*/, '').replace('/', '~1')}/schema`,
+    answer,
+    `What ${title} answered`,
+  )
   if (status >= 400 && STATUS_OF_CODE[answer.code as keyof typeof STATUS_OF_CODE] !== status) {
     throw new Error(`${title} answered ${answer.code} with ${status}.`)
   }

@@ -60,6 +60,7 @@ export class BatchWorker {
       }),
       openSchemaBytesMax: accounts.openSchemaBytesMax,
       working: (id) => this.working.push(id),
+      commits: { committed: () => {}, interrupted: () => {} },
       expiryNoted: () => {},
       recover: undefined,
     })

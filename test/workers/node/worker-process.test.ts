@@ -121,6 +121,8 @@ test('a debugger that the node was started for is not asked for by its workers',
   expect(await node.service.execute(id, { op: 'kv.incr', key: 'n' })).toMatchObject({ value: 1 })
 })
 
+const NOBODY = { isWatched: () => false, interrupted: () => {} }
+
 test('a start whose workers all end at once is given up, and leaves nothing behind', async () => {
   setNodeOptions('--no-such-option')
   const before = childrenOf(process.pid)
@@ -134,7 +136,7 @@ test('a start whose workers all end at once is given up, and leaves nothing behi
 
 test('a worker that fails says why in the node’s log, and ends', async () => {
   const said: WorkerMessage[] = []
-  const worker = new WorkerProcess(500 * MIB, (message) => said.push(message))
+  const worker = new WorkerProcess(500 * MIB, NOBODY, (message) => said.push(message))
   worker.configure({ dataDir: path.join(tempDirectory(), 'nowhere'), settings: {} } as WorkerSettings)
   await worker.ended
   await expect(worker.ready).rejects.toThrow()

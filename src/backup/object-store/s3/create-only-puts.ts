@@ -41,6 +41,11 @@ export class CreateOnlyPuts {
     return this.#honoured
   }
 
+  /** As {@link conditionalWrites}, tested if necessary. */
+  async honoursConditions(call: CallDeadline): Promise<boolean> {
+    return await call.race(this.#probe())
+  }
+
   /** Resolves when the puts that are under way have succeeded or failed. */
   async idle(): Promise<void> {
     await this.#turns.idle()

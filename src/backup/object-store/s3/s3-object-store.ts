@@ -59,6 +59,11 @@ export class S3ObjectStore implements ObjectStore {
     await this.#puts.put(key, body, options, call)
   }
 
+  async createsOnlyOnce({ signal }: CallOptions = {}): Promise<boolean> {
+    using call = this.#call(signal)
+    return await this.#puts.honoursConditions(call)
+  }
+
   async get(key: string, { range, signal }: GetOptions = {}): Promise<ObjectContent | undefined> {
     checkObjectKey(key)
     checkRange(range)

@@ -1,5 +1,6 @@
 import { DEFAULT_QUOTAS, type Quotas } from '../../../catalog/account-quotas.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from '../../../http/memory-budgets.ts'
+import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../../../http/open-streams.ts'
 import type { RateLimit } from '../../../http/rate-limiter.ts'
 import { RATE_MAX, type Rows } from './limit-row.ts'
 
@@ -85,6 +86,25 @@ export const rate: Rows<RateLimit> = {
     about: 'requests of an account at once after a pause; only with `--rate`',
     over: '429 `rate_limited`',
     max: RATE_MAX,
+  },
+}
+
+export const streams: Rows<StreamLimits> = {
+  total: {
+    flag: 'streams',
+    unit: 'count',
+    default: DEFAULT_STREAM_LIMITS.total,
+    about: 'open streams of changes',
+    over: '503 `busy`',
+    max: 1_000_000,
+  },
+  perAccount: {
+    flag: 'account-streams',
+    unit: 'count',
+    default: DEFAULT_STREAM_LIMITS.perAccount,
+    about: 'of these, of one account',
+    over: '429 `rate_limited`',
+    max: 1_000_000,
   },
 }
 

@@ -2,12 +2,14 @@ import type { Limits, ResultLimits } from '../../../base/limits.ts'
 import type { Quotas } from '../../../catalog/account-quotas.ts'
 import type { ConnectionLimits } from '../../../http/connection-limits.ts'
 import type { MemoryLimits } from '../../../http/memory-budgets.ts'
+import type { StreamLimits } from '../../../http/open-streams.ts'
 import type { RateLimit } from '../../../http/rate-limiter.ts'
+import type { WatchSettings } from '../../../store/watch/watch-settings.ts'
 import type { WorkerLimits } from '../../../workers/node/kill-reason.ts'
 import type { QueueBounds } from '../../../workers/node/operation-queue.ts'
-import { memory, quotas, rate } from './account-limits.ts'
+import { memory, quotas, rate, streams } from './account-limits.ts'
 import { type LimitRow, memberOf, type Rows } from './limit-row.ts'
-import { backups, connections, queue, store, workers } from './node-limits.ts'
+import { backups, connections, queue, store, watch, workers } from './node-limits.ts'
 import { cell, http, result } from './request-limits.ts'
 
 export interface LimitGroup {
@@ -29,6 +31,8 @@ export const LIMITS = {
   quotas: group<Quotas>('An account', '`quotas` of a store, where none has a default', quotas),
   rate: group<RateLimit>('Requests of an account', '`rate` of a handler', rate),
   memory: group<MemoryLimits>('Memory for requests', '`limits.memory` of a handler', memory),
+  streams: group<StreamLimits>('Streams of changes', '`limits.streams` of a handler', streams),
+  watch: group<WatchSettings>('Commits that are kept for them', '`watch` of a store', watch),
   queue: group<QueueBounds>('Operations that wait for a worker; each worker has a queue', '', queue),
   workers: group<WorkerLimits>('Workers', '', workers),
   connections: group<ConnectionLimits>('Connections', '', connections),

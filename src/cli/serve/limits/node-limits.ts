@@ -7,6 +7,7 @@ import {
   DEFAULT_RESTORES_AT_ONCE,
 } from '../../../store/settings.ts'
 import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
+import { DEFAULT_WATCH_SETTINGS, type WatchSettings } from '../../../store/watch/watch-settings.ts'
 import { DEFAULT_WORKER_LIMITS, type WorkerLimits } from '../../../workers/node/kill-reason.ts'
 import { DEFAULT_QUEUE_BOUNDS, type QueueBounds } from '../../../workers/node/operation-queue.ts'
 import { HOUR_MS, MIB, RATE_MAX, type Rows } from './limit-row.ts'
@@ -225,6 +226,31 @@ export const store: Rows<Pick<StoreOptions, 'openCellsMax' | 'pageCacheBytes' | 
     about: "bytes of a cell's log",
     over: 'the log is moved into the database file',
     max: 1_024 * MIB,
+  },
+}
+
+export const watch: Rows<WatchSettings> = {
+  cellBytesMax: {
+    flag: 'watch-cell-bytes',
+    unit: 'bytes',
+    default: DEFAULT_WATCH_SETTINGS.cellBytesMax,
+    about: 'bytes that the newest commits of a watched cell take in memory',
+    over: 'the oldest are dropped: streams that have not had them are closed, and get a `reset` when they come back',
+  },
+  totalBytesMax: {
+    flag: 'watch-bytes',
+    unit: 'bytes',
+    default: DEFAULT_WATCH_SETTINGS.totalBytesMax,
+    about: 'the same for all watched cells; accounts have equal parts',
+    over: 'the same',
+  },
+  keepMs: {
+    flag: 'watch-keep',
+    unit: 'duration',
+    default: DEFAULT_WATCH_SETTINGS.keepMs,
+    about: 'time after the last stream of a cell in which its commits are kept',
+    over: 'who comes back gets a `reset`',
+    max: HOUR_MS,
   },
 }
 

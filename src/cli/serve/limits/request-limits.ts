@@ -111,7 +111,7 @@ export const result: Rows<ResultLimits> = {
   },
 }
 
-export const http: Rows<Omit<HttpLimits, 'result' | 'memory'> & { requestDeadlineMs: number }> = {
+export const http: Rows<Omit<HttpLimits, 'result' | 'memory' | 'streams'> & { requestDeadlineMs: number }> = {
   bodyBytesMax: {
     flag: 'body-bytes',
     unit: 'bytes',

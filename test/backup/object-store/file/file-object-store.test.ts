@@ -8,7 +8,9 @@ import { FileObjectStore } from '../../../../src/backup/object-store/file/file-o
 import { bufferBody, type ObjectBody } from '../../../../src/backup/object-store/object-store.ts'
 import type { Clock } from '../../../../src/base/clock.ts'
 import { collectAll, expectBytes, expectCode, keysOf } from '../../../support/s3/object-store-checks.ts'
+import { fenceContract } from '../../fence/fence.contract.ts'
 import { objectStoreContract } from '../object-store.contract.ts'
+import type { StoreUnderTest } from '../object-store-under-test.ts'
 
 /** Errnos that the next calls of these functions fail with, in order. */
 const faults = vi.hoisted(() => ({ link: [] as string[], rename: [] as string[] }))
@@ -61,7 +63,7 @@ function removeFolder(): void {
   fs.rmSync(folder, { recursive: true, force: true })
 }
 
-objectStoreContract('A folder', async () => {
+async function folderSubject(): Promise<StoreUnderTest> {
   makeFolder()
   return {
     open: (patience) => new FileObjectStore({ root, patience }),
@@ -79,7 +81,10 @@ objectStoreContract('A folder', async () => {
     endsUploads: true,
     dispose: async () => removeFolder(),
   }
-})
+}
+
+objectStoreContract('A folder', folderSubject)
+fenceContract('a folder', folderSubject)
 
 describe('A folder store', () => {
   let store: FileObjectStore

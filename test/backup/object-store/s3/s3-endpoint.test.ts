@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe } from 'vitest'
 import { type Abilities, S3Place, s3FromEnvironment } from '../../../support/s3/s3-place.ts'
+import { fenceContract } from '../../fence/fence.contract.ts'
 import { objectStoreContract } from '../object-store.contract.ts'
 
 const options = s3FromEnvironment()
@@ -17,4 +18,5 @@ describe.skipIf(options === undefined)('With the endpoint of CELLSTORE_TEST_S3_U
   afterAll(() => place.close())
 
   objectStoreContract('the endpoint', async () => place.subject(abilities))
+  fenceContract('the endpoint', async () => place.subject(abilities))
 })

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe } from 'vitest'
 import { S3Place } from '../../../support/s3/s3-place.ts'
 import { type LocalS3, startS3rver } from '../../../support/s3/s3rver.ts'
 import { ScriptedS3 } from '../../../support/s3/scripted-s3.ts'
+import { fenceContract } from '../../fence/fence.contract.ts'
 import { objectStoreContract } from '../object-store.contract.ts'
 
 describe('With s3rver', () => {
@@ -20,6 +21,7 @@ describe('With s3rver', () => {
   // It takes no notice of conditions, and can neither list nor end uploads.
   const abilities = { conditionalPuts: false, conditionalCompletion: false, listsUploads: false }
   objectStoreContract('the S3 store', async () => place.subject(abilities))
+  fenceContract('the S3 store', async () => place.subject(abilities))
 })
 
 describe('With an S3 that honours conditions', () => {
@@ -38,4 +40,5 @@ describe('With an S3 that honours conditions', () => {
 
   const abilities = { conditionalPuts: true, conditionalCompletion: true, listsUploads: true }
   objectStoreContract('the S3 store', async () => place.subject(abilities))
+  fenceContract('the S3 store', async () => place.subject(abilities))
 })

@@ -149,6 +149,11 @@ export class HistoryWorld {
   /** What each object of the bucket is for. */
   protected checkNothingLeft(): void {
     const allowed = new Set(['store.json'])
+    // No fence is ever removed, whatever is purged and pruned.
+    const fences = this.bucket.keys('fence/')
+    if (!fences.at(-1)?.endsWith(String(fences.length).padStart(10, '0')))
+      throw new Error(`Of the fences these are left: ${fences.join(', ')}`)
+    for (const key of [...fences, ...this.bucket.keys('holder/')]) allowed.add(key)
     for (const cell of this.cells.filter(({ isPurged }) => !isPurged)) {
       for (const { version } of cell.stored) allowed.add(version)
       for (const version of cell.pins) allowed.add(version.replace('/backup-', '/pin-'))

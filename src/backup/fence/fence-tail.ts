@@ -1,0 +1,56 @@
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import {
+  FENCE_PREFIX,
+  fenceKey,
+  holderKey,
+  holdersOf,
+  parseFence,
+  parseHolder,
+} from '../versions/object-keys.ts'
+import { type HolderRecord, readRecord } from './holder-record.ts'
+
+/** The newest epoch of a prefix, and the newest record of its node. */
+export interface FenceTail {
+  epoch: number
+  /** Of the newest record; 0 is the fence itself. */
+  sequence: number
+  /** Undefined if it is damaged. */
+  record: HolderRecord | undefined
+}
+
+/** A record that is listed may be replaced before it is read. */
+const READ_ATTEMPTS = 3
+
+/**
+ * @param known an epoch that was once the newest: the listing need not begin before it
+ * @returns undefined if the prefix never had a fence
+ */
+export async function readTail(
+  store: ObjectStore,
+  known: number,
+  options: CallOptions,
+): Promise<FenceTail | undefined> {
+  const epoch = (await newestEpoch(store, known, options)) || (await newestEpoch(store, 0, options))
+  if (epoch === 0) return undefined
+  for (let attempt = 1; ; attempt++) {
+    const sequence = await newestSequence(store, epoch, options)
+    const key = sequence === 0 ? fenceKey(epoch) : holderKey(epoch, sequence)
+    const record = await readRecord(store, key, options)
+    if (record !== undefined || attempt === READ_ATTEMPTS) return { epoch, sequence, record }
+  }
+}
+
+async function newestEpoch(store: ObjectStore, known: number, options: CallOptions): Promise<number> {
+  const after = known > 1 ? fenceKey(known - 1) : undefined
+  let newest = 0
+  for await (const { key } of store.list(FENCE_PREFIX, { ...options, after }))
+    newest = Math.max(newest, parseFence(key) ?? 0)
+  return newest
+}
+
+async function newestSequence(store: ObjectStore, epoch: number, options: CallOptions): Promise<number> {
+  let newest = 0
+  for await (const { key } of store.list(holdersOf(epoch), options))
+    newest = Math.max(newest, parseHolder(key)?.sequence ?? 0)
+  return newest
+}
