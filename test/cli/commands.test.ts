@@ -73,7 +73,8 @@ describe('on a running node', () => {
     const cell = await place.json('cells', 'create', '--name', 'acme')
     const made = { created_at: TIME, last_stored_at: null, last_proven: null, account_id }
     expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', ...made })
-    expect(await place.json('cells', 'list')).toEqual({ databases: [cell], next_cursor: null })
+    const listed = { ...cell, size_bytes: NUMBER }
+    expect(await place.json('cells', 'list')).toEqual({ databases: [listed], next_cursor: null })
 
     const id = cell['id'] as string
     expect(await place.json('sql', id, 'CREATE TABLE t (a, b, c)')).toMatchObject({ columns: [], rows: [] })
@@ -144,7 +145,7 @@ describe('on a running node', () => {
     const cell = await place.text('cells', 'create', '--name', 'bell\u0007')
     expect(cell).toMatch(UUID)
     const [heading, row] = (await place.text('cells', 'list')).split('\n')
-    expect(heading).toMatch(/^ID +NAME +CREATED +LAST STORED +LAST PROVEN +ACCOUNT$/)
+    expect(heading).toMatch(/^ID +NAME +SIZE +CREATED +LAST STORED +LAST PROVEN +ACCOUNT$/)
     expect(row).toMatch(new RegExp(`^${cell} {2}bell\\\\x07 {2}`))
     expect(await place.text('keys', 'list')).toMatch(/^ID +NAME +HINT .*\n.*\n.*first key/)
     expect(await place.text('sql', cell, 'SELECT 1 AS a, NULL AS b')).toMatch(/^a {2}b\n1 {2}NULL\n1 row, /)
@@ -201,7 +202,7 @@ test('on a stopped node the same commands open the store themselves', async () =
   expect(await place.json('sql', id, 'SELECT * FROM t')).toMatchObject({ rows: [{ n: 42 }] })
   const node = await place.serve()
   expect(node.stdout).toContain('1 cell: 1 stored')
-  const databases = [{ ...cell, last_stored_at: TIME, last_proven: null }]
+  const databases = [{ ...cell, size_bytes: NUMBER, last_stored_at: TIME, last_proven: null }]
   expect(await place.json('cells', 'list')).toEqual({ databases, next_cursor: null })
   expect(await node.stop()).toEqual([0, null])
 })

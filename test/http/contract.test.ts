@@ -32,8 +32,8 @@ test('every route has a row that succeeds', () => {
     'GET /healthz',
     'GET /openapi.json',
     'DELETE /v1/api-keys/{key_id}',
-    'GET /v1/databases/{id}/changes',
     'GET /v1/databases/{id}/export',
+    'GET /v1/databases/{id}/changes',
     'GET /v1/databases/{id}/restores/{restore_id}',
   ])
 })

@@ -79,9 +79,10 @@ async function openWorld() {
   const accounts: Record<CellName, string> = { own: accountId, sibling: accountId, foreign: strangerId }
   const world = { bench, ids: { own: '', sibling: '', foreign: '' }, renew, contents, account }
 
+  let cells = 0
   function renew() {
     for (const name of CELLS) {
-      const cell = store.createCell({ accountId: accounts[name], name: `${SECRETS.name}-${name}` })
+      const cell = store.createCell({ accountId: accounts[name], name: `${SECRETS.name}-${name}-${++cells}` })
       cell.sql('CREATE TABLE t (a)')
       cell.sql('INSERT INTO t VALUES (?)', [`${SECRETS.sql}-${name}`])
       cell.sql('SELECT * FROM cell_kv')
@@ -109,7 +110,7 @@ async function openWorld() {
   function account() {
     return {
       keys: store.apiKeys.list(accountId).map(({ lastUsedAt: _, ...key }) => key),
-      cells: store.cells({ accountId, limit: 1_000 }).cells,
+      cells: store.cells({ accountId, limit: 1_000 }).cells.map(({ sizeBytes: _, ...cell }) => cell),
       accounts: store.accounts.list(),
     }
   }

@@ -90,11 +90,17 @@ export function checkProblem(
   })
 }
 
+/** What is no JSON, by the last segment of its path. */
+const OTHER_TYPES: Record<string, string> = {
+  changes: 'text/event-stream; charset=utf-8',
+  export: 'application/vnd.sqlite3',
+}
+
 /** What every answer has, and what none may show. */
 export function checkEveryReply(reply: Reply, bench: Bench, ask: Ask): void {
   const { status, headers, text } = reply
-  const isStream = /^\/v1\/databases\/[^/]+\/changes(\?|$)/.test(ask.path)
-  const type = isStream ? 'text/event-stream; charset=utf-8' : 'application/json'
+  const [, last = ''] = /^\/v1\/databases\/[^/]+\/(\w+)(?:\?|$)/.exec(ask.path) ?? []
+  const type = OTHER_TYPES[last] ?? 'application/json'
   expect(headers.get('content-type')).toBe(status < 400 ? type : 'application/problem+json')
   expect(headers.get('cache-control')).toBe('no-store')
   expect(headers.get('x-content-type-options')).toBe('nosniff')

@@ -146,7 +146,8 @@ export class Bench {
       }),
       ...(sent === undefined ? {} : { body: sent }),
     })
-    return { ...reply, json: reply.text === '' ? undefined : JSON.parse(reply.text) }
+    const isJson = reply.text !== '' && reply.headers.get('content-type')?.includes('json') === true
+    return { ...reply, json: isJson ? JSON.parse(reply.text) : undefined }
   }
 
   async close(): Promise<void> {

@@ -58,8 +58,8 @@ function checkAnswer(
       throw new Error(`${title} answered ${status} with a body, and the document has none. ${MEND}`)
     return
   }
-  const isStream = type.startsWith('text/event-stream')
-  const answer = isStream ? text : JSON.parse(text)
+  const isText = /^(text\/event-stream|application\/vnd\.sqlite3)/.test(type)
+  const answer = isText ? text : JSON.parse(text)
   check(
     `${place}/content/${type.replace(/;.*/, '').replace('/', '~1')}/schema`,
     answer,
