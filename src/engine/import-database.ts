@@ -8,6 +8,10 @@ import { findDamage } from './quick-check.ts'
 import { type Connection, openConnection } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
 
+const SEARCH_CONFIGS =
+  "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow' AND lower(name) LIKE '%#_config' ESCAPE '#'"
+const TENANTS_SETTINGS = "'version', 'rank', 'secure-delete'"
+
 /** What a database must be to become a cell. Plain data, because another thread checks it. */
 export interface ImportRules extends SchemaRules {
   cellBytesMax: number
@@ -44,6 +48,7 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
   const isCell = within(source, (connection) => {
     connection.exec('PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA cache_size = -512')
     const hasReserved = checkImportedSchema(connection, rules)
+    if (rules.policy === 'tenant') checkSearchTables(connection)
     const problem = findDamage(connection, 'integrity_check')
     if (problem !== undefined) throw invalidDatabase(`SQLite finds the database damaged (${problem})`)
     if (hasReserved) checkReserved(connection, rules)
@@ -58,6 +63,18 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
     if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'; REINDEX main._cell_kv")
     else connection.exec(rules.reserved)
   })
+}
+
+/** FTS5 keeps its settings in a table. Of its commands that set them, the policy leaves tenants two. */
+function checkSearchTables(connection: Connection): void {
+  for (const name of connection.prepare(SEARCH_CONFIGS).pluck().all() as string[]) {
+    const table = `"${name.replaceAll('"', '""')}"`
+    const setting = connection.prepare(`SELECT k FROM main.${table} WHERE k NOT IN (${TENANTS_SETTINGS})`)
+    if (setting.get() !== undefined)
+      throw invalidDatabase(
+        `The table ${JSON.stringify(name.slice(0, 100))} has settings of FTS5 that are not allowed here`,
+      )
+  }
 }
 
 function checkReserved(connection: Connection, { reserved, wrongEntry }: ImportRules): void {

@@ -147,6 +147,21 @@ describe('an import', () => {
     expect(leftOvers(test, 0)).toEqual([])
   })
 
+  test('refuses settings of a search table that the policy refuses as commands', async () => {
+    const { store } = await openTestStore()
+    const search = (command: string) =>
+      foreign(`CREATE VIRTUAL TABLE t USING fts5(a); INSERT INTO t(t, rank) VALUES (${command})`)
+    const refused = await rejectedBy(
+      store.importCell(search("'crisismerge', 1000000"), { sqlPolicy: 'tenant' }),
+    )
+    expect(refused).toMatchObject({
+      code: 'invalid_database',
+      message: expect.stringContaining('"t_config"'),
+    })
+    const allowed = await store.importCell(search("'secure-delete', 1"), { sqlPolicy: 'tenant' })
+    expect(allowed.name).toBeNull()
+  })
+
   test('rebuilds the engine’s index: one that names entries which are not there would be collected forever', async () => {
     const { store } = await openTestStore()
     const filled = foreign(whole(2, "INSERT INTO _cell_kv VALUES ('k', 'v', 1000, 1)"))
