@@ -110,8 +110,11 @@ export class Accounts {
   /** @throws `account_not_found` */
   require(id: string): AccountRecord {
     const record = this.find(id)
-    if (record === undefined) throw new CellError('account_not_found', 'There is no such account.')
-    return { ...record }
+    if (record !== undefined) return { ...record }
+    throw new CellError(
+      'account_not_found',
+      'There is no account with this id. `cellstore accounts list` shows the ids.',
+    )
   }
 
   /** All accounts, oldest first. */

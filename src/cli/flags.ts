@@ -87,6 +87,12 @@ function planOption(flags: string, description: string): Option {
   )
 }
 
+/** A plan as an argument, or `default` for the plan of the store. */
+export const planOrDefault = argument((text) => {
+  if (text !== 'default') parsePlan(text)
+  return text
+})
+
 export function jsonOption(): Option {
   return new Option('--json', 'print one JSON document; errors are {code, message}')
 }

@@ -19,7 +19,7 @@ export function addKeyFlags(command: Command): Command {
   return command
     .option('--owner', 'the key may also make, suspend and change accounts')
     .option('--read-only', 'the key changes nothing')
-    .option('--cell <id...>', 'the key is only for this cell, or these cells')
+    .option('--cell <cell...>', 'the key is only for this cell, or these cells: ids or names')
     .option('--kv-only', 'the key is only for key-value entries')
     .addOption(expiresOption('when the key expires: after 30d, say, or at 2027-01-31T12:00:00Z'))
 }

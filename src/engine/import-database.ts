@@ -1,3 +1,4 @@
+import { isUtf8 } from 'node:buffer'
 import { open } from 'node:fs/promises'
 import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
@@ -6,6 +7,10 @@ import { checkImportedSchema, type SchemaRules } from './imported-schema.ts'
 import { findDamage } from './quick-check.ts'
 import { type Connection, openConnection } from './sqlite.ts'
 import { isSqliteError } from './sqlite-errors.ts'
+
+const SEARCH_CONFIGS =
+  "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'shadow' AND lower(name) LIKE '%#_config' ESCAPE '#'"
+const TENANTS_SETTINGS = "'version', 'rank', 'secure-delete'"
 
 /** What a database must be to become a cell. Plain data, because another thread checks it. */
 export interface ImportRules extends SchemaRules {
@@ -43,7 +48,8 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
   const isCell = within(source, (connection) => {
     connection.exec('PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON; PRAGMA cache_size = -512')
     const hasReserved = checkImportedSchema(connection, rules)
-    const problem = findDamage(connection)
+    if (rules.policy === 'tenant') checkSearchTables(connection)
+    const problem = findDamage(connection, 'integrity_check')
     if (problem !== undefined) throw invalidDatabase(`SQLite finds the database damaged (${problem})`)
     if (hasReserved) checkReserved(connection, rules)
     connection.exec(`PRAGMA synchronous = OFF; PRAGMA auto_vacuum = NONE; PRAGMA page_size = ${PAGE_BYTES}`)
@@ -53,9 +59,22 @@ function rebuild(source: string, target: string, rules: ImportRules): void {
   within(target, (connection) => {
     connection.exec('PRAGMA synchronous = OFF; PRAGMA journal_mode = MEMORY')
     // What else is there belongs to the cell that was exported, such as its worker's last transaction.
-    if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'")
+    // The index came in as it was, and no check finds entries of a partial index that its table does not have.
+    if (isCell) connection.exec("DELETE FROM _cell_meta WHERE key <> 'schema_version'; REINDEX main._cell_kv")
     else connection.exec(rules.reserved)
   })
+}
+
+/** FTS5 keeps its settings in a table. Of its commands that set them, the policy leaves tenants two. */
+function checkSearchTables(connection: Connection): void {
+  for (const name of connection.prepare(SEARCH_CONFIGS).pluck().all() as string[]) {
+    const table = `"${name.replaceAll('"', '""')}"`
+    const setting = connection.prepare(`SELECT k FROM main.${table} WHERE k NOT IN (${TENANTS_SETTINGS})`)
+    if (setting.get() !== undefined)
+      throw invalidDatabase(
+        `The table ${JSON.stringify(name.slice(0, 100))} has settings of FTS5 that are not allowed here`,
+      )
+  }
 }
 
 function checkReserved(connection: Connection, { reserved, wrongEntry }: ImportRules): void {
@@ -63,13 +82,24 @@ function checkReserved(connection: Connection, { reserved, wrongEntry }: ImportR
     .prepare("SELECT value FROM _cell_meta WHERE key = 'schema_version'")
     .pluck()
     .get()
-  const known = /\('schema_version', (\d+)\)/.exec(reserved)?.[1]
-  if (String(version) !== known)
+  const known = Number(/\('schema_version', (\d+)\)/.exec(reserved)?.[1])
+  // A text '2' is not the number.
+  if (version !== known)
     throw invalidDatabase(
       `The schema version of the exported cell is ${String(version)}; this version of cellstore knows ${known}`,
     )
-  if (connection.prepare(wrongEntry).get() !== undefined)
-    throw invalidDatabase('The database has a KV entry whose key, value or time to live is over a limit')
+  if (connection.prepare(wrongEntry).get() !== undefined || !isUnicode(connection))
+    throw invalidDatabase(
+      'The database has a KV entry whose key, value or time to live is over a limit, or whose text is not Unicode',
+    )
+}
+
+/** SQLite takes any bytes for a text. Keys that are no text would look alike: a listing could not go on after one. */
+function isUnicode(connection: Connection): boolean {
+  const texts = connection.prepare('SELECT CAST(key AS BLOB), CAST(value AS BLOB) FROM main._cell_kv').raw()
+  for (const text of texts.iterate() as IterableIterator<Buffer[]>)
+    if (!text.every((each) => isUtf8(each))) return false
+  return true
 }
 
 function within<T>(file: string, work: (connection: Connection) => T): T {

@@ -29,8 +29,14 @@ interface SchemaRow {
 
 const SCHEMA = 'SELECT type, name, tbl_name AS "table", sql FROM main.sqlite_schema'
 const RESERVED = /^_cell/i
-/** Tables that SQLite makes for itself, of which it knows the columns. */
-const OF_SQLITE = /^sqlite_(sequence|stat1|stat4)$/i
+/** Tables that SQLite makes for itself, word for word: another object of such a name would pass as one. */
+const OF_SQLITE: ReadonlySet<string> = new Set(
+  [
+    'CREATE TABLE sqlite_sequence(name,seq)',
+    'CREATE TABLE sqlite_stat1(tbl,idx,stat)',
+    'CREATE TABLE sqlite_stat4(tbl,idx,neq,nlt,ndlt,sample)',
+  ].map(normalized),
+)
 /** The column of a table that had none (kv/queries.ts: addVersions). */
 const VERSION_DEFAULT = / DEFAULT \d+(?= \) STRICT)/
 
@@ -63,7 +69,8 @@ export function checkImportedSchema(connection: Connection, rules: SchemaRules):
 
 function checkObject(row: SchemaRow, { policy, owners }: SchemaRules): void {
   if (/^sqlite_/i.test(row.name)) {
-    if (row.sql === null || OF_SQLITE.test(row.name)) return
+    // An index without SQL is that of a UNIQUE or a PRIMARY KEY.
+    if (row.sql === null ? row.type === 'index' : OF_SQLITE.has(normalized(row.sql))) return
     throw invalidDatabase(`${shown(row)} has a name of SQLite’s own`)
   }
   const statement = new SqlStatement(row.sql ?? '')

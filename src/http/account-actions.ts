@@ -15,6 +15,7 @@ import {
 } from './action.ts'
 import type { AccountDocument } from './answers/account-answers.ts'
 import { encodeCreatedKey, refuseIdempotency } from './api-key-actions.ts'
+import { logAccountChange, logKeyChange } from './change-log.ts'
 import { inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 
 const createSchema = z.strictObject({ name: name.nullish() })
@@ -31,6 +32,7 @@ export const createAccount = accountsActionWith(createSchema, async (call, body)
   const { store } = call.context
   await takeTurn(call, call.accountId ?? null)
   const account = await store.durably(() => store.accounts.create({ name: body.name ?? undefined }))
+  logAccountChange(call, 'an account is created', account.id)
   return { ...ok(encodeAccount(account)), status: 201 }
 })
 
@@ -46,7 +48,7 @@ export const getAccount = accountsAction((call) => ok(encodeAccount(accountOf(ca
 
 export const suspendAccount = accountsActionWith(emptyBody, async (call) => {
   const { store } = call.context
-  const { id } = accountOf(call)
+  const { id, suspendedAt } = accountOf(call)
   if (id === call.accountId) {
     throw new CellError(
       'forbidden',
@@ -54,13 +56,17 @@ export const suspendAccount = accountsActionWith(emptyBody, async (call) => {
     )
   }
   // Without a turn, as a revocation.
-  return ok(encodeAccount(await store.durably(() => store.accounts.suspend(id))))
+  const account = await store.durably(() => store.accounts.suspend(id))
+  if (suspendedAt === null) logAccountChange(call, 'an account is suspended', id)
+  return ok(encodeAccount(account))
 })
 
 export const resumeAccount = accountsActionWith(emptyBody, async (call) => {
   const { store } = call.context
-  const { id } = accountOf(call)
-  return ok(encodeAccount(await store.durably(() => store.accounts.resume(id))))
+  const { id, suspendedAt } = accountOf(call)
+  const account = await store.durably(() => store.accounts.resume(id))
+  if (suspendedAt !== null) logAccountChange(call, 'an account is resumed', id)
+  return ok(encodeAccount(account))
 })
 
 export const setQuotas = accountsActionWith(quotasSchema, async (call, body) => {
@@ -68,7 +74,9 @@ export const setQuotas = accountsActionWith(quotasSchema, async (call, body) => 
   const { id } = accountOf(call)
   const quotas = decodeQuotas(body)
   await takeTurn(call, call.accountId ?? null)
-  return ok(encodeAccount(await store.durably(() => store.accounts.setQuotas(id, quotas))))
+  const account = await store.durably(() => store.accounts.setQuotas(id, quotas))
+  logAccountChange(call, 'the quotas of an account are changed', id)
+  return ok(encodeAccount(account))
 })
 
 /** Without it, an account that was made over HTTP could not be used. */
@@ -82,6 +90,7 @@ export const createKeyOfAccount = accountsActionWith(createKeySchema, async (cal
     permit?.check()
     return store.durably(() => inBodyTerms(() => store.apiKeys.create(id, options)))
   })
+  logKeyChange(call, 'created', { id: created.id, accountId: id })
   return { ...ok(encodeCreatedKey(created)), status: 201 }
 })
 

@@ -23,8 +23,8 @@ import type {
   RevokedKeyDocument,
   RotatedKeyDocument,
 } from './answers/api-key-answers.ts'
+import { logKeyChange } from './change-log.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
-import { logKeyChange } from './key-change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 
 /** Row 1 of the contract: it ignores unknown fields. */
@@ -53,7 +53,7 @@ export const rotateApiKey = accountActionWith(rotateSchema, async (call, body) =
     permit?.check()
     return store.durably(() => inBodyTerms(() => store.apiKeys.rotate(accountId, segments[0] ?? '', options)))
   })
-  logKeyChange(call, 'rotated', { id: rotated.replaces.id, accountId })
+  logKeyChange(call, 'rotated', { id: rotated.replaces.id, accountId, newKeyId: rotated.id })
   return { ...ok(encodeRotatedKey(rotated)), status: 201 }
 })
 

@@ -206,7 +206,7 @@ export class Application {
     if (this.shuttingDown) throw shuttingDown()
     const found = match?.resource.actions.get(request.method)
     const permit = found?.action.needsKey === false ? undefined : this.#identify(request)
-    const { action, scope: needed } = found ?? refuseRoute(match)
+    const { action, scope: needed } = found ?? refuseRoute(match, request.path)
     const accountId = permit === undefined ? '' : permit.accountId
     const scope = permit?.scope
     if (scope !== undefined) checkScope(scope, needed)
@@ -258,9 +258,10 @@ function inProcess(store: CellDirectory, options: HandlerOptions, limits: HttpLi
 }
 
 /** @throws `not_found`, `method_not_allowed` */
-function refuseRoute(match: Match | undefined): never {
+function refuseRoute(match: Match | undefined, path: string): never {
   if (match === undefined) {
-    throw new CellError('not_found', 'There is no such route. Write a slash in a key as %2F.')
+    const hint = path.includes('/kv/') ? ' Write a slash in a key as %2F.' : ''
+    throw new CellError('not_found', `There is no such route.${hint}`)
   }
   const allowed = [...match.resource.actions.keys()]
   throw new CellError('method_not_allowed', `This path takes ${allowed.join(', ')}.`, { allowed })

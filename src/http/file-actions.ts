@@ -54,20 +54,27 @@ export async function importCell(call: Call): Promise<Answer> {
   }
   const name = new Query(request.query, ['name']).text('name')
   const charge = context.backupCharges.begin(accountId)
+  const arrival = context.storedBytes?.arrival(accountId)
   try {
-    const id = await receive(call, { accountId, name, bytesMax: room(call, accountId) }, charge)
+    const bytesMax = room(call, accountId)
+    const permit = (bytes: number) => {
+      call.permit?.check()
+      arrival?.take(bytes)
+    }
+    const id = await receive(call, { accountId, name, bytesMax, permit }, charge)
     context.storedBytes?.created(accountId, id)
     const record = context.store.findCell(id) as CellRecord
     const headers = { Location: `${request.mount}/v1/databases/${id}` }
     return { status: 201, json: JSON.stringify(encodeCell(record)), headers }
   } finally {
+    arrival?.release()
     charge.release()
   }
 }
 
 /** @returns the cell's id */
 export async function receive(
-  { context, request, permit }: Call,
+  { context, request }: Call,
   options: ImportCellOptions & { bytesMax: number },
   charge: FileCharge = MIB_FREE,
 ): Promise<string> {
@@ -79,7 +86,6 @@ export async function receive(
     return await context.service.importCell(request.stream(), {
       ...options,
       signal,
-      received: () => permit?.check(),
       onBytes: (bytes) => {
         received = bytes
       },

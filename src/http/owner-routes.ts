@@ -8,9 +8,9 @@ import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionW
 import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { logAccountChange, logKeyChange } from './change-log.ts'
 import { receive } from './file-actions.ts'
 import { SQLITE_TYPE } from './file-body.ts'
-import { logKeyChange } from './key-change-log.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
 import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
@@ -61,6 +61,7 @@ const createKey = ownerActionWith(createKeySchema, (call, body) => {
   }
   const accountId = body.new_account === true ? store.accounts.create().id : accountOf(store, body.account)
   const created = inBodyTerms(() => store.apiKeys.create(accountId, options))
+  if (body.new_account === true) logAccountChange(call, 'an account is created', accountId)
   logKeyChange(call, 'created', { id: created.id, accountId })
   return { ...ok({ ...encodeCreatedKey(created), account_id: accountId }), status: 201 }
 })
@@ -89,7 +90,7 @@ const rotateKey = ownerActionWith(rotateKeySchema, (call, body) => {
   const accountId = accountOfKey(store, keyId)
   const options = { graceMs: body.grace_ms, expiresAt: decodeExpiry(body.expires_at) }
   const rotated = inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, options))
-  logKeyChange(call, 'rotated', { id: keyId, accountId })
+  logKeyChange(call, 'rotated', { id: keyId, accountId, newKeyId: rotated.id })
   return { ...ok({ ...encodeRotatedKey(rotated), account_id: accountId }), status: 201 }
 })
 

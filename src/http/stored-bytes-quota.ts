@@ -8,11 +8,21 @@ import { StoredBytes } from './stored-bytes.ts'
 /** Above the quota, the share of it that deletions may take while they work. */
 const DELETE_SHARE = 1 / 16
 
+/** The bytes of one import. */
+export interface Arrival {
+  /** Sets how many they are. @throws `quota_exceeded` */
+  take(bytes: number): void
+  /** There is a cell that has them, or there is none. */
+  release(): void
+}
+
 /** A {@link CellService} whose accounts store a limited number of bytes. Over it, cells work but their files do not grow. */
 export class StoredBytesQuota {
   readonly #defaultMax: number | undefined
   readonly #store: CellDirectory
   readonly #stored: StoredBytes
+  /** Bytes of databases that are not cells yet, by account. */
+  readonly #arriving = new Map<string, number>()
 
   /** @param defaultMax of accounts without a quota of their own; undefined: those have no bound */
   constructor(defaultMax: number | undefined, store: CellDirectory) {
@@ -25,6 +35,26 @@ export class StoredBytesQuota {
   checkRoomForCell(accountId: string): void {
     const max = this.#maxOf(accountId)
     if (max !== undefined && this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max)
+  }
+
+  /** For one import: its bytes count before there is a cell, so that several at once share what is left. */
+  arrival(accountId: string): Arrival {
+    let held = 0
+    const hold = (bytes: number) => {
+      const all = (this.#arriving.get(accountId) ?? 0) + bytes - held
+      if (all === 0) this.#arriving.delete(accountId)
+      else this.#arriving.set(accountId, all)
+      held = bytes
+    }
+    const take = (bytes: number) => {
+      const max = this.#maxOf(accountId)
+      if (max === undefined) return
+      const usage = this.#stored.of(accountId) + (this.#arriving.get(accountId) ?? 0) - held
+      const has = `The account stores or imports ${usage} bytes, and this database has ${bytes}`
+      if (usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
+      hold(bytes)
+    }
+    return { take, release: () => hold(0) }
   }
 
   /** Bytes that the account may still store; 0 if it has more than its quota, Infinity if it has no bound. */

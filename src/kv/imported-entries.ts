@@ -9,6 +9,6 @@ export function wrongEntryQuery({ keyBytesMax, valueBytesMax }: Limits): string 
     SELECT 1 FROM main._cell_kv
     WHERE octet_length(key) NOT BETWEEN 1 AND ${keyBytesMax} OR instr(key, char(0)) > 0
       OR octet_length(value) > ${valueBytesMax}
-      OR expires_at NOT BETWEEN 0 AND ${TIME_MAX}
+      OR expires_at NOT BETWEEN 0 AND ${TIME_MAX} OR version < 0
     LIMIT 1`
 }

@@ -27,8 +27,8 @@ export interface ImportCellOptions extends Pick<CreateCellOptions, 'name' | 'acc
   onBytes?: ((bytes: number) => void) | undefined
   /** Called before anything is read; may throw. @internal */
   admit?: (() => void) | undefined
-  /** Called once all is read; may throw. @internal */
-  received?: (() => void) | undefined
+  /** Called with its bytes once all is read, and with the cell's once that is built, before there is a cell; may throw. @internal */
+  permit?: ((bytes: number) => void) | undefined
 }
 
 const IMPORT_NAMES: Known<ImportCellOptions> = {
@@ -40,7 +40,7 @@ const IMPORT_NAMES: Known<ImportCellOptions> = {
   signal: true,
   onBytes: true,
   admit: true,
-  received: true,
+  permit: true,
 }
 
 /** A database that was received, and the cell's file to be made of it. */
@@ -49,6 +49,8 @@ export interface CellBuild {
   target: string
   bytes: number
   rules: ImportRules
+  /** Whose cell it becomes; undefined: nobody's. */
+  accountId: string | undefined
   signal: AbortSignal | undefined
 }
 
@@ -99,7 +101,7 @@ export class CellImports {
   async #fill(
     id: string,
     source: () => AsyncIterable<Uint8Array>,
-    { sqlPolicy, bytesMax, signal, onBytes, received: whenReceived }: ImportCellOptions,
+    { sqlPolicy, accountId, bytesMax, signal, onBytes, permit }: ImportCellOptions,
     build: BuildCell,
   ): Promise<void> {
     const { files, paths, settings, built } = this.#parts
@@ -113,9 +115,11 @@ export class CellImports {
         signal,
         onBytes,
       })
-      whenReceived?.()
+      permit?.(bytes)
       const rules = importRules(settings, sqlPolicy ?? settings.sqlPolicy)
-      await files.adopt(id, (target) => build({ source: received, target, bytes, rules, signal }))
+      await files.adopt(id, (target) => build({ source: received, target, bytes, rules, accountId, signal }))
+      // The build may have waited for its turn, and made more of few bytes.
+      permit?.(files.sizeBytes(id))
       built(id)
     } catch (error) {
       files.remove(id)

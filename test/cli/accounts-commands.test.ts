@@ -60,5 +60,6 @@ test('accounts are made, listed, suspended, resumed and bounded', async () => {
   expect(await place.failure('accounts', 'suspend', 'x')).toMatchObject({
     exit: 1,
     code: 'account_not_found',
+    message: expect.stringContaining('`cellstore accounts list`'),
   })
 })

@@ -40,6 +40,9 @@ describe.each(['a running node', 'no node'])('cells by name and their files, wit
     expect(await place.text('backups', 'list', 'new')).toContain(id)
     const listed = await place.json<Listed>('cells', 'list')
     expect(listed.databases).toMatchObject([{ id, name: 'new', size_bytes: expect.any(Number) }])
+    const key = await place.json('keys', 'create', '--read-only', '--cell', 'new')
+    expect(key['cell_ids']).toEqual([id])
+    expect(await place.failure('keys', 'create', '--cell', 'acme')).toMatchObject({ code: 'cell_not_found' })
     expect(listed.databases[0]?.size_bytes).toBeGreaterThan(4_096)
     expect(await place.text('cells', 'list')).toMatch(/ID +NAME +SIZE/)
     expect(await place.json('cells', 'delete', 'new')).toEqual({ id, deleted: true })
@@ -55,6 +58,8 @@ describe.each(['a running node', 'no node'])('cells by name and their files, wit
     const refused = await place.failure('sql', 'both', 'SELECT 1')
     expect(refused.code).toBe('name_ambiguous')
     for (const id of ids) expect(refused.message).toContain(id)
+    const key = await place.json('keys', 'create', '--account', other, '--cell', 'both')
+    expect(key['cell_ids']).toEqual([ids[0]]) // the newest key is listed first
   })
 
   test('a cell goes into a file and comes back, also through pipes', async () => {

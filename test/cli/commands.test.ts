@@ -267,6 +267,7 @@ describe('backups', () => {
     expect(await place.text('backups', 'pin', cell, version)).toBe(`${version} stays.`)
     expect(await place.text('backups', 'plan', cell)).toBe("default: the store's plan")
     expect(await place.text('backups', 'plan', cell, 'all:7d')).toBe('all:7d')
+    expect(await place.failure('backups', 'plan', cell, 'all:7x')).toMatchObject({ exit: 2 })
     const all = await place.json<{ databases: { plan: string; versions: { origin: string }[] }[] }>(
       'backups',
       'prune',

@@ -111,7 +111,7 @@ describe('sql', () => {
     expect(await place.run('sql', cell, '--file', 'data.sql', '--file', 'missing.sql')).toMatchObject({
       code: 1,
       stdout: '',
-      stderr: expect.stringContaining('missing.sql'),
+      stderr: 'cellstore: There is no file missing.sql.\n',
     })
     expect(await place.runWith({ input: '-- nothing\n' }, 'sql', cell)).toEqual({
       code: 0,

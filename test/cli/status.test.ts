@@ -59,7 +59,7 @@ test.each([
   })
   const text = await place.text('status')
   expect(text).toMatch(/^cellstore \d.*, process \d+, up /)
-  expect(text).toContain('1 cells to back up')
+  expect(text).toContain('1 cell to back up')
   expect(text).toContain('acme')
   expect(text).toContain('No failures since the start.')
 })

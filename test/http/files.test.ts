@@ -154,7 +154,7 @@ describe.each(SERVED)('databases as bodies, through %s', (served) => {
     const taken = await send(foreign('CREATE TABLE t (a)'), '/v1/databases?name=taken')
     expect(taken.status).toBe(409)
     expect(cells()).toBe(2)
-    expect(left()).toEqual([])
+    await until(() => left().length === 0, 'nothing is left')
   })
 
   test('an import is bounded by http.importBytesMax, whether or not its length is known', async () => {
@@ -181,6 +181,35 @@ describe.each(SERVED)('databases as bodies, through %s', (served) => {
     expect(statuses.slice(0, 1)).toEqual([201])
     expect([403, 413]).toContain(statuses.at(-1))
     expect(cells()).toBeLessThan(4)
+  })
+
+  test('imports at the same time share the account’s bytes', async () => {
+    await bench.close()
+    await stop()
+    await open({}, { quotas: { bytesMax: 250_000 } })
+    const file = foreign('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(100000))')
+    const answers = await Promise.all([1, 2, 3, 4].map(() => send(file)))
+    const stored = bench.store.cells().cells.reduce((sum, { id }) => sum + bench.store.databaseBytes(id), 0)
+    expect(stored).toBeLessThanOrEqual(250_000)
+    const codes = answers
+      .filter(({ status }) => status !== 201)
+      .map(async (answer) => ((await answer.json()) as { code: string }).code)
+    expect(new Set(await Promise.all(codes))).toEqual(new Set(['quota_exceeded']))
+    await until(() => left().length === 0, 'nothing is left')
+  })
+
+  test('a database that grows as a cell is refused beyond the account’s bytes', async () => {
+    await bench.close()
+    await stop()
+    await open({}, { quotas: { bytesMax: 150_000 } })
+    const tables = Array.from({ length: 60 }, (_, i) => `CREATE TABLE t${i} (a);`)
+    const refused = await send(foreign(tables.join(''), 'PRAGMA page_size = 512'))
+    expect([refused.status, await refused.json()]).toMatchObject([
+      403,
+      { code: 'quota_exceeded', limit: 150_000 },
+    ])
+    expect(cells()).toBe(1)
+    await until(() => left().length === 0, 'nothing is left')
   })
 
   test('an import whose key is revoked meanwhile makes no cell', async () => {

@@ -1,5 +1,8 @@
 import { describe, expect, test, vi } from 'vitest'
 import { channels } from '../../src/base/channels.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import type { StoreFlags } from '../../src/cli/flags.ts'
+import { connectNode } from '../../src/cli/owner/connect.ts'
 import { type LogLine, ObservedNode } from '../support/observed-node.ts'
 import { until } from '../support/until.ts'
 
@@ -53,6 +56,32 @@ describe.each(NODES)('the log of %s', (_, workers) => {
     const keyId = key.body['id']
     expect(node.logged('an API key is created')).toMatchObject([{ accountId, keyId, requestId: 'made' }])
     expect(node.logged('an API key is revoked')).toMatchObject([{ accountId, keyId, requestId: 'revoked' }])
+  })
+
+  test('has a line for each change of an account and of its keys, by an owner’s key and by the owner’s commands', async () => {
+    const node = await ObservedNode.start(workers)
+    const owner = await connectNode({ dataDir: node.dataDir } as StoreFlags, systemClock)
+    const accountId = (await owner.createAccount({ name: 'acme' })).id
+    const { key } = await owner.createKey({ account: accountId, access: 'owner' })
+    const ask = async (method: string, path: string, body = {}) =>
+      (await node.request(method, `/v1/accounts${path}`, body, { 'x-api-key': key, 'x-request-id': path }))
+        .body
+    const id = String((await ask('POST', ''))['id'])
+    const keyId = (await ask('POST', `/${id}/api-keys`))['id']
+    await ask('PUT', `/${id}/quotas`, { cells_max: 7 })
+    for (const change of ['suspend', 'suspend', 'resume', 'resume']) await ask('POST', `/${id}/${change}`)
+    const rotated = await owner.rotateKey({ id: String(keyId) })
+    await owner.close()
+
+    const about = { level: 30, accountId: id }
+    const created = [{ accountId }, { ...about, requestId: expect.any(String) }]
+    expect(node.logged('an account is created')).toMatchObject(created)
+    expect(node.logged('an account is suspended')).toMatchObject([{ ...about, requestId: `/${id}/suspend` }])
+    expect(node.logged('an account is resumed')).toMatchObject([{ ...about, requestId: `/${id}/resume` }])
+    expect(node.logged('the quotas of an account are changed')).toMatchObject([about])
+    expect(node.logged('an API key is created')).toMatchObject([{ accountId }, { ...about, keyId }])
+    expect(node.logged('an API key is rotated')).toMatchObject([{ ...about, keyId, newKeyId: rotated.id }])
+    expect(textOf(node.lines)).not.toContain(rotated.key)
   })
 
   test('has a line for each request at the level debug, with the route and never the path', async () => {

@@ -1,7 +1,16 @@
 import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
-import { cut, damaged, foreign, leftOvers, place, text, unsafe } from '../support/database-files.ts'
+import {
+  behindItsIndexes,
+  cut,
+  damaged,
+  foreign,
+  leftOvers,
+  place,
+  text,
+  unsafe,
+} from '../support/database-files.ts'
 import { openTestCell, openTestStore } from '../support/open-test-store.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
@@ -60,6 +69,26 @@ describe('an import', () => {
       /KV entry/,
     ],
     [
+      'a version that is no number',
+      () => foreign(whole(2, "UPDATE _cell_meta SET value = '2'")),
+      /schema version/,
+    ],
+    [
+      'keys that are not Unicode',
+      () => foreign(whole(2, "INSERT INTO _cell_kv VALUES (CAST(x'FF' AS TEXT), 'v', NULL, 1)")),
+      /Unicode/,
+    ],
+    [
+      'a value that is not Unicode',
+      () => foreign(whole(2, "INSERT INTO _cell_kv VALUES ('k', CAST(x'C0' AS TEXT), NULL, 1)")),
+      /Unicode/,
+    ],
+    [
+      'a negative version of an entry',
+      () => foreign(whole(2, "INSERT INTO _cell_kv VALUES ('k', 'v', NULL, -1)")),
+      /KV entry/,
+    ],
+    [
       'a name of SQLite',
       () =>
         unsafe(
@@ -95,6 +124,57 @@ describe('an import', () => {
     const refused = await rejectedBy(test.store.importCell(foreign(schema), { sqlPolicy: 'tenant' }))
     expect(refused).toMatchObject({ code: 'invalid_database', message: expect.stringContaining('"x"') })
     expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  const DISGUISED: [string, string, string][] = [
+    ['view', 'sqlite_stat1', 'CREATE VIEW sqlite_stat1 AS SELECT * FROM _cell_meta'],
+    [
+      'trigger',
+      'sqlite_sequence',
+      'CREATE TRIGGER sqlite_sequence AFTER INSERT ON t BEGIN UPDATE _cell_meta SET value = 99; END',
+    ],
+    ['table', 'sqlite_stat4', 'CREATE VIRTUAL TABLE sqlite_stat4 USING fts5(a, content=_cell_meta)'],
+  ]
+
+  test.each(DISGUISED)('refuses a %s with a name of a table of SQLite', async (type, name, sql) => {
+    const test = await openTestStore()
+    const table = type === 'trigger' ? 't' : name
+    const file = unsafe(
+      `CREATE TABLE t (a); INSERT INTO sqlite_schema VALUES ('${type}', '${name}', '${table}', 0, '${sql}')`,
+    )
+    const refused = await rejectedBy(test.store.importCell(file, { sqlPolicy: 'tenant' }))
+    expect(refused).toMatchObject({ code: 'invalid_database', message: expect.stringContaining(name) })
+    expect(leftOvers(test, 0)).toEqual([])
+  })
+
+  test('refuses settings of a search table that the policy refuses as commands', async () => {
+    const { store } = await openTestStore()
+    const search = (command: string) =>
+      foreign(`CREATE VIRTUAL TABLE t USING fts5(a); INSERT INTO t(t, rank) VALUES (${command})`)
+    const refused = await rejectedBy(
+      store.importCell(search("'crisismerge', 1000000"), { sqlPolicy: 'tenant' }),
+    )
+    expect(refused).toMatchObject({
+      code: 'invalid_database',
+      message: expect.stringContaining('"t_config"'),
+    })
+    const allowed = await store.importCell(search("'secure-delete', 1"), { sqlPolicy: 'tenant' })
+    expect(allowed.name).toBeNull()
+  })
+
+  test('rebuilds the engine’s index: one that names entries which are not there would be collected forever', async () => {
+    const { store } = await openTestStore()
+    const filled = foreign(whole(2, "INSERT INTO _cell_kv VALUES ('k', 'v', 1000, 1)"))
+    const cell = await store.importCell(behindItsIndexes(filled, 'DELETE FROM _cell_kv'))
+    const oldest = `SELECT min(expires_at) FROM _cell_kv INDEXED BY _cell_kv_expiry WHERE expires_at IS NOT NULL`
+    expect(cell.prepare(oldest).raw().get()).toEqual([null])
+  })
+
+  test('refuses an index that does not agree with its table, as a proof of its backups would', async () => {
+    const { store } = await openTestStore()
+    const filled = foreign('CREATE TABLE t (a, b); CREATE INDEX i ON t (b); INSERT INTO t VALUES (1, 2)')
+    const refused = await rejectedBy(store.importCell(behindItsIndexes(filled, 'UPDATE t SET b = 3')))
+    expect(refused).toMatchObject({ code: 'invalid_database', message: expect.stringContaining('index i') })
   })
 
   test('refuses functions of the owner under the policy of tenants, and takes them under the other', async () => {

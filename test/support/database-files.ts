@@ -54,3 +54,20 @@ export function unsafe(sql: string): string {
   database.close()
   return file
 }
+
+/** Changes tables without their indexes, so that these no longer agree with them. */
+export function behindItsIndexes(file: string, change: string): string {
+  const steps = [
+    `CREATE TABLE kept AS SELECT * FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL;
+      PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE type = 'index' AND sql IS NOT NULL`,
+    `${change}; PRAGMA writable_schema = ON; INSERT INTO sqlite_schema SELECT * FROM kept;
+      PRAGMA writable_schema = RESET; DROP TABLE kept`,
+  ]
+  for (const step of steps) {
+    const database = new Database(file)
+    database.unsafeMode()
+    database.exec(step)
+    database.close()
+  }
+  return file
+}

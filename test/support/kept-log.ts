@@ -1,11 +1,12 @@
 import type { Log } from '../../src/base/log.ts'
 
-/** Keeps the fields of what it is told at the levels that say that something is wrong. */
+/** Keeps the fields of what it is told, by level. */
 export class KeptLog implements Log {
+  readonly infos: Record<string, unknown>[] = []
   readonly warnings: Record<string, unknown>[] = []
   readonly errors: Record<string, unknown>[] = []
 
-  readonly info = (): void => {}
+  readonly info = (fields: object): void => void this.infos.push({ ...fields })
   readonly warn = (fields: object): void => void this.warnings.push({ ...fields })
   readonly error = (fields: object): void => void this.errors.push({ ...fields })
 }

@@ -9,7 +9,7 @@ import type { ObjectReader } from '../archive/object-reader.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
 import { CellOwnership } from '../versions/cell-ownership.ts'
-import { backupNotFound } from '../versions/object-keys.ts'
+import { noBackupYet } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { RestoredNames } from './cell-installer.ts'
 import { buildDatabase } from './restore-build.ts'
@@ -102,7 +102,7 @@ export class CellRestorer {
     const listing = listingOf(versions)
     await ownership.checkManifests(cellId, versions, accountId, { signal })
     const version = named ?? (recovers ? currentVersion(contents) : versions[0]?.version)
-    if (version === undefined) throw backupNotFound()
+    if (version === undefined) throw noBackupYet()
     const manifest = await index.manifest(version, cellId, listing, { signal })
     // What is asked for by name is tried again: the object may have been mended.
     const damaged = named === undefined ? index.knownDamage(manifest, listing) : undefined

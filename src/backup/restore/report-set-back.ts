@@ -4,8 +4,8 @@ import { compareVersions, versionOf } from '../versions/object-keys.ts'
 import type { VersionIndex } from '../versions/version-index.ts'
 
 /**
- * Says what was lost with a cell's local files. Says nothing if this machine never knew the cell: then it is a new one, and
- * the restore is what its owner expects.
+ * Says what was lost with a cell's local files. If this machine never stored the cell, it is a new one, and the restore is
+ * what its owner expects: a line of the level info.
  *
  * @param before what was known of the cell before its restore
  * @param version what it was restored to
@@ -34,6 +34,8 @@ export async function reportSetBack(
       { cellId, version },
       'the local files of a cell are lost; the cell is restored from its newest backup, and no change is known to be lost',
     )
+  } else {
+    log.info({ cellId, version }, 'a cell comes from its newest backup; this machine had no files of it')
   }
 }
 

@@ -4,7 +4,7 @@ import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { BackupOptions } from '../versions/backup-types.ts'
-import { backupNotFound, cellPrefix } from '../versions/object-keys.ts'
+import { backupNotFound, cellPrefix, noBackupYet } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { VerifyResult, VerifyTask } from './verify-types.ts'
 import { type VerifyPlace, verifyVersion } from './verify-version.ts'
@@ -41,7 +41,7 @@ export class VersionVerifier {
     if (task.version === undefined) await this.#assertStored(task, listing, { signal })
     const [newest] = listing.keys()
     const version = task.version ?? newest
-    if (version === undefined) throw backupNotFound()
+    if (version === undefined) throw noBackupYet()
     return await this.#prove({ ...task, version }, listing, options)
   }
 

@@ -182,3 +182,8 @@ export function checkVersion(version: string, cellId: string): void {
 export function backupNotFound(): CellError {
   return new CellError('backup_not_found', 'The cell has no such backup.')
 }
+
+/** Where the newest one is asked for. */
+export function noBackupYet(): CellError {
+  return new CellError('backup_not_found', 'The cell has no backup yet.')
+}

@@ -63,7 +63,7 @@ function addSuspend(accounts: Command): void {
     .description(
       'Refuses every request with the keys of an account from now on, also those that wait. Its data and its backups stay, and scheduled backups go on.',
     )
-    .argument('<account>', 'the id of the account')
+    .argument('<account>', 'the id of the account; its name is only for people')
     .addHelpText('after', examples('cellstore accounts suspend "$ACCOUNT"'))
   addStoreFlags(command).action((id: string, flags: StoreFlags) => setSuspended(id, true, flags))
 }
@@ -73,7 +73,7 @@ function addResume(accounts: Command): void {
     .command('resume')
     .summary('end the suspension of an account')
     .description('Ends the suspension of an account: its keys are accepted again.')
-    .argument('<account>', 'the id of the account')
+    .argument('<account>', 'the id of the account; its name is only for people')
     .addHelpText('after', examples('cellstore accounts resume "$ACCOUNT"'))
   addStoreFlags(command).action((id: string, flags: StoreFlags) => setSuspended(id, false, flags))
 }
@@ -97,7 +97,7 @@ function addQuotas(accounts: Command): void {
     .description(
       "Shows the account's own quotas, and changes those that are given. A number bounds the account from the next request on; default lets the store's own quota hold again.",
     )
-    .argument('<account>', 'the id of the account')
+    .argument('<account>', 'the id of the account; its name is only for people')
     .addOption(quotaOption('--cells <number|default>', 'cells that it may have'))
     .addOption(quotaOption('--keys <number|default>', 'active API keys that it may have'))
     .addOption(quotaOption('--bytes <number|default>', 'bytes that its cells may store'))
@@ -113,7 +113,7 @@ function addQuotas(accounts: Command): void {
       const quotas = { ...before.quotas, ...Object.fromEntries(given) }
       const account = given.length === 0 ? before : await client.setQuotas({ id, quotas })
       printResult(account, flags.json, showQuotas)
-      if (given.length > 0) printNote(flags.json, 'They hold from the next request on.')
+      if (given.length > 0) printNote(flags.json, 'The quotas hold from the next request on.')
     }),
   )
 }

@@ -52,7 +52,7 @@ function addCreate(keys: Command): void {
       'cellstore keys create --name laptop',
       'KEY=$(cellstore keys create)',
       'cellstore keys create --new-account --json | jq -r .key',
-      'cellstore keys create --read-only --cell "$CELL" --expires 30d',
+      'cellstore keys create --read-only --cell acme --expires 30d',
     ),
   )
   addRemoteFlags(addStoreFlags(command)).action(({ account, newAccount, name, ...flags }: CreateKeyFlags) => {

@@ -2,7 +2,7 @@ import { createInterface } from 'node:readline/promises'
 import type { Command } from 'commander'
 import { CellError } from '../../errors.ts'
 import type { PruneDocument } from '../../http/retention-actions.ts'
-import { addPlanFlags, addStoreFlags, type StoreFlags } from '../flags.ts'
+import { addPlanFlags, addStoreFlags, planOrDefault, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allCellIds, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 
@@ -59,7 +59,7 @@ function showPruned({ id, plan, versions }: { id: string } & PruneDocument, dryR
   const count = (...actions: string[]) => versions.filter(({ action }) => actions.includes(action)).length
   const removed = dryRun ? 'to remove' : 'removed'
   const summary = `${id}: ${count('keep')} stay, ${count('mark', 'wait')} marked, ${count('remove')} ${removed} (${plan})`
-  if (!dryRun) return summary
+  if (!dryRun || versions.length === 0) return summary
   const rows = versions.map(({ version, size_bytes, origin, action, reason, step, marked_at }) => [
     version,
     formatBytes(size_bytes),
@@ -151,7 +151,11 @@ function addPlan(backups: Command): void {
       "A cell's own plan holds in place of the store's. Without a plan, shows the one that the cell has.",
     )
     .argument('<cell>', 'the id or the name of the cell')
-    .argument('[plan]', 'such as all:1d,daily:90d,monthly:5y; or default, for the plan of the store')
+    .argument(
+      '[plan]',
+      'such as all:1d,daily:90d,monthly:5y; or default, for the plan of the store',
+      planOrDefault,
+    )
   addStoreFlags(command)
     .addHelpText(
       'after',

@@ -27,8 +27,8 @@ function showStatus(status: StatusDocument): string {
   const { version, pid, data_dir, uptime_ms, cells } = status
   return [
     `cellstore ${version}, process ${pid}, up ${age(uptime_ms)}, data in ${data_dir}`,
-    `${status.statements} statements and ${status.commits} commits since then`,
-    `${cells.count} cells, ${cells.open} open, ${formatBytes(cells.bytes)}`,
+    `${counted(status.statements, 'statement')} and ${counted(status.commits, 'commit')} since then`,
+    `${counted(cells.count, 'cell')}, ${cells.open} open, ${formatBytes(cells.bytes)}`,
     backupLines(status),
     workerLine(status),
     section('Largest cells', ['ID', 'NAME', 'SIZE'], cells.largest, (cell) => formatBytes(cell.size_bytes)),
@@ -46,21 +46,28 @@ function backupLines({ backups }: StatusDocument): string {
   if (backups === null) return 'no object store, so no backups'
   const { lag_ms, changed, newest_stored_at, queue, damaged } = backups
   const lag =
-    changed === 0 ? 'nothing to back up' : `${changed} cells to back up, the oldest change ${age(lag_ms)} ago`
+    changed === 0
+      ? 'nothing to back up'
+      : `${counted(changed, 'cell')} to back up, the oldest change ${age(lag_ms)} ago`
   const jobs = Object.values(queue).reduce((sum, { waiting, running }) => sum + waiting + running, 0)
   const lost =
     backups.object_store_lost_at === null
       ? ''
       : `\nTHE OBJECT STORE DOES NOT ANSWER since ${backups.object_store_lost_at}`
   const bad = damaged === 0 ? '' : `\n${damaged} WITH DAMAGED BACKUPS: see \`cellstore backups verify --all\``
-  return `backups in ${backups.object_store}: ${lag}; newest stored ${newest_stored_at ?? 'never'}; ${jobs} jobs${lost}${bad}`
+  return `backups in ${backups.object_store}: ${lag}; newest stored ${newest_stored_at ?? 'never'}; ${counted(jobs, 'backup job')} now${lost}${bad}`
 }
 
 function workerLine({ workers }: StatusDocument): string {
   if (workers === null) return 'no workers: the node runs the cells'
   const ended = Object.entries(workers.ended).map(([reason, count]) => `${count} ${reason}`)
   const since = ended.length === 0 ? 'none ended early' : `ended early: ${ended.join(', ')}`
-  return `${workers.running} workers, ${since}; ${workers.operations_waiting} operations wait`
+  return `${counted(workers.running, 'worker')}, ${since}; operations that wait: ${workers.operations_waiting}`
+}
+
+/** `1 cell`, `2 cells`. */
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
 }
 
 function section<Cell extends { id: string; name: string | null }>(

@@ -58,8 +58,9 @@ function backupLines(store: Announcement['store']): string {
   const every = (ms: number | null) => (ms === null ? 'never' : `every ${formatDuration(ms)}`)
   const schedule = `backups of what changed ${every(incremental_every_ms)}, snapshots ${every(snapshot_every_ms)}; keeps ${keep}`
   if (cells === 0) return schedule
+  const lost = stored + changed < cells ? '; the others come back from their backups at their first use' : ''
   const since = oldest_stored_at === null ? '' : `, each since ${oldest_stored_at}`
-  return `${schedule}\n${cells} ${cells === 1 ? 'cell' : 'cells'}: ${stored} stored${since}; ${changed} changed since or never stored`
+  return `${schedule}\n${cells} ${cells === 1 ? 'cell' : 'cells'}: ${stored} stored${since}; ${changed} changed since or never stored${lost}`
 }
 
 function forPeople({ address, store, dataDir, objectStore, firstKey }: Announcement): string {

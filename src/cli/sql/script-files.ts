@@ -6,9 +6,12 @@ import type { Script } from './run-script.ts'
 /** In place of a file's name. */
 export const STANDARD_INPUT = '-'
 
-/** @throws `invalid_request` if it is not UTF-8, and what reading it throws */
+/** @throws `invalid_request` if there is none, or it is not UTF-8, and what reading it throws */
 export async function readScript(file: string): Promise<Script> {
-  if (file !== STANDARD_INPUT) return { file, text: decode(fs.readFileSync(file), file) }
+  if (file !== STANDARD_INPUT) {
+    if (!fs.existsSync(file)) throw new CellError('invalid_request', `There is no file ${file}.`)
+    return { file, text: decode(fs.readFileSync(file), file) }
+  }
   return { file: undefined, text: decode(await buffer(process.stdin), 'Standard input') }
 }
 

@@ -1,4 +1,5 @@
 import type { Clock } from '../../base/clock.ts'
+import { KeyedQueue } from '../../base/keyed-queue.ts'
 import type { Log } from '../../base/log.ts'
 import { invalidDatabase } from '../../engine/database-header.ts'
 import { CellError } from '../../errors.ts'
@@ -19,10 +20,14 @@ const BYTES_PER_MS_MIN = 4_096
 
 type Importer = ChildLink<ToImporter, FromImporter>
 
-/** Checks imported databases, each in a process of its own, and ends those that take too long. */
+/**
+ * Checks imported databases, each in a process of its own, and ends those that take too long. An account has one check at a
+ * time: its others wait for it, and not its neighbours.
+ */
 export class ImportProcesses {
   readonly #clock: Clock
   readonly #log: Log
+  readonly #accounts = new KeyedQueue()
   readonly #running = new Set<Importer>()
   readonly #waiting: (() => void)[] = []
   #taken = 0
@@ -34,7 +39,11 @@ export class ImportProcesses {
   }
 
   /** @throws `invalid_database`, as `importDatabase`; the signal's reason; `shutting_down` */
-  async run(build: CellBuild): Promise<void> {
+  run(build: CellBuild): Promise<void> {
+    return this.#accounts.run(build.accountId ?? '', () => this.#inTurn(build))
+  }
+
+  async #inTurn(build: CellBuild): Promise<void> {
     await this.#turn()
     try {
       build.signal?.throwIfAborted()

@@ -37,6 +37,17 @@ describe('A cell whose files are lost', () => {
     expect(log.errors).toMatchObject([{ cellId: id, version: one, missing: two }])
   })
 
+  test('with the whole machine comes back with a line that says from which version, and without a warning', async () => {
+    const { id, versions } = await loseFiles()
+    fs.rmSync(place.data, { recursive: true })
+    const store = await place.open({ log })
+    const warnings = log.warnings.length
+    await store.openCell(id).ensureLocal()
+    expect(notes(store.openCell(id))).toEqual(['one', 'two'])
+    expect(log.infos).toContainEqual({ cellId: id, version: versions[1] })
+    expect(log.warnings).toHaveLength(warnings)
+  })
+
   test('comes back as it was without an error, also where a restore was the last thing that happened to it', async () => {
     const { id, versions } = await loseFiles()
     const store = await place.open({ log })

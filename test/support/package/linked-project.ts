@@ -39,7 +39,7 @@ export class LinkedProject {
     const compilerOptions = {
       ...{ target: 'es2023', lib: ['es2024', 'ESNext.Disposable'], module: 'nodenext', types: ['node'] },
       ...{ strict: true, exactOptionalPropertyTypes: true, noUncheckedIndexedAccess: true },
-      ...{ noEmit: true, skipLibCheck: true },
+      ...{ noEmit: true, allowImportingTsExtensions: true, skipLibCheck: true },
     }
     this.write('tsconfig.json', JSON.stringify({ compilerOptions, include }))
     return await this.node([path.join(PROJECT, 'node_modules', 'typescript', 'bin', 'tsc')])
