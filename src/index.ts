@@ -144,8 +144,8 @@ export { createHandler } from './http/fetch-handler.ts'
 export type { AccessLogger, HandlerOptions, HttpLimits, HttpLogger } from './http/handler-options.ts'
 export type { MemoryLimits } from './http/memory-budgets.ts'
 export { createListener } from './http/node-listener.ts'
-export type { StreamLimits } from './http/open-streams.ts'
 export type { RateLimit } from './http/rate-limiter.ts'
+export type { StreamLimits } from './http/stream-limits.ts'
 
 // Where a handler runs its cells
 

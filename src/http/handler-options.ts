@@ -6,8 +6,8 @@ import type { SqlPolicy } from '../engine/cell-settings.ts'
 import { CellError } from '../errors.ts'
 import type { CellService } from '../service/cell-service.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from './memory-budgets.ts'
-import { DEFAULT_STREAM_LIMITS, type StreamLimits } from './open-streams.ts'
 import { RATE_NAMES, type RateLimit } from './rate-limiter.ts'
+import { DEFAULT_STREAM_LIMITS, type StreamLimits } from './stream-limits.ts'
 
 /** Gets `requestId`, `method`, `route` and `err`; never a path, which could hold a tenant's key. A pino logger fits. */
 export type HttpLogger = Pick<Log, 'error'>

@@ -2,14 +2,7 @@ import { Budget } from '../base/budget.ts'
 import type { OperationPermit } from '../service/cell-service.ts'
 import type { ChangeEvents } from './change-events.ts'
 import { shuttingDown } from './problem.ts'
-
-/** How many streams of changes a node keeps open, and how many of them one account may have. */
-export interface StreamLimits {
-  total: number
-  perAccount: number
-}
-
-export const DEFAULT_STREAM_LIMITS: StreamLimits = { total: 1_000, perAccount: 100 }
+import type { StreamLimits } from './stream-limits.ts'
 
 const RETRY_AFTER_MS = 5_000
 /** Of streams whose keys are looked up in one turn of the event loop. */

@@ -121,7 +121,10 @@ describe('docs/format.md names', () => {
   test('every field of store.json, and no other', async () => {
     await place.create()
     const identity = JSON.parse(fs.readFileSync(path.join(place.objects, 'store.json'), 'utf8'))
-    const section = DOCUMENT.slice(DOCUMENT.indexOf('### store.json'), DOCUMENT.indexOf('## A backup object'))
+    const section = DOCUMENT.slice(
+      DOCUMENT.indexOf('### store.json'),
+      DOCUMENT.indexOf('### Fences and records'),
+    )
     expect(fieldsIn(section)).toEqual(Object.keys(identity))
   })
 

@@ -36,7 +36,8 @@ test('keys, cells, sql, backup, restore and backups list work on a remote node, 
     /^ID +NAME +HINT .* ACCOUNT\n.* laptop .* yours\n.* first key .* yours\n$/,
   )
   const cell = await far.text('cells', 'create', '--name', 'acme')
-  const listed = { id: cell, name: 'acme', created_at: TIME, last_stored_at: null, last_proven: null }
+  const known = { size_bytes: expect.any(Number), last_stored_at: null, last_proven: null }
+  const listed = { id: cell, name: 'acme', created_at: TIME, ...known }
   expect(await far.json('cells', 'list')).toEqual({ databases: [listed], next_cursor: null })
 
   const script = 'CREATE TABLE t (a);\nBEGIN;\nINSERT INTO t VALUES (1);\nINSERT INTO t VALUES (2);\nCOMMIT;'

@@ -149,7 +149,7 @@ describe('the shell', () => {
     const [inFile, without, missing, standard] = session.errors.split('\n')
     expect(inFile).toBe(`Error: ${file}: Statement 5, at line 5: no such table: u`)
     expect(without).toBe('Error: .read takes a <file>.')
-    expect(missing).toMatch(/^Error: ENOENT: .*missing/)
+    expect(missing).toMatch(/^Error: There is no file .*missing/)
     expect(standard).toMatch(/Name a file/)
   })
 

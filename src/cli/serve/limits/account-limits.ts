@@ -1,7 +1,7 @@
 import { DEFAULT_QUOTAS, type Quotas } from '../../../catalog/account-quotas.ts'
 import { DEFAULT_MEMORY_LIMITS, type MemoryLimits } from '../../../http/memory-budgets.ts'
-import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../../../http/open-streams.ts'
 import type { RateLimit } from '../../../http/rate-limiter.ts'
+import { DEFAULT_STREAM_LIMITS, type StreamLimits } from '../../../http/stream-limits.ts'
 import { RATE_MAX, type Rows } from './limit-row.ts'
 
 export const quotas: Rows<Quotas> = {
