@@ -30,6 +30,9 @@ export async function checkAfterPowerLoss(
   const open = () =>
     data.openOrCreate({
       objectStore: new FileObjectStore({ root: path.join(root, 'objects') }),
+      // The folder is a copy: nobody can tell whether the node that wrote it still lives.
+      takeOver: true,
+      moveObjectStore: true,
       durability,
     })
   await data.use(open(), async (store) => {
