@@ -67,7 +67,9 @@ export function applyOperation(
   context: ApplyContext,
 ): AnyResult | JsonText {
   if (mayChange(operation)) cell.limitGrowth(operation.growth ?? 'any')
-  const result = apply(cell, operation, { ...context, readOnly: operation.readOnly === true })
+  // Most operations may write: none of those pays for a context of its own.
+  const bound: BoundContext = operation.readOnly === true ? { ...context, readOnly: true } : context
+  const result = apply(cell, operation, bound)
   return operation.answer === undefined ? result : answerAsJson(operation as JsonAnswered, result)
 }
 
@@ -121,7 +123,7 @@ const CHANGING: ReadonlySet<StatementVerb> = new Set([
 type AnyResult = OperationResults[keyof OperationResults]
 
 /** With whether the operation may only read: SQL is told, since only SQLite knows which statements do. */
-type BoundContext = ApplyContext & { readonly readOnly: boolean }
+type BoundContext = ApplyContext & { readonly readOnly?: true }
 
 const ALWAYS_READS: ReadonlySet<CellOperation['op']> = new Set(['kv.get', 'kv.ttl', 'kv.list', 'kv.mget'])
 
