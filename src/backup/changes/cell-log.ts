@@ -1,0 +1,65 @@
+/**
+ * What shipping asks of the process that has cells open (docs/decisions/0021): plain data that survives JSON. The bytes stay
+ * in their files; whoever ships them reads them there.
+ */
+
+/** The frames of one WAL that are not shipped yet, or some of them. */
+export interface LogPiece {
+  /** Numbers the WALs of a history, as segments are numbered. */
+  sequence: number
+  /** Both salts of the WAL's header, in hexadecimal. */
+  salts: string
+  pageSize: number
+  /** Frames before the piece; 0: the piece begins with the WAL's header. */
+  from: number
+  /** Frames up to its end, which is a commit. */
+  to: number
+  /** The live WAL, or a segment. It may be reset, renamed or removed at any time: then the cell is collected again. */
+  path: string
+  /**
+   * When its commits were made: the WAL had so many frames when the millisecond `time` (epoch) was over. Both grow; the last
+   * entry has `to`.
+   */
+  commits: [frames: number, time: number][]
+}
+
+/** What a cell has committed since it was last shipped. */
+export interface UnshippedLog {
+  cellId: string
+  /** Id of the cell's unbroken row of WALs. */
+  history: string
+  /** In the order in which they apply. */
+  pieces: LogPiece[]
+}
+
+/** A place in the history of a cell: everything before it is shipped. */
+export interface ShippedPlace {
+  cellId: string
+  history: string
+  sequence: number
+  frames: number
+}
+
+/** What {@link CollectedLogs} is at most: the rest comes with the next call. */
+export interface CollectLimits {
+  cellsMax: number
+  bytesMax: number
+}
+
+export interface CollectedLogs {
+  logs: UnshippedLog[]
+  /** Whether every cell that has something unshipped is in `logs`, apart from those without a history. */
+  isAll: boolean
+  /** Cells that have changed but have no history: what they committed is safe only with their next version. */
+  withoutHistory: string[]
+  /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll`. */
+  asOf: number
+}
+
+/** Where a version is in the history of its cell: it holds everything up to the end of the sequence. */
+export interface LogPosition {
+  history: string
+  sequence: number
+  /** The time of the version's cut in epoch milliseconds, on the cell's line of time, which never steps back. */
+  at: number
+}
