@@ -10,9 +10,11 @@ import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
+import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
+import { planRestore } from './restore-plan.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
 import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
@@ -23,12 +25,14 @@ import type {
   BackupOrigin,
   BackupResult,
   MakeBackupOptions,
+  PlanOptions,
   RestoreOptions,
+  RestorePlan,
   RestoreResult,
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
-import { checkVersion } from './versions/object-keys.ts'
-import { LIST_NAMES, MAKE_BACKUP_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
+import { checkMoment } from './versions/cell-source.ts'
+import { LIST_NAMES, MAKE_BACKUP_NAMES, PLAN_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {
@@ -52,6 +56,8 @@ export class BackupManager {
   readonly #restores = new RestoresInProgress()
   readonly #verification: Verification
   readonly #reports: BackupReports
+  /** @internal */
+  readonly branches: BackupBranches
 
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
@@ -59,6 +65,7 @@ export class BackupManager {
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts
+    this.branches = new BackupBranches(parts)
     this.#reports = new BackupReports(destination.log)
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
@@ -92,12 +99,23 @@ export class BackupManager {
     checkNames(options, RESTORE_NAMES)
     this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
-    const { version, accountId } = options
-    if (version !== undefined) checkVersion(version, cellId)
+    const { version, timestamp, accountId } = options
+    checkMoment({ version, timestamp }, cellId)
     this.#ownership.checkRecord(cellId, accountId)
-    const request = { version, accountId, need: 'requested', onlyIfLost: false } as const
+    const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
     const result = await this.#restores.request(cellId, () => this.#restore(cellId, request, options))
     return result as RestoreResult
+  }
+
+  /** What a restore with these options would restore, and what it would read; changes nothing. @throws as {@link restore} */
+  async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
+    checkNames(options, PLAN_NAMES)
+    const { destination, assertRunning } = this.#parts
+    assertRunning()
+    this.#listing.assertCell(cellId)
+    this.#ownership.checkRecord(cellId, options.accountId)
+    checkMoment(options, cellId)
+    return await planRestore(destination, this.#ownership, cellId, options)
   }
 
   /**

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
@@ -47,6 +48,20 @@ export interface RestoreRequest extends ArchiverRequest {
   onlyIfLost: boolean
 }
 
+/** The new cell `cellId` gets the state of another cell. */
+export interface BranchRequest extends ArchiverRequest {
+  /** The other cell. */
+  source: string
+  /** Its record in the catalog, also of a deleted cell. */
+  record: CellRecord | undefined
+  /** Undefined for the newest. */
+  version: string | undefined
+  /** Epoch milliseconds; not together with `version`. */
+  timestamp: number | undefined
+  /** Refuses the other cell if it is not this account's. */
+  accountId: string | undefined
+}
+
 export interface VerifyRequest extends ArchiverRequest, VerifyTask {}
 
 export interface JobOptions extends BackupOptions {
@@ -65,6 +80,8 @@ export interface ArchiverClient {
   backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup>
   /** @returns undefined if it did nothing */
   restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined>
+  /** Builds a new cell's `incoming.db`. Touches neither the cell whose state it gets nor its backups. */
+  branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult>
   /** Changes no cell and no backup. */
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
   /** Somebody needs the waiting jobs of a cell more than before. */
@@ -165,6 +182,18 @@ export class Archiver implements ArchiverClient {
       } finally {
         await this.#cells.endRestore(cellId)
       }
+    })
+  }
+
+  branch(
+    { cellId, account, need, source, ...wanted }: BranchRequest,
+    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
+  ): Promise<RestoreResult> {
+    const onProgress = withEta(tell, this.#clock)
+    return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
+      onBegin?.()
+      permit?.check()
+      return await this.#restorer.branch(source, cellId, { ...wanted, recovers: false, onProgress, ...turn })
     })
   }
 

@@ -2,6 +2,7 @@ import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import type {
   ArchiverClient,
   BackupRequest,
+  BranchRequest,
   JobOptions,
   MadeBackup,
   RestoreRequest,
@@ -48,6 +49,14 @@ export interface ArchiverProcessParts {
   onObjectStoreCall(ended: EndedCall): void
   /** Called when a process has ended, to remove what it left. */
   onEnded(archiver: ProcessIdentity): void
+}
+
+/** A new cell from a backup takes its turn among the restores. */
+const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
+  restore: 'restore',
+  branch: 'restore',
+  backup: 'backup',
+  verify: 'verify',
 }
 
 interface PendingJob {
@@ -121,13 +130,17 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#run({ job: 'restore', request }, options) as Promise<RestoreResult | undefined>
   }
 
+  branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
+    return this.#run({ job: 'branch', request }, options) as Promise<RestoreResult>
+  }
+
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult> {
     return this.#run({ job: 'verify', request }, options) as Promise<VerifyResult>
   }
 
   get load(): ArchiverLoad {
     const of = (lane: Lane) => {
-      const jobs = [...this.#jobs.values()].filter(({ job }) => job.job === lane)
+      const jobs = [...this.#jobs.values()].filter(({ job }) => LANE_OF[job.job] === lane)
       const running = jobs.filter(({ hasBegun }) => hasBegun).length
       return { waiting: jobs.length - running, running }
     }
