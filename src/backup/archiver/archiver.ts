@@ -163,7 +163,7 @@ export class Archiver implements ArchiverClient {
   }
 
   restore(
-    { cellId, account, need, version, accountId, onlyIfLost }: RestoreRequest,
+    { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
     const onProgress = withEta(tell, this.#clock)
@@ -177,7 +177,7 @@ export class Archiver implements ArchiverClient {
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
-        const wanted = { ...start, recovers: onlyIfLost, version, accountId }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
         return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
