@@ -128,6 +128,8 @@ describe('on a running node', () => {
       kind: 'snapshot',
       size_bytes: NUMBER,
       duration_ms: NUMBER,
+      timestamp: TIME,
+      replaced_at: null,
     })
     expect(await place.json('sql', id, 'SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 1 }] })
     expect(await place.json('cells', 'delete', id)).toEqual({ id, deleted: true })

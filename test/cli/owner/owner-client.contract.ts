@@ -311,6 +311,8 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           kind: 'snapshot',
           size_bytes: expect.any(Number),
           duration_ms: expect.any(Number),
+          timestamp: expect.any(String),
+          replaced_at: null,
         })
         expect(watchedRestore.events.map(({ phase }) => phase)).toContain('download')
         expect((await client.sql(select)).rows).toEqual([])
