@@ -12,6 +12,7 @@ export type { CommitChanges } from './engine/watch/commit-recorder.ts'
 export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
 export type { BranchCellOptions } from './store/cell-branches.ts'
+export type { CreatedCell } from './store/cell-creations.ts'
 export type {
   CellDirectory,
   CellPage,

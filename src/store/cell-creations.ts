@@ -29,6 +29,7 @@ export interface CellCreationsParts {
 }
 
 type Replayed = { id: string; replayed: true }
+/** A cell that was made, or that an earlier call with the same idempotency key has made. */
 export type CreatedCell = { id: string; replayed?: true }
 
 /** Makes new cells: first the file, then the record in the catalog; each within its account's quota, and once. */
