@@ -153,7 +153,7 @@ export function encodeListed(store: CellDirectory, cell: CellRecord): Omit<Liste
 }
 
 /** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
-export function encodeLastStored(
+function encodeLastStored(
   { retention }: CellDirectory,
   { id }: CellRecord,
 ): Pick<DescribedCellDocument, 'last_stored_at'> {
@@ -161,7 +161,7 @@ export function encodeLastStored(
 }
 
 /** The version that a restore has proven last, as far as this machine knows; null if it knows of none. */
-export function encodeLastProven(
+function encodeLastProven(
   { retention }: CellDirectory,
   { id }: CellRecord,
 ): Pick<DescribedCellDocument, 'last_proven'> {
