@@ -7,6 +7,7 @@ import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
+import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer } from '../restore/cell-restorer.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
@@ -111,6 +112,7 @@ export class Archiver implements ArchiverClient {
   readonly #cells: CellPort
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
+  readonly #brancher: CellBrancher
   readonly #verifier: VersionVerifier
   readonly #clock: Clock
 
@@ -121,7 +123,7 @@ export class Archiver implements ArchiverClient {
     this.#cells = cells
     this.#clock = clock
     this.#queue = new JobQueue(queue, clock)
-    this.#restorer = new CellRestorer({
+    const restoring = {
       objectStore,
       reader,
       storeId,
@@ -130,7 +132,9 @@ export class Archiver implements ArchiverClient {
       paths,
       limits,
       threads,
-    })
+    }
+    this.#restorer = new CellRestorer(restoring)
+    this.#brancher = new CellBrancher(restoring)
     const { spoolDirectory } = destination
     this.#verifier = new VersionVerifier({
       objectStore,
@@ -193,7 +197,7 @@ export class Archiver implements ArchiverClient {
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
       permit?.check()
-      return await this.#restorer.branch(source, cellId, { ...wanted, recovers: false, onProgress, ...turn })
+      return await this.#brancher.run(source, cellId, { ...wanted, recovers: false, onProgress, ...turn })
     })
   }
 

@@ -1,29 +1,18 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import type { CellRecord } from '../../catalog/cell-registry.ts'
-import { CellError, isCellError } from '../../errors.ts'
-import { corrupt } from '../archive/backup-errors.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
-import { CellOwnership } from '../versions/cell-ownership.ts'
-import { backupNotFound, noBackupYet, parseVersion } from '../versions/object-keys.ts'
-import type { StoredVersion } from '../versions/stored-manifest.ts'
-import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
+import type { RestoreResult } from '../versions/backup-types.ts'
+import type { VersionIndex } from '../versions/version-index.ts'
 import type { RestoredNames } from './cell-installer.ts'
+import { findVersion, type WantedState } from './find-version.ts'
 import { buildDatabase } from './restore-build.ts'
 import { proveCell } from './restore-database.ts'
 import { discardRestored } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
-import {
-  type CellContents,
-  currentVersion,
-  lastName,
-  type MarkedCell,
-  markRestored,
-} from './restored-mark.ts'
+import { currentVersion, lastName, type MarkedCell, markRestored } from './restored-mark.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
@@ -36,17 +25,9 @@ export interface CellRestorerParts {
   paths(cellId: string): CellPaths
 }
 
-/** Which state of a cell is built. */
-export interface WantedState extends RestoreOptions {
-  /** The cell's record in the catalog, also of a deleted cell. */
-  record: CellRecord | undefined
-  /** The cell is lost, and comes back as it last was; otherwise, and without a version, its newest backup is restored. */
-  recovers: boolean
+export interface CellRestore extends WantedState, MarkedCell {
   /** Waits until so many stored bytes may be read. */
   willMove(bytes: number): Promise<void>
-}
-
-export interface CellRestore extends WantedState, MarkedCell {
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
@@ -61,13 +42,24 @@ export class CellRestorer {
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
-    const { objectStore, clock } = this.#parts
-    const { signal } = restore
+    const { objectStore, reader, index, clock, storeId, threads, limits } = this.#parts
+    const { signal, onProgress, willMove } = restore
     const started = clock.monotonic()
-    const paths = this.#parts.paths(cellId)
-    const { manifest, contents, sizeBytes } = await this.#build(cellId, restore, paths)
+    signal?.throwIfAborted()
+    const { manifest, listing, contents } = await findVersion(index, cellId, restore)
     const { version, kind } = manifest
+    const paths = this.#parts.paths(cellId)
+    const expected = { storeId, cellId, limits }
+    const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {
+      signal,
+      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+      willMove,
+      onDamage: (each) => index.proven(each, listing, false),
+    })
+    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
     try {
+      proveCell(paths.restoreTarget, DATABASE_MEMBER)
+      signal?.throwIfAborted()
       const mark =
         version === currentVersion(contents)
           ? undefined
@@ -84,90 +76,4 @@ export class CellRestorer {
     const durationMs = clock.monotonic() - started
     return { version, kind, timestamp, replacedAt: null, sizeBytes, durationMs }
   }
-
-  /**
-   * Builds a state of the cell `source` as `incoming.db` of a new cell, which nobody has opened yet.
-   *
-   * @throws as a restore; `backup_not_found` also for what retention or a purge removes meanwhile
-   */
-  async branch(source: string, cellId: string, wanted: WantedState): Promise<RestoreResult> {
-    const { clock, objectStore, threads } = this.#parts
-    const { signal } = wanted
-    const started = clock.monotonic()
-    const paths = this.#parts.paths(cellId)
-    try {
-      const { manifest, sizeBytes } = await this.#build(source, wanted, paths)
-      const { version, kind } = manifest
-      await threads.run({ kind: 'detach', file: paths.restoreTarget, member: DATABASE_MEMBER }, sizeBytes)
-      signal?.throwIfAborted()
-      const timestamp = Date.parse(manifest.created_at)
-      const durationMs = clock.monotonic() - started
-      return { version, kind, timestamp, replacedAt: null, sizeBytes, durationMs }
-    } catch (error) {
-      discardRestored(paths)
-      const { version } = error instanceof CellError ? error.details : {}
-      const isGone = isCellError(error, 'backup_corrupt') && version !== undefined
-      if (isGone && (await objectStore.head(version, { signal })) === undefined) throw backupNotFound()
-      throw error
-    }
-  }
-
-  /** Builds the wanted state of a cell in the `incoming.db` of these paths, and proves that it is a cell. */
-  async #build(
-    cellId: string,
-    wanted: WantedState,
-    paths: CellPaths,
-  ): Promise<{ manifest: ManifestHead; contents: CellContents; sizeBytes: number }> {
-    const { reader, index, storeId, threads, limits } = this.#parts
-    const { signal, onProgress, willMove } = wanted
-    signal?.throwIfAborted()
-    const { manifest, listing, contents } = await this.#find(cellId, wanted)
-    const expected = { storeId, cellId, limits }
-    const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {
-      signal,
-      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
-      willMove,
-      onDamage: (each) => index.proven(each, listing, false),
-    })
-    for (const each of [...manifest.chain, manifest.version]) index.proven(each, listing, true)
-    try {
-      proveCell(paths.restoreTarget, DATABASE_MEMBER)
-      signal?.throwIfAborted()
-      return { manifest, contents, sizeBytes }
-    } catch (error) {
-      discardRestored(paths)
-      throw error
-    }
-  }
-
-  /** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
-  async #find(
-    cellId: string,
-    { record, recovers, accountId, version: named, timestamp, signal }: WantedState,
-  ): Promise<{ manifest: ManifestHead; listing: Listing; contents: CellContents }> {
-    const { index } = this.#parts
-    const ownership = new CellOwnership(index, () => record)
-    ownership.checkRecord(cellId, accountId)
-    const contents = await index.contents(cellId, { signal })
-    const { versions } = contents
-    const listing = listingOf(versions)
-    await ownership.checkManifests(cellId, versions, accountId, { signal })
-    // Times between two versions come with the log.
-    const isBefore = (stored: StoredVersion) => (parseVersion(stored.version)?.time ?? 0) <= (timestamp ?? 0)
-    const newest = timestamp === undefined ? versions[0] : versions.find(isBefore)
-    const version = named ?? (recovers ? currentVersion(contents) : newest?.version)
-    if (version === undefined) throw noBackupYet()
-    const manifest = await index.manifest(version, cellId, listing, { signal })
-    // What is asked for by name is tried again: the object may have been mended.
-    const damaged = named === undefined ? index.knownDamage(manifest, listing) : undefined
-    if (damaged !== undefined) throw knownDamage(damaged)
-    return { manifest, listing, contents }
-  }
-}
-
-function knownDamage(version: string): CellError {
-  return corrupt(
-    version,
-    'an earlier restore found it damaged; restore another version, or name this one to try it again',
-  )
 }
