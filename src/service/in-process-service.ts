@@ -23,6 +23,7 @@ import {
   type ApplyContext,
   applyOperation,
   mayChange,
+  mayCommitAlone,
   type ParsedOperation,
   parseOperation,
   type ReadableOperation,
@@ -162,7 +163,10 @@ export class InProcessService implements CellService {
     const parsed = parseOperation(operation)
     const context = this.#contextOf(parsed, cellId, requestId)
     if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, context))
-    return applyOperation(cell, parsed, context)
+    const result = applyOperation(cell, parsed, context)
+    return mayCommitAlone(parsed) && this.#store.isRemote(cellId)
+      ? cell.replicated().then(() => result)
+      : result
   }
 
   #contextOf({ op }: ParsedOperation, cellId: string, requestId: string | undefined): ApplyContext {

@@ -3,6 +3,7 @@ import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
+import { type Replication, replicationOf } from './replication.ts'
 import { jobQueueLimits } from './settings.ts'
 import type { StoreCore } from './store-core.ts'
 import type { Upkeep } from './upkeep.ts'
@@ -11,6 +12,7 @@ import type { Upkeep } from './upkeep.ts'
 export interface ArchivingInProcess {
   archiver: Archiver
   backups: BackupManager
+  replication: Replication
 }
 
 /** @returns undefined without an object store */
@@ -46,5 +48,5 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     assertRunning: () => archiver.assertRunning(),
   })
-  return { archiver, backups }
+  return { archiver, backups, replication: replicationOf(core, archiver, backups) }
 }

@@ -75,6 +75,7 @@ export class CellStore implements CellDirectory {
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
       commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
+      replicated: (id, signal) => this.#replicated(id, signal),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
     this.#archiving = archivingInProcess(core, this.#cells, upkeep)
@@ -178,6 +179,11 @@ export class CellStore implements CellDirectory {
   /** @internal */
   durably<T>(change: () => T): Promise<T> {
     return this.core.durably(change)
+  }
+
+  /** @internal */
+  isRemote(id: string): boolean {
+    return this.#cells.isRemote(id)
   }
 
   /** @throws `object_store_not_configured` if the store was opened without one */
@@ -351,6 +357,11 @@ export class CellStore implements CellDirectory {
   /** {@link close}, for `await using`. */
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
+  }
+
+  async #replicated(id: string, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    await this.#archiving.replication.confirm(id, signal)
   }
 
   /** A read would show what may have changed elsewhere, so nothing is served any more. */

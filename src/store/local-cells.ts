@@ -50,6 +50,8 @@ export interface LocalCellsParts {
    * restored. Undefined without an object store.
    */
   recover: ((id: string) => Promise<void>) | undefined
+  /** Resolves once all that a cell has committed is in the object store. Undefined in a worker: its node waits. */
+  replicated?: ((id: string, signal?: AbortSignal) => Promise<void>) | undefined
 }
 
 /** Who is told what those who watch a cell are to hear. Must not throw. In a worker it is the node, where cells are watched. */
@@ -164,6 +166,16 @@ export class LocalCells implements CellProvider {
 
   expiryNoted(id: string, expiresAt: number): void {
     this.#parts.expiryNoted(id, expiresAt)
+  }
+
+  isRemote(id: string): boolean {
+    const { replicated } = this.#parts
+    return replicated !== undefined && (this.record(id).durability ?? this.settings.durability) === 'remote'
+  }
+
+  async replicated(id: string, signal?: AbortSignal): Promise<void> {
+    this.record(id)
+    await this.#parts.replicated?.(id, signal)
   }
 
   sizeBytes(id: string): number {

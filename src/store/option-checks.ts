@@ -15,6 +15,7 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   concurrency: true,
   restoreConcurrency: true,
   deadlineMs: true,
+  remoteWaitMs: true,
 }
 const STORE_NAMES: Known<StoreOptions> = {
   objectStore: true,

@@ -7,7 +7,12 @@ import { openCellsFor } from '../base/descriptor-limit.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
-import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
+import {
+  type CellDatabaseSettings,
+  DURABILITIES,
+  type Durability,
+  type SqlPolicy,
+} from '../engine/cell-settings.ts'
 import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkOptionNames } from './option-checks.ts'
@@ -28,6 +33,7 @@ export interface StoreSettings {
     concurrency: number
     restoreConcurrency: number
     deadlineMs: number
+    remoteWaitMs: number
   }
   watch: WatchSettings
   openCellsMax: number
@@ -59,6 +65,7 @@ const HOUR_MS = 3_600_000
 export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
 export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_REMOTE_WAIT_MS = 10_000
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -91,11 +98,11 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
 }
 
 function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
-  oneOf('durability', durability, ['full', 'relaxed'])
+  oneOf('durability', durability, DURABILITIES)
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, deadlineMs } = backups
+  const { concurrency, restoreConcurrency, deadlineMs, remoteWaitMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -109,7 +116,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs, remoteWaitMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -149,6 +156,7 @@ function resolveBackups({
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
+    remoteWaitMs: others.remoteWaitMs ?? DEFAULT_REMOTE_WAIT_MS,
   }
 }
 

@@ -30,6 +30,8 @@ export interface BackupSettings {
   restoreConcurrency?: number | undefined
   /** Milliseconds that a backup, a restore or a verification may run; a day by default. Then it is cancelled. */
   deadlineMs?: number | undefined
+  /** With durability `remote`, milliseconds that a change waits for the object store; 10,000 by default. */
+  remoteWaitMs?: number | undefined
 }
 
 /** Options of a store: plain data, except for the components at the end. */

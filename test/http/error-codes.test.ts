@@ -101,6 +101,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
     503,
     [
       'object_store_unavailable',
+      'not_replicated',
       'cell_restoring',
       'cells_missing',
       'cell_quarantined',

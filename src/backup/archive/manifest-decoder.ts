@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { DURABILITIES } from '../../engine/cell-settings.ts'
 import { corrupt } from './backup-errors.ts'
 import {
   CHECKSUMS_MEMBER,
@@ -18,7 +19,7 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   account_id: z.uuid().nullable(),
   name: z.string().nullable(),
   cell_created_at: z.iso.datetime(),
-  durability: z.enum(['full', 'relaxed']).nullable(),
+  durability: z.enum(DURABILITIES).nullable(),
   version: z.string(),
   kind: z.enum(['snapshot', 'incremental']),
   base_version: z.string().nullable(),

@@ -1,3 +1,4 @@
+import type { Durability } from '../../engine/cell-settings.ts'
 import { corrupt } from './backup-errors.ts'
 
 /** docs/format.md describes every field. A reader refuses a format it does not know. */
@@ -24,7 +25,7 @@ export interface Manifest {
   account_id: string | null
   name: string | null
   cell_created_at: string
-  durability: 'full' | 'relaxed' | null
+  durability: Durability | null
   version: string
   kind: 'snapshot' | 'incremental'
   /** The version whose database image this one rests on; null if it holds one itself. */

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import { DEFAULT_LEASE_MS } from '../../backup/fence/epoch-holder.ts'
-import type { Durability } from '../../engine/cell-settings.ts'
+import { DURABILITIES, type Durability } from '../../engine/cell-settings.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
@@ -62,10 +62,10 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       new Option(
         '--durability <mode>',
-        'full: a change is on disk before it is answered; relaxed: a power loss may drop the newest changes',
+        'full: a change is on disk before it is answered; relaxed: a power loss may drop the newest changes; remote: it is in the object store, too',
       )
         .env('CELLSTORE_DURABILITY')
-        .choices(['full', 'relaxed'])
+        .choices(DURABILITIES)
         .default('full'),
     )
     .addOption(

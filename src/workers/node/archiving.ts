@@ -1,6 +1,7 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import type { Log } from '../../base/log.ts'
+import { type Replication, replicationOf } from '../../store/replication.ts'
 import { jobQueueLimits } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
@@ -14,6 +15,7 @@ import type { WorkerPool } from './worker-pool.ts'
 export interface Archiving {
   archiver: ArchiverProcess
   backups: BackupManager
+  replication: Replication
 }
 
 /**
@@ -31,7 +33,7 @@ export function newArchiving(
   const { paths, clock, settings, destination, catalogBackup, verifications, guard } = core
   if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
-  const { log, limits, backups } = settings
+  const { log, limits, backups: plans } = settings
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -39,7 +41,7 @@ export function newArchiving(
       objectStore,
       storeId: core.id,
       limits,
-      plans: { keep: backups.keep, keepTenant: backups.keepTenant, prune: backups.prune },
+      plans: { keep: plans.keep, keepTenant: plans.keepTenant, prune: plans.prune },
       queue: jobQueueLimits(settings),
     },
     cells: new NodeCells(core, workers, upkeep),
@@ -62,18 +64,16 @@ export function newArchiving(
     return false
   }
   const assertRunning = () => archiver.assertRunning()
-  return {
+  const backups = new BackupManager({
+    destination,
+    catalogBackup,
+    verifications,
     archiver,
-    backups: new BackupManager({
-      destination,
-      catalogBackup,
-      verifications,
-      archiver,
-      record,
-      isLocal,
-      assertRunning,
-    }),
-  }
+    record,
+    isLocal,
+    assertRunning,
+  })
+  return { archiver, backups, replication: replicationOf(core, archiver, backups) }
 }
 
 /** Removes the unfinished backups of an archiver that has ended. */

@@ -314,17 +314,29 @@ export class WorkerService implements CellService {
         requestId,
         crashes: 0,
         isSettled: false,
-        settle: (outcome) => {
+        settle: (outcome, hasCommitted = false) => {
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
-          if (outcome.ok) resolve(outcome.value as ResultOf<O>)
-          else reject(outcome.error)
+          if (!outcome.ok) reject(outcome.error)
+          else if (hasCommitted && this.#isRemote(cellId))
+            this.#replicated(cellId).then(() => resolve(outcome.value as ResultOf<O>), reject)
+          else resolve(outcome.value as ResultOf<O>)
         },
       }
       const abandon = () => queued.settle({ ok: false, error: signal?.reason })
       this.#workers.add(queued)
       signal?.addEventListener('abort', abandon, { once: true })
     })
+  }
+
+  #isRemote(cellId: string): boolean {
+    const durability = this.#core.findCell(cellId)?.durability ?? this.#core.settings.durability
+    return durability === 'remote'
+  }
+
+  async #replicated(cellId: string): Promise<void> {
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    await this.#archiving.replication.confirm(cellId)
   }
 
   #take(message: WorkerMessage, worker: WorkerHandle): void {

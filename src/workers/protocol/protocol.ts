@@ -142,7 +142,13 @@ export type FromWorker =
    */
   | { type: 'working'; cellId: string | undefined }
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
-  | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
+  | {
+      type: 'results'
+      outcomes: WireOutcome[]
+      transaction: string | undefined
+      /** Without a transaction: one of them may have committed by itself, as `PRAGMA user_version = 2` does. */
+      hasCommitted?: true | undefined
+    }
   | { type: 'committed'; transaction: string }
   /** A statement of an operation took long. It is over, and `statement` is its shape. */
   | { type: 'slow'; index: number; statement: string; ms: number }

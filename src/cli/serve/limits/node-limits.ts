@@ -5,6 +5,7 @@ import {
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
+  DEFAULT_REMOTE_WAIT_MS,
   DEFAULT_RESTORES_AT_ONCE,
 } from '../../../store/settings.ts'
 import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
@@ -265,7 +266,9 @@ export const watch: Rows<WatchSettings> = {
   },
 }
 
-export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs'>> = {
+export const backups: Rows<
+  Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs' | 'remoteWaitMs'>
+> = {
   concurrency: {
     flag: 'backups-at-once',
     unit: 'count',
@@ -289,5 +292,13 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     about: 'time that a backup, a restore or a verification may run',
     over: 'it is cancelled and changes nothing: 503 `busy`',
     max: 30 * 24 * HOUR_MS,
+  },
+  remoteWaitMs: {
+    flag: 'remote-wait',
+    unit: 'duration',
+    default: DEFAULT_REMOTE_WAIT_MS,
+    about: 'with the durability `remote`, time that a change waits for the object store',
+    over: '503 `not_replicated`: the change is on this machine, and is shipped later',
+    max: HOUR_MS,
   },
 }
