@@ -1,6 +1,7 @@
 import type { ArchiverClient } from '../backup/archiver/archiver.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
 import { type Clock, delay } from '../base/clock.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError, isCellError } from '../errors.ts'
 import type { StoreCore } from './store-core.ts'
 
@@ -12,7 +13,7 @@ export interface ReplicationParts {
    */
   flush(signal: AbortSignal): Promise<{ withoutHistory: readonly string[] }>
   /** Stores a version of the cell, and the cell in the catalog. */
-  backUp(cellId: string, signal: AbortSignal): Promise<unknown>
+  backUp(cellId: string): Promise<unknown>
   clock: Clock
   /** Milliseconds that a change waits for the object store. */
   waitMs: number
@@ -62,17 +63,17 @@ export class Replication {
   }
 
   async #ship(cellId: string, signal: AbortSignal): Promise<void> {
-    const { withoutHistory } = await this.#parts.flush(signal)
+    const { withoutHistory } = await unlessAborted(this.#parts.flush(signal), signal)
     if (!withoutHistory.includes(cellId)) return
     // One that has begun before may lack the newest commits.
-    await this.#versions.get(cellId)?.catch(() => {})
-    const version = this.#versions.get(cellId) ?? this.#firstVersion(cellId, signal)
-    await version
+    await unlessAborted(this.#versions.get(cellId)?.catch(() => {}) ?? Promise.resolve(), signal)
+    await unlessAborted(this.#versions.get(cellId) ?? this.#firstVersion(cellId), signal)
   }
 
   /** Changes that wait for the first version of a cell at the same time share it. */
-  #firstVersion(cellId: string, signal: AbortSignal): Promise<unknown> {
-    const version = this.#parts.backUp(cellId, signal).finally(() => this.#versions.delete(cellId))
+  #firstVersion(cellId: string): Promise<unknown> {
+    // It goes on when the one that began it no longer waits: others do.
+    const version = this.#parts.backUp(cellId).finally(() => this.#versions.delete(cellId))
     this.#versions.set(cellId, version)
     return version
   }
@@ -87,7 +88,7 @@ export function replicationOf(
   return new Replication({
     flush: (signal) => archiver.flush(signal),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
-    backUp: (id, signal) => backups.backup(id, 'incremental', { origin: 'schedule', signal }, 'requested'),
+    backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
     clock,
     waitMs: settings.backups.remoteWaitMs,
   })
