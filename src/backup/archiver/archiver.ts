@@ -39,6 +39,8 @@ export interface BackupRequest extends ArchiverRequest {
 export interface RestoreRequest extends ArchiverRequest {
   /** Undefined for the newest. */
   version: string | undefined
+  /** Epoch milliseconds; not together with `version`. */
+  timestamp?: number | undefined
   /** Refuses the cell if it is not this account's. */
   accountId: string | undefined
   /** Does nothing if the cell's data is on this machine when the turn comes. */

@@ -86,7 +86,9 @@ export class CellRestorer {
       discardRestored(paths)
       throw error
     }
-    return { version, kind, sizeBytes, durationMs: clock.monotonic() - started }
+    const timestamp = Date.parse(manifest.created_at)
+    const durationMs = clock.monotonic() - started
+    return { version, kind, timestamp, replacedAt: null, sizeBytes, durationMs }
   }
 
   /** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
