@@ -75,7 +75,7 @@ export class CellsInProcess implements CellPort {
     const { local, record } = this.#parts
     const { installer } = this.#archived
     installer.begin(cellId)
-    return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
+    return { record: record(cellId), isLocal: local.isLocal(cellId), ...installer.known(cellId) }
   }
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
@@ -83,10 +83,10 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.noteMark(cellId, name)
   }
 
-  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, isNewest, last, existed }: RestoredCell): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, { newest, last, version: manifest.version })
+    this.#archived.installer.install(cellId, { isNewest, last })
     restored(cellId, manifest)
   }
 

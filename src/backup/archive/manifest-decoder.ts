@@ -37,6 +37,14 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
       salts: z.string().regex(/^[0-9a-f]{16}$/),
     }),
   ),
+  log: z
+    .object({
+      history: z.string(),
+      sequence: z.int().nonnegative(),
+      at: z.number(),
+      after: z.string().nullable(),
+    })
+    .optional(),
 })
 
 const checksumsSchema: z.ZodType<Checksums> = z.object({
@@ -68,7 +76,8 @@ export function decodeChecksums(bytes: Buffer): Checksums {
   throw corrupt(CHECKSUMS_MEMBER, 'it is not a list of checksums')
 }
 
-function parseJson(bytes: Buffer, member: string): unknown {
+/** @throws `backup_corrupt` */
+export function parseJson(bytes: Buffer, member: string): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {

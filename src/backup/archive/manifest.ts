@@ -37,6 +37,18 @@ export interface Manifest {
   sqlite_version: string
   database: { name: typeof DATABASE_MEMBER; size: number } | null
   wals: WalEntry[]
+  /** Where in the history of its cell it is. Absent if the cell was not shipped. */
+  log?: VersionInHistory | undefined
+}
+
+/** A version holds everything up to the end of a sequence of its history (docs/decisions/0021). */
+export interface VersionInHistory {
+  history: string
+  sequence: number
+  /** Epoch milliseconds: the time of the cut, on the cell's line of time. */
+  at: number
+  /** The last log object that was stored before the cut; null if there was none. */
+  after: string | null
 }
 
 interface WalEntry {

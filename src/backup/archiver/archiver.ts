@@ -6,6 +6,7 @@ import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer } from '../restore/cell-restorer.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
@@ -82,6 +83,8 @@ export interface ArchiverParts {
   /** How large a restored cell may be. */
   limits: Limits
   queue: JobQueueLimits
+  /** Ships what a cell has committed. Undefined: nothing is shipped. */
+  flush?: ((cellId: string, options: CallOptions) => Promise<void>) | undefined
 }
 
 /**
@@ -99,7 +102,7 @@ export class Archiver implements ArchiverClient {
 
   constructor(parts: ArchiverParts) {
     const { destination, cells, paths, limits, queue } = parts
-    const { objectStore, reader, storeId, index, clock, threads } = destination
+    const { objectStore, reader, storeId, index, logIndex: log, clock, threads } = destination
     this.#parts = parts
     this.#cells = cells
     this.#clock = clock
@@ -109,10 +112,12 @@ export class Archiver implements ArchiverClient {
       reader,
       storeId,
       index,
+      log,
       clock,
       paths,
       limits,
       threads,
+      flush: parts.flush,
     })
     const { spoolDirectory } = destination
     this.#verifier = new VersionVerifier({
@@ -146,7 +151,7 @@ export class Archiver implements ArchiverClient {
   }
 
   restore(
-    { cellId, account, need, version, accountId, onlyIfLost }: RestoreRequest,
+    { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
     const onProgress = withEta(tell, this.#clock)
@@ -160,7 +165,7 @@ export class Archiver implements ArchiverClient {
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
-        const wanted = { ...start, recovers: onlyIfLost, version, accountId }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
         return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)

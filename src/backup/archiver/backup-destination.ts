@@ -10,6 +10,7 @@ import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
+import { LogIndex } from '../shipping/log-index.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
 import type { RetentionTable } from '../versions/retention-table.ts'
@@ -47,6 +48,8 @@ export class BackupDestination {
   readonly log: Log
   readonly progress: BackupProgressTable
   readonly index: VersionIndex
+  /** The log objects, for restores. */
+  readonly logIndex: LogIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
@@ -68,6 +71,7 @@ export class BackupDestination {
     this.log = log
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
+    this.logIndex = new LogIndex(objectStore, storeId)
     this.trackers = new ChangeTrackers(paths, progress, clock)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)

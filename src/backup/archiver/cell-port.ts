@@ -2,7 +2,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
-import type { RestoredNames } from '../restore/cell-installer.ts'
+import type { KnownBackups, RestoredNames } from '../restore/cell-installer.ts'
 
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {
@@ -12,13 +12,11 @@ export interface BackupStart extends KnownVersions {
 }
 
 /** A cell at the start of its restore. */
-export interface RestoreStart {
+export interface RestoreStart extends KnownBackups {
   /** Its record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record: CellRecord | undefined
   /** Its database file is on this machine. */
   isLocal: boolean
-  /** The newest version that this machine knows, stored or only tried. */
-  last: string | null
 }
 
 /** A restored database that is proven, in `incoming.db`. */

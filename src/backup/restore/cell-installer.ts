@@ -20,15 +20,20 @@ export interface CellInstallerParts {
 
 /** What the object store has of a restored cell. */
 export interface RestoredNames {
-  /** The cell's newest version. */
-  newest: string
+  /** The cell's newest version holds its state. */
+  isNewest: boolean
   /** The last name that a version or a mark has: the next version gets a later one. */
   last: string
 }
 
+export interface KnownBackups {
+  /** The newest version, stored or only tried. */
+  last: string | null
+  /** What the cell has committed is in its newest version, or in its history: then it can be shipped. */
+  isFollowed: boolean
+}
+
 export interface InstallOptions extends RestoredNames {
-  /** The restored version. */
-  version: string
   /** The process that had the cell ended during an earlier try, which may have done the switch. */
   isRepeat?: boolean | undefined
 }
@@ -70,12 +75,15 @@ export class CellInstaller {
     })
   }
 
-  /** The newest version that this machine knows, stored or only tried. */
-  lastVersion(cellId: string): string | null {
-    return this.#parts.trackers.use(cellId, ({ progress }) => progress.lastVersion)
+  /** What this machine knows of the cell's backups. */
+  known(cellId: string): KnownBackups {
+    return this.#parts.trackers.use(cellId, ({ progress: { lastVersion, dirty, chain } }) => ({
+      last: lastVersion,
+      isFollowed: !dirty || chain !== null,
+    }))
   }
 
-  install(cellId: string, { newest, last, version, isRepeat = false }: InstallOptions): void {
+  install(cellId: string, { isNewest, last, isRepeat = false }: InstallOptions): void {
     const { paths, replace, trackers } = this.#parts
     const files = paths(cellId)
     // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
@@ -85,9 +93,9 @@ export class CellInstaller {
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
     this.#resetProgress(cellId, last, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
-    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
-    this.#resetProgress(cellId, last, version !== newest)
-    if (version !== newest) trackers.changed.emit(cellId)
+    // After a restore to another state the cell counts as changed: the newest backup does not hold it.
+    this.#resetProgress(cellId, last, !isNewest)
+    if (!isNewest) trackers.changed.emit(cellId)
   }
 
   /** After a restore the next backup is a base. */

@@ -82,9 +82,9 @@ export class NodeCells implements CellPort {
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
-  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, isNewest, last, existed }: RestoredCell): Promise<void> {
     this.#assertExists(cellId, existed)
-    const options = { newest, last, version: manifest.version, isRepeat: false }
+    const options = { isNewest, last, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })

@@ -71,7 +71,8 @@ export class WorkerCells {
   beginRestore(cellId: string): WorkerTaskResults['begin-restore'] {
     const installer = this.local.archived?.installer
     installer?.begin(cellId)
-    return { isLocal: this.local.isLocal(cellId), last: installer?.lastVersion(cellId) ?? null }
+    const known = installer?.known(cellId) ?? { last: null, isFollowed: false }
+    return { isLocal: this.local.isLocal(cellId), ...known }
   }
 
   /** Switches a cell to its restored database: its content is another now, with other expiries. */

@@ -126,13 +126,13 @@ describe('tasks', () => {
     const task = node.workers.runTask({ task: 'begin-restore', cellId: A })
     await node.settle()
     await node.end(node.busy)
-    node.busy.reply('begin-restore', { isLocal: true, last: null })
-    expect(await task).toEqual({ isLocal: true, last: null })
+    node.busy.reply('begin-restore', { isLocal: true, last: null, isFollowed: false })
+    expect(await task).toEqual({ isLocal: true, last: null, isFollowed: false })
   })
 
   test('learn of it before they are run again', async () => {
     const node = await ScriptedWorkers.started()
-    const options = { newest: 'v', last: 'v', version: 'v', isRepeat: false }
+    const options = { isNewest: true, last: 'v', isRepeat: false }
     const task = node.workers.runTask({ task: 'install', cellId: A, options }, {}, () => {
       options.isRepeat = true
     })
