@@ -12,6 +12,7 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   keepTenant: true,
   prune: true,
   drillEveryMs: true,
+  maxLagMs: true,
   concurrency: true,
   restoreConcurrency: true,
   deadlineMs: true,

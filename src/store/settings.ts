@@ -25,6 +25,7 @@ export interface StoreSettings {
     snapshotEveryMs?: number | undefined
     incrementalEveryMs?: number | undefined
     drillEveryMs?: number | undefined
+    maxLagMs?: number | undefined
     concurrency: number
     restoreConcurrency: number
     deadlineMs: number
@@ -59,6 +60,9 @@ const HOUR_MS = 3_600_000
 export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
 export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_MAX_LAG_MS = 10_000
+export const MAX_LAG_MS_MIN = 1_000
+export const MAX_LAG_MS_MAX = HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -94,7 +98,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
   oneOf('durability', durability, ['full', 'relaxed'])
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
+  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs, keep, keepTenant } = backups
   const { concurrency, restoreConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
@@ -108,7 +112,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs }),
     ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
@@ -126,6 +130,13 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
       limit: LEASE_MS_MAX,
     })
   }
+  if (maxLagMs !== undefined && (maxLagMs < MAX_LAG_MS_MIN || maxLagMs > MAX_LAG_MS_MAX)) {
+    throw new CellError(
+      'invalid_setting',
+      `backups.maxLagMs must be from ${MAX_LAG_MS_MIN} to ${MAX_LAG_MS_MAX}, an hour, or null, not ${maxLagMs}.`,
+      { field: 'backups.maxLagMs' },
+    )
+  }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(
       'invalid_setting',
@@ -139,6 +150,7 @@ function resolveBackups({
   snapshotEveryMs,
   incrementalEveryMs,
   drillEveryMs,
+  maxLagMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
   return {
@@ -146,6 +158,7 @@ function resolveBackups({
     snapshotEveryMs: everyOf(snapshotEveryMs, DEFAULT_SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, DEFAULT_INCREMENTAL_EVERY_MS),
     drillEveryMs: everyOf(drillEveryMs, DEFAULT_DRILL_EVERY_MS),
+    maxLagMs: everyOf(maxLagMs, DEFAULT_MAX_LAG_MS),
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,

@@ -34,6 +34,10 @@ export interface BackupDestinationParts {
   threadsKept: number
   /** The size of the largest cell. */
   cellBytesMax: number
+  /** Whether what a cell of this process commits is shipped; by default it is not. */
+  isShipped?: ((cellId: string) => boolean) | undefined
+  /** The last log object that is stored; null if there is none, or nothing is shipped. */
+  lastLogObject?: (() => string | null) | undefined
   clock: Clock
   log: Log
 }
@@ -72,7 +76,7 @@ export class BackupDestination {
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
     this.logIndex = new LogIndex(objectStore, storeId)
-    this.trackers = new ChangeTrackers(paths, progress, clock)
+    this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
     this.retention = new Retention({
@@ -102,6 +106,7 @@ export class BackupDestination {
       probe: new PutProbe(objectStore),
       retention,
       spoolDirectory,
+      lastLogObject: parts.lastLogObject ?? (() => null),
       clock,
       log,
       proveDatabase: async (file, size) => {

@@ -67,19 +67,23 @@ export class CellInstaller {
     this.building = [...this.#building].filter((each) => each !== cellId)
   }
 
-  /** A mark in the object store says that the cell is restored: until the switch, the old cell counts as changed. */
+  /**
+   * A mark in the object store says that the cell is restored: until the switch, the old cell counts as changed. Nothing that
+   * it commits after this is shipped: that would contradict the mark.
+   */
   noteMark(cellId: string, name: string): void {
     this.#parts.trackers.use(cellId, (tracker) => {
       tracker.markChanged()
+      tracker.dropHistory()
       tracker.claimVersion(name)
     })
   }
 
   /** What this machine knows of the cell's backups. */
   known(cellId: string): KnownBackups {
-    return this.#parts.trackers.use(cellId, ({ progress: { lastVersion, dirty, chain } }) => ({
-      last: lastVersion,
-      isFollowed: !dirty || chain !== null,
+    return this.#parts.trackers.use(cellId, ({ progress, history }) => ({
+      last: progress.lastVersion,
+      isFollowed: !progress.dirty || history.shipped !== undefined,
     }))
   }
 
@@ -107,6 +111,7 @@ export class CellInstaller {
       cellId,
       chain: null,
       base: null,
+      history: null,
       lastVersion,
       dirty: changed,
       dirtySinceSnapshot: changed,
