@@ -1,7 +1,8 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
-import type { CollectLimits, ShippedPlace } from '../backup/changes/cell-log.ts'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../backup/changes/cell-log.ts'
+import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
@@ -12,6 +13,7 @@ export interface CellsInProcessParts {
   record(id: string): CellRecord | undefined
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
+  search: UnshippedSearch
 }
 
 /** The archiver's way to the cells that this process opens: direct calls. */
@@ -95,8 +97,11 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.end(cellId)
   }
 
-  collectLogs(limits: CollectLimits) {
-    return this.#archived.logs.collect(limits)
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const { search } = this.#parts
+    const wasOver = search.isOver
+    const collected = await this.#archived.logs.collect(limits)
+    return wasOver && search.isOver ? collected : { ...collected, isAll: false }
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
