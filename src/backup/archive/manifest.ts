@@ -57,8 +57,8 @@ export interface Checksums {
   members: { name: string; size: number; sha256: string }[]
 }
 
-export function encodeJsonMember(value: Manifest | Checksums): Buffer {
-  return Buffer.from(`${JSON.stringify(value, null, 2)}\n`)
+export function encodeJsonMember(value: object, isCompact = false): Buffer {
+  return Buffer.from(`${JSON.stringify(value, null, isCompact ? 0 : 2)}\n`)
 }
 
 /** Whose backup it has to be. */

@@ -58,6 +58,32 @@ export function parseHolder(key: string): { epoch: number; sequence: number } | 
   return epoch === undefined ? undefined : { epoch: Number(epoch), sequence: Number(sequence) }
 }
 
+/** What all cells of a node have committed, one object per tick (docs/decisions/0021). */
+export const LOG_PREFIX = 'log/'
+const LOG_OBJECT = /^log\/(\d{10})-(\d{10})$/
+
+/** The order of keys is that of epochs, and in an epoch that of numbers. */
+export interface LogNumber {
+  epoch: number
+  /** Counts the log objects of an epoch from 1, without gaps. */
+  number: number
+}
+
+export function logKey({ epoch, number }: LogNumber): string {
+  return `${logsOf(epoch)}${digits(number)}`
+}
+
+/** The prefix of an epoch's log objects. */
+export function logsOf(epoch: number): string {
+  return `${LOG_PREFIX}${digits(epoch)}-`
+}
+
+/** @returns undefined if it is no log object */
+export function parseLogKey(key: string): LogNumber | undefined {
+  const [, epoch, number] = LOG_OBJECT.exec(key) ?? []
+  return epoch === undefined ? undefined : { epoch: Number(epoch), number: Number(number) }
+}
+
 /** Of one length, so that the order of keys is that of numbers. */
 function digits(number: number): string {
   return String(number).padStart(EPOCH_DIGITS, '0')
@@ -156,7 +182,7 @@ export function parseVersion(version: string): ParsedVersion | undefined {
 
 /** Whether an object changes what a restore brings back. */
 export function extendsHistory(key: string): boolean {
-  return parseVersion(key) !== undefined || parseRestoredMark(key) !== undefined
+  return [parseVersion, parseRestoredMark, parseLogKey].some((parse) => parse(key) !== undefined)
 }
 
 /** Newest first. */
