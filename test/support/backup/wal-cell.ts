@@ -32,6 +32,7 @@ export class WalCell {
     this.#clock = clock
     this.#database = new Database(this.databasePath)
     this.#database.exec('PRAGMA journal_mode = wal; PRAGMA wal_autocheckpoint = 0')
+    fs.copyFileSync(this.databasePath, this.firstDatabase)
     this.#place = { cellId: this.cellId, history: this.history, sequence: 0, frames: 0 }
     this.#run(() => this.#database.exec('CREATE TABLE rows (n INTEGER PRIMARY KEY, payload BLOB)'))
   }
@@ -44,6 +45,11 @@ export class WalCell {
 
   get databasePath(): string {
     return path.join(this.#folder, 'cell.db')
+  }
+
+  /** A copy of the database from before its first WAL. */
+  get firstDatabase(): string {
+    return path.join(this.#folder, 'first.db')
   }
 
   /** How many rows the cell has. */
