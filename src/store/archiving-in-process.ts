@@ -3,7 +3,7 @@ import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
-import { jobQueueLimits } from './settings.ts'
+import { jobQueueLimits, shippingSettings } from './settings.ts'
 import type { StoreCore } from './store-core.ts'
 import type { Upkeep } from './upkeep.ts'
 
@@ -19,10 +19,11 @@ export function archivingInProcess(
   local: LocalCells,
   upkeep: Upkeep,
 ): ArchivingInProcess | undefined {
-  const { paths, settings, destination, catalogBackup, verifications } = core
+  const { paths, settings, destination, catalogBackup, verifications, guard } = core
   const { archived } = local
   if (destination === undefined || catalogBackup === undefined) return undefined
-  if (verifications === undefined || archived === undefined) return undefined
+  if (verifications === undefined || archived === undefined || guard === undefined) return undefined
+  const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const restored = (id: string, manifest: ManifestHead) => {
     core.recordRestored(id, manifest)
@@ -36,6 +37,7 @@ export function archivingInProcess(
     paths: (id) => paths.cell(id),
     limits: settings.limits,
     queue: jobQueueLimits(settings),
+    shipping: shipping && { ...shipping, guard, random: settings.random },
   })
   const backups = new BackupManager({
     destination,

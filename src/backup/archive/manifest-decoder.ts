@@ -27,6 +27,14 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   // A later program may know more of them.
   origin: z.enum(['schedule', 'owner', 'tenant']).optional().catch(undefined),
   sqlite_version: z.string(),
+  log: z
+    .object({
+      history: z.string().min(1),
+      sequence: z.int().nonnegative(),
+      at: z.int().nonnegative(),
+      after: z.string().nullable(),
+    })
+    .optional(),
   database: z.object({ name: z.literal(DATABASE_MEMBER), size: z.int().positive() }).nullable(),
   wals: z.array(
     z.object({

@@ -2,7 +2,8 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, parseLogKey } from '../versions/object-keys.ts'
-import type { CellPieces, LogManifest } from './log-manifest.ts'
+import type { LogManifest } from './log-manifest.ts'
+import type { VersionCover } from './version-cover.ts'
 
 const ROUND_MS = 6 * 3_600_000
 
@@ -11,8 +12,8 @@ export interface LogRetentionParts {
   /** How long moments can be restored. */
   historyMs: number
   readManifest(key: string, options: CallOptions): Promise<LogManifest>
-  /** Whether a version of the cell holds these pieces of an object that ends at `to`; also if the cell is purged. */
-  isCovered(cell: CellPieces, to: number, options: CallOptions): Promise<boolean>
+  /** Looks at versions from now on. */
+  newCover(): Pick<VersionCover, 'covers'>
   clock: Clock
   log: Log
 }
@@ -53,7 +54,8 @@ export class LogRetention {
 
   /** @returns the keys that it has removed */
   async run(options: CallOptions = {}): Promise<string[]> {
-    const { objectStore, log } = this.#parts
+    const { objectStore, newCover, log } = this.#parts
+    const cover = newCover()
     const removed: string[] = []
     let previous: string | undefined
     // One key behind the listing: the newest object stays, since the next one names it.
@@ -61,7 +63,7 @@ export class LogRetention {
       if (parseLogKey(key) === undefined) continue
       if (previous !== undefined) {
         // What comes after one that stays, stays too: so there are no gaps.
-        if (!(await this.#mayGo(previous, options))) break
+        if (!(await this.#mayGo(previous, cover, options))) break
         await objectStore.delete(previous, options)
         removed.push(previous)
       }
@@ -71,12 +73,12 @@ export class LogRetention {
     return removed
   }
 
-  async #mayGo(key: string, options: CallOptions): Promise<boolean> {
-    const { historyMs, readManifest, isCovered, clock, log } = this.#parts
+  async #mayGo(key: string, cover: Pick<VersionCover, 'covers'>, options: CallOptions): Promise<boolean> {
+    const { historyMs, readManifest, clock, log } = this.#parts
     const { to, cells } = await readManifest(key, options)
     if (clock.now() - to <= historyMs) return false
     for (const cell of cells) {
-      if (await isCovered(cell, to, options)) continue
+      if (await cover.covers(cell, to, options)) continue
       log.warn(
         { cellId: cell.cell_id, key },
         'an old log object stays: no version of this cell holds what is in it',

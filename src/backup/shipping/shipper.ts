@@ -11,7 +11,7 @@ import type { EpochView, LogPort } from './log-port.ts'
 import type { LogRetention } from './log-retention.ts'
 import { selectLogs } from './log-selection.ts'
 import { LogSequence } from './log-sequence.ts'
-import type { ShippingState } from './shipping-status.ts'
+import { notBegun, type ShippingState } from './shipping-status.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** What one object is made of at most. */
@@ -102,8 +102,7 @@ export class Shipper {
     this.#sequence = new LogSequence(objectStore, epoch)
     this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
-    const none = { lastObject: null, backedUpTo: null, waitingBytes: 0, failingSince: null }
-    this.#state = { ...none, startedAt: clock.now(), objects: 0, bytes: 0 }
+    this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }
 

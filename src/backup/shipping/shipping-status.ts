@@ -20,6 +20,12 @@ export interface ShippingState extends Omit<ShippingStatus, 'lagMs'> {
   startedAt: number
 }
 
+/** Before the first tick. @param startedAt epoch milliseconds */
+export function notBegun(startedAt: number): ShippingState {
+  const none = { lastObject: null, backedUpTo: null, failingSince: null }
+  return { ...none, startedAt, waitingBytes: 0, objects: 0, bytes: 0 }
+}
+
 /** @param now epoch milliseconds */
 export function shippingStatus({ startedAt, ...state }: ShippingState, now: number): ShippingStatus {
   return { ...state, lagMs: Math.max(0, now - (state.backedUpTo ?? startedAt)) }

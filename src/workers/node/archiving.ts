@@ -1,7 +1,7 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import type { Log } from '../../base/log.ts'
-import { jobQueueLimits } from '../../store/settings.ts'
+import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -41,8 +41,10 @@ export function newArchiving(
       limits,
       plans: { keep: backups.keep, keepTenant: backups.keepTenant, prune: backups.prune },
       queue: jobQueueLimits(settings),
+      shipping: shippingSettings(settings),
     },
     cells: new NodeCells(core, workers, upkeep),
+    startedAt: core.observed.startedAt,
     clock,
     log,
     spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
