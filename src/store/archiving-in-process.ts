@@ -4,7 +4,7 @@ import { BackupManager } from '../backup/backup-manager.ts'
 import { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
-import { jobQueueLimits } from './settings.ts'
+import { jobQueueLimits, shippingSettings } from './settings.ts'
 import type { StoreCore } from './store-core.ts'
 import type { Upkeep } from './upkeep.ts'
 
@@ -22,10 +22,11 @@ export function archivingInProcess(
   local: LocalCells,
   upkeep: Upkeep,
 ): ArchivingInProcess | undefined {
-  const { paths, settings, destination, catalogBackup, verifications } = core
+  const { paths, settings, destination, catalogBackup, verifications, guard } = core
   const { archived } = local
   if (destination === undefined || catalogBackup === undefined) return undefined
-  if (verifications === undefined || archived === undefined) return undefined
+  if (verifications === undefined || archived === undefined || guard === undefined) return undefined
+  const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const restored = (id: string, manifest: ManifestHead) => {
     core.recordRestored(id, manifest)
@@ -46,6 +47,7 @@ export function archivingInProcess(
     paths: (id) => paths.cell(id),
     limits: settings.limits,
     queue: jobQueueLimits(settings),
+    shipping: shipping && { ...shipping, guard, random: settings.random },
   })
   const backups = new BackupManager({
     destination,

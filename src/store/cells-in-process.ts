@@ -78,7 +78,7 @@ export class CellsInProcess implements CellPort {
     const { local, record } = this.#parts
     const { installer } = this.#archived
     installer.begin(cellId)
-    return { record: record(cellId), isLocal: local.isLocal(cellId), ...installer.known(cellId) }
+    return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
   }
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
@@ -110,6 +110,10 @@ export class CellsInProcess implements CellPort {
 
   async dropHistory(cellId: string): Promise<void> {
     this.#archived.logs.dropHistory(cellId)
+  }
+
+  async exists(cellId: string): Promise<boolean> {
+    return this.#parts.record(cellId)?.deletedAt === null
   }
 
   /** @param existed the cell existed when its restore began */

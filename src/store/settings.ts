@@ -1,5 +1,6 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
+import type { ShippingSettings } from '../backup/shipping/shipper.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -26,6 +27,8 @@ export interface StoreSettings {
     incrementalEveryMs?: number | undefined
     drillEveryMs?: number | undefined
     maxLagMs?: number | undefined
+    historyMs: number
+    logBytesMax: number
     concurrency: number
     restoreConcurrency: number
     deadlineMs: number
@@ -61,6 +64,8 @@ export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
 export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
 export const DEFAULT_MAX_LAG_MS = 10_000
+export const DEFAULT_HISTORY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_LOG_BYTES = 1_024 * MIB
 export const MAX_LAG_MS_MIN = 1_000
 export const MAX_LAG_MS_MAX = HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
@@ -99,7 +104,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, deadlineMs } = backups
+  const { concurrency, restoreConcurrency, deadlineMs, historyMs, logBytesMax } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -113,7 +118,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs, historyMs, logBytesMax }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -159,6 +164,8 @@ function resolveBackups({
     incrementalEveryMs: everyOf(incrementalEveryMs, DEFAULT_INCREMENTAL_EVERY_MS),
     drillEveryMs: everyOf(drillEveryMs, DEFAULT_DRILL_EVERY_MS),
     maxLagMs: everyOf(maxLagMs, DEFAULT_MAX_LAG_MS),
+    historyMs: others.historyMs ?? DEFAULT_HISTORY_MS,
+    logBytesMax: others.logBytesMax ?? DEFAULT_LOG_BYTES,
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
@@ -213,6 +220,14 @@ export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
   const heavyAtOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
   const atOnce = { ...heavyAtOnce, backup: backups.concurrency * SMALL_BACKUPS_PER_SLOT }
   return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce, runMs: backups.deadlineMs }
+}
+
+/** @returns undefined if what cells commit is not shipped */
+export function shippingSettings({
+  backups,
+}: StoreSettings): (ShippingSettings & { historyMs: number }) | undefined {
+  const { maxLagMs, logBytesMax, historyMs } = backups
+  return maxLagMs === undefined ? undefined : { lagMs: maxLagMs, bytesMax: logBytesMax, historyMs }
 }
 
 /** @param durability overrides the store's unless null */

@@ -57,6 +57,8 @@ export class BackupDestination {
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
+  /** Proves that the prefix is this store's. */
+  readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
@@ -79,6 +81,7 @@ export class BackupDestination {
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
+    this.claim = claim
     this.retention = new Retention({
       objectStore,
       storeId,

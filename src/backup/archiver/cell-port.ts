@@ -3,7 +3,7 @@ import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
-import type { KnownBackups, RestoredNames } from '../restore/cell-installer.ts'
+import type { RestoredNames } from '../restore/cell-installer.ts'
 
 /** A cell at the start of its backup. */
 export interface BackupStart extends KnownVersions {
@@ -13,11 +13,13 @@ export interface BackupStart extends KnownVersions {
 }
 
 /** A cell at the start of its restore. */
-export interface RestoreStart extends KnownBackups {
+export interface RestoreStart {
   /** Its record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record: CellRecord | undefined
   /** Its database file is on this machine. */
   isLocal: boolean
+  /** The newest version that this machine knows, stored or only tried. */
+  last: string | null
 }
 
 /** A restored database that is proven, in `incoming.db`. */
@@ -73,4 +75,6 @@ export interface CellPort {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
+  /** Whether the catalog has the cell, and it is not deleted. */
+  exists(cellId: string): Promise<boolean>
 }

@@ -26,13 +26,6 @@ export interface RestoredNames {
   last: string
 }
 
-export interface KnownBackups {
-  /** The newest version, stored or only tried. */
-  last: string | null
-  /** What the cell has committed is in its newest version, or in its history: then it can be shipped. */
-  isFollowed: boolean
-}
-
 export interface InstallOptions extends RestoredNames {
   /** The process that had the cell ended during an earlier try, which may have done the switch. */
   isRepeat?: boolean | undefined
@@ -79,12 +72,9 @@ export class CellInstaller {
     })
   }
 
-  /** What this machine knows of the cell's backups. */
-  known(cellId: string): KnownBackups {
-    return this.#parts.trackers.use(cellId, ({ progress, history }) => ({
-      last: progress.lastVersion,
-      isFollowed: !progress.dirty || history.shipped !== undefined,
-    }))
+  /** The newest version that this machine knows, stored or only tried. */
+  lastVersion(cellId: string): string | null {
+    return this.#parts.trackers.use(cellId, ({ progress }) => progress.lastVersion)
   }
 
   install(cellId: string, { isNewest, last, isRepeat = false }: InstallOptions): void {

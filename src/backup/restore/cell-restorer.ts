@@ -28,8 +28,12 @@ export interface CellRestorerParts {
   limits: Limits
   clock: Clock
   paths(cellId: string): CellPaths
-  /** Stores what the cell has committed and is not shipped yet. Undefined: nothing is shipped. */
-  flush?: ((cellId: string, options: CallOptions) => Promise<void>) | undefined
+  /**
+   * Stores what the cell has committed and is not shipped yet. Undefined: nothing is shipped.
+   *
+   * @returns whether all that it has committed is stored now
+   */
+  flush?: ((cellId: string, options: CallOptions) => Promise<boolean>) | undefined
 }
 
 export interface CellRestore extends RestoreOptions, MarkedCell {
@@ -37,8 +41,6 @@ export interface CellRestore extends RestoreOptions, MarkedCell {
   record: CellRecord | undefined
   /** The cell's database file is on this machine. */
   isLocal: boolean
-  /** What the cell has committed is in its newest version, or can be shipped. */
-  isFollowed: boolean
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
   /** Waits until so many stored bytes may be read. */
@@ -70,8 +72,8 @@ export class CellRestorer {
       proveCell(paths.restoreTarget, DATABASE_MEMBER)
       signal?.throwIfAborted()
       // What was committed while the database was built.
-      await this.#flush(cellId, restore)
-      const replacedAt = await this.#replacedAt(targets, restore)
+      const isStored = await this.#flush(cellId, restore)
+      const replacedAt = isStored ? await this.#replacedAt(targets) : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
       const mark = isLast ? undefined : await this.#mark(cellId, target, contents, restore)
       signal?.throwIfAborted()
@@ -118,16 +120,13 @@ export class CellRestorer {
   }
 
   /** @throws what the object store does, unless the cell is lost: then there is nothing to ship */
-  async #flush(cellId: string, { recovers, isLocal, signal }: CellRestore): Promise<void> {
-    if (!recovers && isLocal) await this.#parts.flush?.(cellId, { signal })
+  async #flush(cellId: string, { recovers, isLocal, signal }: CellRestore): Promise<boolean> {
+    const { flush } = this.#parts
+    return flush !== undefined && !recovers && isLocal && (await flush(cellId, { signal }))
   }
 
   /** When the state was that is replaced. */
-  async #replacedAt(
-    targets: RestoreTargets,
-    { recovers, isLocal, isFollowed }: CellRestore,
-  ): Promise<number | null> {
-    if (this.#parts.flush === undefined || recovers || !isLocal || !isFollowed) return null
+  async #replacedAt(targets: RestoreTargets): Promise<number | null> {
     try {
       const { manifest, time } = await targets.last()
       return manifest.log === undefined ? null : time

@@ -148,7 +148,7 @@ function cellsOf(read: readonly ReadLog[]): CellPieces[] {
   let end = 0
   return read.map(({ log, pieces }) => ({
     cell_id: log.cellId,
-    account_id: log.accountId,
+    account_id: log.accountId ?? null,
     history: log.history,
     pieces: pieces.map(({ piece, bytes }): StoredPiece => {
       const { sequence, salts, pageSize, from, to, commits } = piece

@@ -78,6 +78,10 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'dropHistory', args: [cellId] })
   }
 
+  exists(cellId: string): Promise<boolean> {
+    return this.#call({ method: 'exists', args: [cellId] })
+  }
+
   answer(id: number, value: unknown, error: WireError | undefined): void {
     const waiting = this.#waiting.get(id)
     this.#waiting.delete(id)

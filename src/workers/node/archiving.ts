@@ -2,7 +2,7 @@ import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import type { Log } from '../../base/log.ts'
-import { jobQueueLimits } from '../../store/settings.ts'
+import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -51,8 +51,10 @@ export function newArchiving(
       limits,
       plans: { keep: backups.keep, keepTenant: backups.keepTenant, prune: backups.prune },
       queue: jobQueueLimits(settings),
+      shipping: shippingSettings(settings),
     },
     cells: new NodeCells(core, workers, upkeep, search),
+    startedAt: core.observed.startedAt,
     clock,
     log,
     spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),

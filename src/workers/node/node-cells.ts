@@ -100,6 +100,10 @@ export class NodeCells implements CellPort {
     this.#workers.forget(cellId)
   }
 
+  async exists(cellId: string): Promise<boolean> {
+    return this.#core.findCell(cellId)?.deletedAt === null
+  }
+
   /** Also removes what an archiver left that has ended. */
   async endRestore(cellId: string): Promise<void> {
     if (!this.#building.delete(cellId)) return

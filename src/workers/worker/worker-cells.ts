@@ -80,8 +80,7 @@ export class WorkerCells {
   beginRestore(cellId: string): WorkerTaskResults['begin-restore'] {
     const installer = this.local.archived?.installer
     installer?.begin(cellId)
-    const known = installer?.known(cellId) ?? { last: null, isFollowed: false }
-    return { isLocal: this.local.isLocal(cellId), ...known }
+    return { isLocal: this.local.isLocal(cellId), last: installer?.lastVersion(cellId) ?? null }
   }
 
   /** Switches a cell to its restored database: its content is another now, with other expiries. */

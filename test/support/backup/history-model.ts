@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import path from 'node:path'
+import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { LogPosition, ShippedPlace } from '../../../src/backup/changes/cell-log.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { LogCollector } from '../../../src/backup/changes/log-collector.ts'
@@ -125,7 +126,7 @@ export class HistoryModel {
   }
 
   get #destination() {
-    return this.#store.core.destination as NonNullable<typeof this.#store.core.destination>
+    return this.#store.core.destination as BackupDestination
   }
 
   get #collector(): LogCollector {

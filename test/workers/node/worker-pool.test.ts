@@ -126,8 +126,8 @@ describe('tasks', () => {
     const task = node.workers.runTask({ task: 'begin-restore', cellId: A })
     await node.settle()
     await node.end(node.busy)
-    node.busy.reply('begin-restore', { isLocal: true, last: null, isFollowed: false })
-    expect(await task).toEqual({ isLocal: true, last: null, isFollowed: false })
+    node.busy.reply('begin-restore', { isLocal: true, last: null })
+    expect(await task).toEqual({ isLocal: true, last: null })
   })
 
   test('learn of it before they are run again', async () => {
