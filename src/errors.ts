@@ -113,6 +113,8 @@ export interface CellErrorDetails {
   member?: string
   /** The backup, of a chain, that did not match. */
   version?: string
+  /** Epoch milliseconds: the newest moment before the damage, or before the time asked for, that can be restored. */
+  restorableTo?: number
   /** The methods a route does take. */
   allowed?: string[]
   /** Which operation of a batch, or statement of a script, failed, from 0. */

@@ -101,7 +101,11 @@ export type {
   BackupProgressEvent,
   BackupResult,
   MakeBackupOptions,
+  PlannedObject,
+  PlanOptions,
+  RestorableRange,
   RestoreOptions,
+  RestorePlan,
   RestoreResult,
 } from './backup/versions/backup-types.ts'
 export type {

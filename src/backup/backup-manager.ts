@@ -12,6 +12,7 @@ import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
+import { planRestore } from './restore/restore-plan.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
@@ -23,13 +24,18 @@ import type {
   BackupOrigin,
   BackupResult,
   MakeBackupOptions,
+  PlanOptions,
   RestoreOptions,
+  RestorePlan,
   RestoreResult,
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkVersion } from './versions/object-keys.ts'
-import { LIST_NAMES, MAKE_BACKUP_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
+import { LIST_NAMES, MAKE_BACKUP_NAMES, PLAN_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
+
+/** Stamps have four digits for the year. */
+const TIMESTAMP_MAX = Date.UTC(9999, 0)
 
 export interface BackupManagerParts {
   destination: BackupDestination
@@ -83,21 +89,43 @@ export class BackupManager {
   }
 
   /**
-   * Restores a cell to a version, also a deleted cell and one without local data. The old database serves until the new
-   * one is complete and proven; then the switch is atomic. A failure changes nothing.
+   * Restores a cell to a version or to a time, also a deleted cell and one without local data. What the cell has committed is
+   * shipped before. The old database serves until the new one is complete and proven; then the switch is atomic. A failure
+   * changes nothing.
    *
-   * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as {@link snapshot}
+   * @throws `invalid_version`, `invalid_request`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as
+   * {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     checkNames(options, RESTORE_NAMES)
     this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
-    const { version, accountId } = options
-    if (version !== undefined) checkVersion(version, cellId)
+    checkState(cellId, options)
+    const { version, timestamp, accountId } = options
     this.#ownership.checkRecord(cellId, accountId)
-    const request = { version, accountId, need: 'requested', onlyIfLost: false } as const
+    const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
     const result = await this.#restores.request(cellId, () => this.#restore(cellId, request, options))
     return result as RestoreResult
+  }
+
+  /**
+   * What a restore would restore now, from which objects, and how many bytes it would read. Changes nothing. A restore of a cell
+   * that is here first ships what is pending: then it may find more.
+   *
+   * @throws as {@link restore}
+   */
+  async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
+    checkNames(options, PLAN_NAMES)
+    const { assertRunning, destination, record } = this.#parts
+    assertRunning()
+    this.#listing.assertCell(cellId)
+    checkState(cellId, options)
+    const { index, logIndex: log, reader } = destination
+    try {
+      return await planRestore({ index, log, reader }, cellId, { ...options, record: record(cellId) })
+    } catch (error) {
+      throw toBackupError(error, options.signal)
+    }
   }
 
   /**
@@ -265,6 +293,20 @@ export class BackupManager {
   #exists(cellId: string): boolean {
     return this.#parts.record(cellId)?.deletedAt === null
   }
+}
+
+/** @throws `invalid_version`, `backup_not_found`, `invalid_request` */
+function checkState(cellId: string, { version, timestamp }: PlanOptions): void {
+  if (version !== undefined) checkVersion(version, cellId)
+  if (timestamp === undefined) return
+  if (version !== undefined)
+    throw new CellError('invalid_request', 'Name a version or a timestamp to restore to, not both.', {
+      field: 'timestamp',
+    })
+  if (!Number.isSafeInteger(timestamp) || timestamp < 0 || timestamp >= TIMESTAMP_MAX)
+    throw new CellError('invalid_request', 'timestamp must be epoch milliseconds, as an integer.', {
+      field: 'timestamp',
+    })
 }
 
 export function objectStoreNotConfigured(): CellError {

@@ -1,5 +1,6 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
+import type { ShippingSettings } from '../backup/shipping/shipper.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -30,6 +31,9 @@ export interface StoreSettings {
     snapshotEveryMs?: number | undefined
     incrementalEveryMs?: number | undefined
     drillEveryMs?: number | undefined
+    maxLagMs?: number | undefined
+    historyMs: number
+    logBytesMax: number
     concurrency: number
     restoreConcurrency: number
     deadlineMs: number
@@ -66,6 +70,11 @@ export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
 export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
 export const DEFAULT_REMOTE_WAIT_MS = 10_000
+export const DEFAULT_MAX_LAG_MS = 10_000
+export const DEFAULT_HISTORY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_LOG_BYTES = 1_024 * MIB
+export const MAX_LAG_MS_MIN = 1_000
+export const MAX_LAG_MS_MAX = HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -101,8 +110,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
   oneOf('durability', durability, DURABILITIES)
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, deadlineMs, remoteWaitMs } = backups
+  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs, keep, keepTenant } = backups
+  const { concurrency, restoreConcurrency, deadlineMs, historyMs, logBytesMax, remoteWaitMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -115,8 +124,15 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs, remoteWaitMs }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs }),
+    ...prefixed('backups', {
+      concurrency,
+      restoreConcurrency,
+      deadlineMs,
+      historyMs,
+      logBytesMax,
+      remoteWaitMs,
+    }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -133,6 +149,13 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
       limit: LEASE_MS_MAX,
     })
   }
+  if (maxLagMs !== undefined && (maxLagMs < MAX_LAG_MS_MIN || maxLagMs > MAX_LAG_MS_MAX)) {
+    throw new CellError(
+      'invalid_setting',
+      `backups.maxLagMs must be from ${MAX_LAG_MS_MIN} to ${MAX_LAG_MS_MAX}, an hour, or null, not ${maxLagMs}.`,
+      { field: 'backups.maxLagMs' },
+    )
+  }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(
       'invalid_setting',
@@ -146,6 +169,7 @@ function resolveBackups({
   snapshotEveryMs,
   incrementalEveryMs,
   drillEveryMs,
+  maxLagMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
   return {
@@ -153,6 +177,9 @@ function resolveBackups({
     snapshotEveryMs: everyOf(snapshotEveryMs, DEFAULT_SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, DEFAULT_INCREMENTAL_EVERY_MS),
     drillEveryMs: everyOf(drillEveryMs, DEFAULT_DRILL_EVERY_MS),
+    maxLagMs: everyOf(maxLagMs, DEFAULT_MAX_LAG_MS),
+    historyMs: others.historyMs ?? DEFAULT_HISTORY_MS,
+    logBytesMax: others.logBytesMax ?? DEFAULT_LOG_BYTES,
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
     restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
@@ -208,6 +235,14 @@ export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
   const heavyAtOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
   const atOnce = { ...heavyAtOnce, backup: backups.concurrency * SMALL_BACKUPS_PER_SLOT }
   return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce, runMs: backups.deadlineMs }
+}
+
+/** @returns undefined if what cells commit is not shipped */
+export function shippingSettings({
+  backups,
+}: StoreSettings): (ShippingSettings & { historyMs: number }) | undefined {
+  const { maxLagMs, logBytesMax, historyMs } = backups
+  return maxLagMs === undefined ? undefined : { lagMs: maxLagMs, bytesMax: logBytesMax, historyMs }
 }
 
 /** @param durability overrides the store's unless null */

@@ -5,7 +5,14 @@ import { type BegunRestore, BegunRestores } from '../../src/http/begun-restores.
 import { FakeClock } from '../support/fake-clock.ts'
 
 const HOUR_MS = 3_600_000
-const RESULT: RestoreResult = { version: 'v', kind: 'snapshot', sizeBytes: 1, durationMs: 1 }
+const RESULT: RestoreResult = {
+  version: 'v',
+  kind: 'snapshot',
+  timestamp: 1,
+  replacedAt: null,
+  sizeBytes: 1,
+  durationMs: 1,
+}
 
 const clock = new FakeClock()
 

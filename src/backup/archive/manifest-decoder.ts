@@ -28,6 +28,14 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   // A later program may know more of them.
   origin: z.enum(['schedule', 'owner', 'tenant']).optional().catch(undefined),
   sqlite_version: z.string(),
+  log: z
+    .object({
+      history: z.string().min(1),
+      sequence: z.int().nonnegative(),
+      at: z.int().nonnegative(),
+      after: z.string().nullable(),
+    })
+    .optional(),
   database: z.object({ name: z.literal(DATABASE_MEMBER), size: z.int().positive() }).nullable(),
   wals: z.array(
     z.object({
@@ -69,7 +77,8 @@ export function decodeChecksums(bytes: Buffer): Checksums {
   throw corrupt(CHECKSUMS_MEMBER, 'it is not a list of checksums')
 }
 
-function parseJson(bytes: Buffer, member: string): unknown {
+/** @throws `backup_corrupt` */
+export function parseJson(bytes: Buffer, member: string): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {

@@ -1,6 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import { CellError } from '../../errors.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
@@ -8,6 +9,8 @@ import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer } from '../restore/cell-restorer.ts'
+import type { Flushed, Shipper } from '../shipping/shipper.ts'
+import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
 import { VersionVerifier } from '../verify/version-verifier.ts'
 import type {
@@ -22,6 +25,7 @@ import type { CellPort } from './cell-port.ts'
 import { withEta } from './eta.ts'
 import type { ArchiverLoad, Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
+import { newShipper, type ShippingParts } from './new-shipper.ts'
 
 /** What all requests say. */
 interface ArchiverRequest {
@@ -39,6 +43,8 @@ export interface BackupRequest extends ArchiverRequest {
 export interface RestoreRequest extends ArchiverRequest {
   /** Undefined for the newest. */
   version: string | undefined
+  /** Epoch milliseconds; not together with `version`. */
+  timestamp?: number | undefined
   /** Refuses the cell if it is not this account's. */
   accountId: string | undefined
   /** Does nothing if the cell's data is on this machine when the turn comes. */
@@ -69,6 +75,14 @@ export interface ArchiverClient {
   raise(cellId: string, need: Need): void
   /** What waits, and what runs. */
   readonly load: ArchiverLoad
+  /**
+   * Resolves once everything that was committed before this call is in the object store, and counts there.
+   *
+   * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
+   */
+  flush(signal?: AbortSignal): Promise<Flushed>
+  /** How far the object store has what the cells commit; undefined if nothing is shipped. */
+  readonly shipping: ShippingStatus | undefined
 }
 
 export interface ArchiverParts {
@@ -80,6 +94,8 @@ export interface ArchiverParts {
   /** How large a restored cell may be. */
   limits: Limits
   queue: JobQueueLimits
+  /** Undefined: what cells commit is not shipped. */
+  shipping: ShippingParts | undefined
 }
 
 /**
@@ -93,11 +109,12 @@ export class Archiver implements ArchiverClient {
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
   readonly #verifier: VersionVerifier
+  readonly #shipper: Shipper | undefined
   readonly #clock: Clock
 
   constructor(parts: ArchiverParts) {
-    const { destination, cells, paths, limits, queue } = parts
-    const { objectStore, reader, storeId, index, clock, threads } = destination
+    const { destination, cells, paths, limits, queue, shipping } = parts
+    const { objectStore, reader, storeId, index, logIndex: log, clock, threads } = destination
     this.#parts = parts
     this.#cells = cells
     this.#clock = clock
@@ -107,10 +124,12 @@ export class Archiver implements ArchiverClient {
       reader,
       storeId,
       index,
+      log,
       clock,
       paths,
       limits,
       threads,
+      flush: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
     })
     const { spoolDirectory } = destination
     this.#verifier = new VersionVerifier({
@@ -123,6 +142,9 @@ export class Archiver implements ArchiverClient {
       threads,
       spoolDirectory,
     })
+    this.#shipper =
+      shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
+    this.#shipper?.start()
   }
 
   backup(
@@ -144,7 +166,7 @@ export class Archiver implements ArchiverClient {
   }
 
   restore(
-    { cellId, account, need, version, accountId, onlyIfLost }: RestoreRequest,
+    { cellId, account, need, version, timestamp, accountId, onlyIfLost }: RestoreRequest,
     { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
   ): Promise<RestoreResult | undefined> {
     const onProgress = withEta(tell, this.#clock)
@@ -158,7 +180,7 @@ export class Archiver implements ArchiverClient {
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
-        const wanted = { ...start, recovers: onlyIfLost, version, accountId }
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
         return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)
@@ -202,6 +224,26 @@ export class Archiver implements ArchiverClient {
     return this.#queue.load
   }
 
+  /** @returns whether all that the cell has committed is stored now */
+  async #ship(cellId: string, signal: AbortSignal | undefined): Promise<boolean> {
+    const { withoutHistory } = await this.flush(signal)
+    return !withoutHistory.includes(cellId)
+  }
+
+  async flush(signal?: AbortSignal): Promise<Flushed> {
+    if (this.#shipper === undefined) throw notShipped()
+    return await this.#shipper.flush(signal)
+  }
+
+  get shipping(): ShippingStatus | undefined {
+    return this.#shipper && shippingStatus(this.#shipper.state, this.#clock.now())
+  }
+
+  /** The newest log object, as far as this process knows. */
+  get lastLogObject(): string | null {
+    return this.#shipper?.lastLogObject ?? null
+  }
+
   /** @throws `store_closed` once {@link stop} was called */
   assertRunning(): void {
     this.#queue.assertRunning()
@@ -211,8 +253,25 @@ export class Archiver implements ArchiverClient {
     this.#queue.raise(cellId, need)
   }
 
-  /** Takes no more requests. Its jobs may end until the deadline; then they are cancelled, and leave nothing behind. */
+  /**
+   * Takes no more requests, and ships what the cells have committed. Its jobs may end until the deadline; then they are
+   * cancelled, and leave nothing behind.
+   */
   async stop(deadline: AbortSignal): Promise<void> {
-    await this.#queue.stop(deadline)
+    await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline)])
   }
+
+  async #makeVersion(cellId: string): Promise<void> {
+    await this.backup(
+      { cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' },
+      {},
+    )
+  }
+}
+
+export function notShipped(): CellError {
+  return new CellError(
+    'object_store_not_configured',
+    'What cells commit is not shipped: there is no object store, or backups.maxLagMs (--max-lag) is off.',
+  )
 }

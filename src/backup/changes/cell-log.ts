@@ -26,6 +26,8 @@ export interface LogPiece {
 /** What a cell has committed since it was last shipped. */
 export interface UnshippedLog {
   cellId: string
+  /** The cell's account: null if it has none. The process that has the catalog adds it. */
+  accountId?: string | null | undefined
   /** Id of the cell's unbroken row of WALs. */
   history: string
   /** In the order in which they apply. */

@@ -1,3 +1,4 @@
+import type { RestorableRange } from './backup-types.ts'
 import type { BackupInfo } from './version-index.ts'
 
 /** Which versions, and how many of them. */
@@ -17,4 +18,9 @@ export interface BackupList {
   backups: BackupInfo[]
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null
+  /**
+   * Only on the first page: the times that can be restored, newest first. Between two of them nothing can: what the cell
+   * committed there was not shipped, or is lost.
+   */
+  restorable?: RestorableRange[] | undefined
 }

@@ -59,8 +59,10 @@ export interface MakeBackupOptions extends BackupOptions {
 
 /** What is restored, and how. */
 export interface RestoreOptions extends BackupOptions {
-  /** Default: the newest. */
+  /** Default: the newest. Not together with `timestamp`. */
   version?: string | undefined
+  /** Epoch milliseconds: the cell as it was then, with the last commit at or before that time. Not together with `version`. */
+  timestamp?: number | undefined
   /** Refuses the cell with `cell_not_found` if it is not this account's. */
   accountId?: string | undefined
 }
@@ -70,8 +72,57 @@ export interface RestoreResult {
   /** The version that was restored. */
   version: string
   kind: BackupKind
+  /**
+   * Epoch milliseconds: the time of the last commit that was restored. If it is in the version, and not in what was shipped
+   * after it, the version's time.
+   */
+  timestamp: number | null
+  /**
+   * Epoch milliseconds: a restore to this time brings the replaced state back. Null if there was none on this machine, or if
+   * nothing is shipped.
+   */
+  replacedAt: number | null
   /** Bytes of the restored database. */
   sizeBytes: number
   /** Milliseconds. */
   durationMs: number
+}
+
+/** What a restore would restore. */
+export interface PlanOptions {
+  /** As for the restore. */
+  version?: string | undefined
+  /** As for the restore. */
+  timestamp?: number | undefined
+  /** Refuses the cell with `cell_not_found` if it is not this account's. */
+  accountId?: string | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** What a restore would restore, and what it would read for that. */
+export interface RestorePlan {
+  /** The version that it would begin with, or restore. */
+  version: string
+  kind: BackupKind
+  /** Epoch milliseconds, as in {@link RestoreResult}. */
+  timestamp: number
+  /** The objects that it would read, in their order. */
+  objects: PlannedObject[]
+  /** Bytes that it would read of them. */
+  sizeBytes: number
+  /** Those of them that were shipped after the version. */
+  sizeOfLog: number
+}
+
+/** An object that a restore would read. */
+export interface PlannedObject {
+  key: string
+  /** Bytes that it would read of it: of a log object, which holds many cells, only a part. */
+  sizeBytes: number
+}
+
+/** A time for which each moment can be restored, both ends included. Epoch milliseconds. */
+export interface RestorableRange {
+  from: number
+  to: number
 }

@@ -28,6 +28,7 @@ export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Prom
     snapshotEveryMs: null,
     incrementalEveryMs: null,
     drillEveryMs: null,
+    maxLagMs: null,
     prune: false,
     keep,
     keepTenant,

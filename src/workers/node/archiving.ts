@@ -1,8 +1,9 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
+import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import type { Log } from '../../base/log.ts'
 import { type Replication, replicationOf } from '../../store/replication.ts'
-import { jobQueueLimits } from '../../store/settings.ts'
+import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -16,6 +17,8 @@ export interface Archiving {
   archiver: ArchiverProcess
   backups: BackupManager
   replication: Replication
+  /** For cells that no worker ships. */
+  search: UnshippedSearch
 }
 
 /**
@@ -34,6 +37,13 @@ export function newArchiving(
   if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
   const { log, limits, backups: plans } = settings
+  const search = new UnshippedSearch({
+    progress: destination.progress,
+    paths: (id) => paths.cell(id),
+    exists: (id) => core.findCell(id)?.deletedAt === null,
+    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
+    log,
+  })
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -43,8 +53,10 @@ export function newArchiving(
       limits,
       plans: { keep: plans.keep, keepTenant: plans.keepTenant, prune: plans.prune },
       queue: jobQueueLimits(settings),
+      shipping: shippingSettings(settings),
     },
-    cells: new NodeCells(core, workers, upkeep),
+    cells: new NodeCells(core, workers, upkeep, search),
+    startedAt: core.observed.startedAt,
     clock,
     log,
     spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
@@ -73,7 +85,7 @@ export function newArchiving(
     isLocal,
     assertRunning,
   })
-  return { archiver, backups, replication: replicationOf(core, archiver, backups) }
+  return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
 }
 
 /** Removes the unfinished backups of an archiver that has ended. */
