@@ -333,6 +333,7 @@ export class CellStore implements CellDirectory {
       backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
       prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
+      recover: (id, signal) => this.backups.recoverIfLost(id, 'background', signal),
     })
   }
 
