@@ -29,8 +29,8 @@ export interface RecoveryProgress {
   recovered: number
   /** Of their databases. */
   bytes: number
-  /** Those that could not be restored, and why. */
-  failed: ReadonlyMap<string, CellErrorCode>
+  /** Those that could not be restored. */
+  failed: number
   /** Epoch milliseconds. */
   startedAt: number
   /** Null while cells are being restored. */
@@ -109,6 +109,11 @@ export class BackgroundRecovery {
     this.#failed.delete(cellId)
   }
 
+  /** The cells that could not be restored, and why. */
+  get failures(): ReadonlyMap<string, CellErrorCode> {
+    return this.#failed
+  }
+
   /** Undefined if no cell was lost. */
   get progress(): RecoveryProgress | undefined {
     if (this.#startedAt === undefined) return undefined
@@ -118,7 +123,7 @@ export class BackgroundRecovery {
       cells,
       recovered: this.#recovered,
       bytes: this.#bytes,
-      failed: this.#failed,
+      failed: this.#failed.size,
       startedAt: this.#startedAt,
       endedAt: this.#endedAt,
       etaMs: this.#endedAt === null ? this.#eta.after({ phase: 'download', bytes: done, total: cells }) : 0,
@@ -213,7 +218,7 @@ export class BackgroundRecovery {
   #told(): object {
     if (this.progress === undefined) return {}
     const { cells, recovered, bytes, failed, etaMs } = this.progress
-    return { cells, recovered, failed: failed.size, bytes, etaMs }
+    return { cells, recovered, failed, bytes, etaMs }
   }
 
   /** Ends early with the store. */

@@ -8,7 +8,12 @@ import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
-import { type Call, FailingStore, GatedStore, RecordingStore } from '../support/backup/object-store-decorators.ts'
+import {
+  type Call,
+  FailingStore,
+  GatedStore,
+  RecordingStore,
+} from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { codeOf, rejectedBy } from '../support/thrown.ts'
 import { turnsUntil } from '../support/turns.ts'
@@ -102,8 +107,7 @@ describe('After a total loss', () => {
     await recovered(store)
     for (const [i, id] of ids.entries()) expect(notes(store.openCell(id))).toEqual([`note ${i}`])
     const bytes = ids.reduce((sum, id) => sum + fs.statSync(place.paths.cell(id).database).size, 0)
-    expect(progressOf(store)).toMatchObject({ cells: 50, recovered: 50, bytes, etaMs: 0 })
-    expect(progressOf(store).failed.size).toBe(0)
+    expect(progressOf(store)).toMatchObject({ cells: 50, recovered: 50, failed: 0, bytes, etaMs: 0 })
     expect(logged('cells without local data are being restored in the background')).toMatchObject([
       { level: 'info', fields: { cells: 50, recovered: 0, atOnce: 3 } },
     ])
@@ -133,7 +137,7 @@ describe('After a total loss', () => {
     expect(logged('could not restore a cell whose data is lost')).toMatchObject([
       { level: 'error', fields: { cellId: never.id, code: 'no_backup' } },
     ])
-    expect([...progressOf(store).failed]).toEqual([[never.id, 'no_backup']])
+    expect([...(store.core.recovery?.failures ?? [])]).toEqual([[never.id, 'no_backup']])
   })
 
   test('one damaged backup stops no other cell, and a use of that cell says what is wrong', async () => {
@@ -234,7 +238,6 @@ describe('Where not all is well', () => {
     place.clock.advance(5_000)
     await untilEnded(store)
     expect(ids.every(isHere)).toBe(true)
-    expect(progressOf(store).failed.size).toBe(0)
   })
 
   test('it ends with the store, in the middle of a restore, and the next start goes on', async () => {
