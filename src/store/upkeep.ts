@@ -136,8 +136,10 @@ export class Upkeep {
   }
 
   #inspect(id: string): void {
-    const { hints, destination, settings } = this.#core
-    hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
+    const { hints, destination, files, settings } = this.#core
+    // A cell that is lost is searched once it is restored: the search would restore it.
+    if (files.exists(id))
+      hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
     destination?.trackers.use(id, (tracker) => {
       if (tracker.differsFromFiles()) tracker.markChanged()
     })

@@ -6,6 +6,7 @@ import type { RecoveryProgress } from '../../src/backup/background-recovery.ts'
 import type { Log } from '../../src/base/log.ts'
 import { silentLog } from '../../src/base/log.ts'
 import { CellError } from '../../src/errors.ts'
+import { InProcessService } from '../../src/service/in-process-service.ts'
 import type { Cell } from '../../src/store/cell.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import {
@@ -175,6 +176,28 @@ describe('After a total loss', () => {
     expect(store.metrics().backups).toMatchObject({ recovered: 8 })
   })
 
+  test('a request waits for a bounded time while its cell is restored in the background, and the next one finds it', async () => {
+    const ids = await lostCells(3)
+    const gated = new GatedStore(place.folder())
+    const store = await place.open({ objectStore: gated, log })
+    const service = new InProcessService(store, { restoreWaitMs: 20_000, answerBytesMax: 1_000_000 })
+    const count = { op: 'sql', sql: 'SELECT count(*) AS n FROM ledger' } as const
+    gated.gates = ofRestore(ids)
+    place.clock.advance(BEGIN_MS)
+    await turnsUntil(() => gated.waiting === 3, 'all three are being restored')
+    const tooEarly = service.execute(ids[1] as string, count)
+    tooEarly.catch(() => {})
+    await setImmediate()
+    place.clock.advance(20_000)
+    await expect(tooEarly).rejects.toMatchObject({ code: 'cell_restoring' })
+    const next = service.execute(ids[1] as string, count)
+    gated.open()
+    expect((await next).rows).toMatchObject([{ n: 1 }])
+    await turnsUntil(() => progressOf(store).recovered === 3, 'all are back')
+    place.clock.advance(250)
+    await untilEnded(store)
+  })
+
   test('cells that are deleted or restored meanwhile are neither restored again nor missed', async () => {
     const ids = await lostCells(5)
     const gated = new GatedStore(place.folder())
@@ -301,8 +324,12 @@ describe('It does nothing', () => {
   test('if it is turned off: each cell comes back with its first use', async () => {
     const ids = await lostCells(3)
     const store = await place.open({ log, backups: { recoverInBackground: false } })
-    place.clock.advance(BEGIN_MS)
     await store.openCell(ids[0] as string).ensureLocal()
+    // In the first hour after a loss, the cells that are here are searched for expired entries.
+    for (let minute = 0; minute < 120; minute++) {
+      place.clock.advance(MINUTE_MS)
+      await setImmediate()
+    }
     await store.close()
     expect(ids.map(isHere)).toEqual([true, false, false])
   })
