@@ -107,7 +107,7 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       new Option(
         '--recovery <mode>',
-        'when cells come back whose local data is lost: background: all of them, the one first that was changed last; first-use: each when it is needed',
+        'when lost cells are restored: all in the background, or each at its first use',
       )
         .env('CELLSTORE_RECOVERY')
         .choices(['background', 'first-use'])
