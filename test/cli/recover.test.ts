@@ -147,8 +147,8 @@ test.each([
     await first.ended
     expect(here(place, ids).length).toBeLessThan(30)
     const second = await place.serve(...flags)
-  // Both restore the same cells, at the same time.
-  expect(await place.json('recover', '--all')).toMatchObject({ failed: 0 })
+    // Both restore the same cells, at the same time.
+    expect(await place.json('recover', '--all')).toMatchObject({ failed: 0 })
     await until(() => here(place, ids).length === 30, 'all cells are back')
     await until(
       async () => (await place.json<Status & Record<string, unknown>>('status')).recovery?.ended_at != null,
