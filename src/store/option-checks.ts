@@ -17,6 +17,8 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   logBytesMax: true,
   concurrency: true,
   restoreConcurrency: true,
+  recoverInBackground: true,
+  recoveryConcurrency: true,
   deadlineMs: true,
   remoteWaitMs: true,
 }

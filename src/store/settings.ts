@@ -36,6 +36,8 @@ export interface StoreSettings {
     logBytesMax: number
     concurrency: number
     restoreConcurrency: number
+    recoverInBackground: boolean
+    recoveryConcurrency: number
     deadlineMs: number
     remoteWaitMs: number
   }
@@ -111,7 +113,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, deadlineMs, historyMs, logBytesMax, remoteWaitMs } = backups
+  const { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs } = backups
+  const { historyMs, logBytesMax, remoteWaitMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -125,14 +128,8 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs }),
-    ...prefixed('backups', {
-      concurrency,
-      restoreConcurrency,
-      deadlineMs,
-      historyMs,
-      logBytesMax,
-      remoteWaitMs,
-    }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs }),
+    ...prefixed('backups', { historyMs, logBytesMax, remoteWaitMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -172,6 +169,7 @@ function resolveBackups({
   maxLagMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
+  const restoreConcurrency = others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE
   return {
     ...others,
     snapshotEveryMs: everyOf(snapshotEveryMs, DEFAULT_SNAPSHOT_EVERY_MS),
@@ -181,7 +179,10 @@ function resolveBackups({
     historyMs: others.historyMs ?? DEFAULT_HISTORY_MS,
     logBytesMax: others.logBytesMax ?? DEFAULT_LOG_BYTES,
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
-    restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
+    restoreConcurrency,
+    recoverInBackground: others.recoverInBackground ?? true,
+    // One restore is left to the requests that wait for their cells.
+    recoveryConcurrency: others.recoveryConcurrency ?? Math.max(1, restoreConcurrency - 1),
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
     remoteWaitMs: others.remoteWaitMs ?? DEFAULT_REMOTE_WAIT_MS,
   }

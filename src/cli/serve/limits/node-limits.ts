@@ -267,7 +267,10 @@ export const watch: Rows<WatchSettings> = {
 }
 
 export const backups: Rows<
-  Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs' | 'remoteWaitMs'>
+  Pick<
+    BackupSettings,
+    'concurrency' | 'restoreConcurrency' | 'recoveryConcurrency' | 'deadlineMs' | 'remoteWaitMs'
+  >
 > = {
   concurrency: {
     flag: 'backups-at-once',
@@ -282,6 +285,15 @@ export const backups: Rows<
     unit: 'count',
     default: DEFAULT_RESTORES_AT_ONCE,
     about: 'restores that run at a time',
+    over: 'the others wait',
+    max: AT_ONCE_MAX,
+  },
+  recoveryConcurrency: {
+    flag: 'recoveries-at-once',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'one less than `--restores-at-once`',
+    about: 'restores in the background of cells whose data is lost, of all restores at a time',
     over: 'the others wait',
     max: AT_ONCE_MAX,
   },
