@@ -171,6 +171,7 @@ export type {
 // What a store says of itself
 
 export type { ArchiverLoad } from './backup/archiver/job.ts'
+export type { RecoveryProgress } from './backup/background-recovery.ts'
 export type { BackupCounts } from './backup/backup-reports.ts'
 export type { CallCounts, ObjectStoreCall } from './backup/object-store/object-store-calls.ts'
 export type { BackupTrace, OperationTrace, RequestTrace, RestoreTrace } from './base/channels.ts'

@@ -153,13 +153,19 @@ export class BackupManager {
     await this.recoverIfLost(cellId, 'waiting')
   }
 
-  /** As {@link ensureLocal}. @param need decides when its turn comes @internal */
-  async recoverIfLost(cellId: string, need: Need): Promise<void> {
+  /**
+   * As {@link ensureLocal}.
+   *
+   * @param need decides when its turn comes
+   * @param signal ends the restore, also for those that share it: the store is closed
+   * @internal
+   */
+  async recoverIfLost(cellId: string, need: Need, signal?: AbortSignal): Promise<void> {
     const { archiver, isLocal, assertRunning } = this.#parts
     if (isLocal(cellId)) return
     assertRunning()
     this.#assertExists(cellId)
-    const recover = () => this.#recover(cellId, need)
+    const recover = () => this.#recover(cellId, need, signal)
     const raise = () => archiver.raise(cellId, need)
     await this.#restores.recover(cellId, need === 'waiting', recover, raise)
   }
@@ -213,11 +219,11 @@ export class BackupManager {
     return result
   }
 
-  async #recover(cellId: string, need: Need): Promise<void> {
+  async #recover(cellId: string, need: Need, signal: AbortSignal | undefined): Promise<void> {
     const { destination } = this.#parts
     const before = destination.progress.find(cellId)
     const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
-    const result = await this.#restore(cellId, request, {}).catch((error) => {
+    const result = await this.#restore(cellId, request, { signal }).catch((error) => {
       if (!isCellError(error, 'backup_not_found')) throw error
       throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
     })

@@ -14,14 +14,17 @@ export const USAGE = { code: 'commander.conflictingOption', exitCode: 2 }
 /**
  * Runs an owner's command on the store that the flags name, and closes the store after it. What is slow to load is loaded
  * here, so that help and usage errors come at once.
+ *
+ * @param options.bringsBack the command may bring back a store from the object store
  */
 export async function runOwnerCommand<T>(
   flags: StoreFlags,
   run: (client: OwnerClient) => Promise<T>,
+  { bringsBack = false }: { bringsBack?: boolean } = {},
 ): Promise<T> {
   const log = createLog(flags.logLevel, process.stderr)
   const { connectOwner } = await import('./owner/connect.ts')
-  const client = await connectOwner(flags, systemClock, log)
+  const client = await connectOwner(flags, systemClock, log, bringsBack)
   try {
     return await run(withNames(client))
   } finally {

@@ -16,6 +16,7 @@ import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { Query } from './query.ts'
+import { recover } from './recover-actions.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStatus, ownerMetrics } from './status-actions.ts'
@@ -154,6 +155,7 @@ const OWNER_ROUTES: readonly Route[] = [
     ([method, path, action, scope]): Route => [method, path.replace('/v1', '/owner'), action, scope],
   ),
 
+  ['POST', '/owner/databases/{id}/recover', recover, 'owner'],
   ['POST', '/owner/databases/{id}/backups/verify', verify, 'owner'],
   ['POST', '/owner/databases/{id}/backups/prune', prune, 'owner'],
   ['POST', '/owner/databases/{id}/backups/purge', purge, 'owner'],

@@ -70,6 +70,12 @@ export interface CellService {
   /** Restores a cell to a version, as `store.backups.restore()`. */
   restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>
 
+  /**
+   * Restores a cell whose data is not on this machine from its newest backup; does nothing if it is here. A request that
+   * waits for a cell comes first.
+   */
+  recover(cellId: string): Promise<void>
+
   /** Proves that a version can be restored, as `store.backups.verify()`. */
   verify(cellId: string, options?: VerifyOptions): Promise<VerifyResult>
 

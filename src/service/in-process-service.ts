@@ -139,6 +139,10 @@ export class InProcessService implements CellService {
     return await this.#store.backups.restore(cellId, options)
   }
 
+  async recover(cellId: string): Promise<void> {
+    await this.#store.backups.recoverIfLost(cellId, 'requested')
+  }
+
   async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return await this.#store.backups.verify(cellId, options)
   }

@@ -92,7 +92,7 @@ export class CellStore implements CellDirectory {
 
   /**
    * Opens a store. If the directory is empty and the object store has this store's backups, the catalog is restored from
-   * there, and each cell at its first use.
+   * there, and its cells after it: in the background, and each one at once with its first use.
    *
    * @throws `store_not_found`, `store_locked`, `backup_corrupt`, `object_store_in_use`, `store_outdated`, and as {@link create}
    */
@@ -333,6 +333,7 @@ export class CellStore implements CellDirectory {
       backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
       prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
+      recover: (id, signal) => this.backups.recoverIfLost(id, 'background', signal),
     })
   }
 

@@ -14,6 +14,8 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   drillEveryMs: true,
   concurrency: true,
   restoreConcurrency: true,
+  recoverInBackground: true,
+  recoveryConcurrency: true,
   deadlineMs: true,
 }
 const STORE_NAMES: Known<StoreOptions> = {

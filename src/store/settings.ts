@@ -27,6 +27,8 @@ export interface StoreSettings {
     drillEveryMs?: number | undefined
     concurrency: number
     restoreConcurrency: number
+    recoverInBackground: boolean
+    recoveryConcurrency: number
     deadlineMs: number
   }
   watch: WatchSettings
@@ -95,7 +97,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
   const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, deadlineMs } = backups
+  const { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -109,7 +111,7 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
     ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -141,13 +143,17 @@ function resolveBackups({
   drillEveryMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
+  const restoreConcurrency = others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE
   return {
     ...others,
     snapshotEveryMs: everyOf(snapshotEveryMs, DEFAULT_SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, DEFAULT_INCREMENTAL_EVERY_MS),
     drillEveryMs: everyOf(drillEveryMs, DEFAULT_DRILL_EVERY_MS),
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
-    restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
+    restoreConcurrency,
+    recoverInBackground: others.recoverInBackground ?? true,
+    // One restore is left to the requests that wait for their cells.
+    recoveryConcurrency: others.recoveryConcurrency ?? Math.max(1, restoreConcurrency - 1),
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
   }
 }

@@ -5,6 +5,7 @@ import { FirstKey } from '../auth/first-key.ts'
 import { Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
+import { BackgroundRecovery } from '../backup/background-recovery.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
@@ -40,6 +41,7 @@ import { CellImports } from './cell-imports.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
+import { lostCells } from './lost-cells.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
@@ -71,11 +73,13 @@ export class StoreCore implements CellDirectory {
   /** Who watches cells. */
   readonly changes: ChangeHub
   readonly imports: CellImports
-  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
+  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next four. */
   readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
+  /** Undefined also if it is turned off. */
+  readonly recovery: BackgroundRecovery | undefined
   readonly #catalog: Catalog
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
@@ -161,6 +165,7 @@ export class StoreCore implements CellDirectory {
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications
       this.destination.moved.listen(() => verifications.clear())
+      if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
       this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
@@ -259,6 +264,7 @@ export class StoreCore implements CellDirectory {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
     this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
+    this.recovery?.deleted(id)
     this.changes.end(id, cellNotFound())
     return deletedAt
   }
@@ -297,6 +303,21 @@ export class StoreCore implements CellDirectory {
     }
     this.retention?.restored(id, Date.parse(manifest.created_at))
     this.changes.reset(id, 'restored')
+    this.recovery?.returned(id)
+  }
+
+  #newRecovery(objectStore: ObjectStore): BackgroundRecovery {
+    const { clock, random, log, backups } = this.settings
+    return new BackgroundRecovery({
+      objectStore,
+      lostCells: (signal) => lostCells(this, signal),
+      cellCount: () => this.registry.countAll(),
+      databaseBytes: (id) => this.databaseBytes(id),
+      atOnce: backups.recoveryConcurrency,
+      clock,
+      random,
+      log,
+    })
   }
 
   /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */

@@ -28,6 +28,13 @@ export interface BackupSettings {
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
+  /**
+   * True, the default: cells whose data is not on this machine are restored in the background, the one first that was changed last.
+   * False: each at its first use.
+   */
+  recoverInBackground?: boolean | undefined
+  /** How many of them at the same time; by default one less than `restoreConcurrency`, so that requests need not wait. */
+  recoveryConcurrency?: number | undefined
   /** Milliseconds that a backup, a restore or a verification may run; a day by default. Then it is cancelled. */
   deadlineMs?: number | undefined
 }

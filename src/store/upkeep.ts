@@ -1,4 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import type { Recover } from '../backup/background-recovery.ts'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
 import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
@@ -22,9 +23,11 @@ export interface UpkeepWork {
   /** Proves a backup when nothing else is to be done. */
   prove: Prove
   collect: CollectCell
+  /** Restores a cell whose data is lost when nothing else is to be done. */
+  recover: Recover
 }
 
-/** The background work on cells: scheduled backups, drills, and the collection of expired entries. */
+/** The background work on cells: scheduled backups, drills, the recovery of lost cells, and the collection of expired entries. */
 export class Upkeep {
   readonly #core: StoreCore
   readonly #sweeper: ExpirySweeper
@@ -48,10 +51,11 @@ export class Upkeep {
     this.#drills = this.#newDrills()
   }
 
-  start({ backup, prove, collect }: UpkeepWork): void {
+  start({ backup, prove, collect, recover }: UpkeepWork): void {
     this.#sweeper.start(collect)
     this.#schedule?.start((id, kind, options) => backup(id, kind, { ...options, origin: 'schedule' }))
     this.#drills?.start(prove)
+    this.#core.recovery?.start(recover)
     if (!this.#core.state.complete) void this.#inspectAll()
   }
 
@@ -85,6 +89,7 @@ export class Upkeep {
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#sweeper.stop()
+    await this.#core.recovery?.stop()
     await this.#drills?.stop()
     await this.#schedule?.stop()
   }
@@ -131,8 +136,10 @@ export class Upkeep {
   }
 
   #inspect(id: string): void {
-    const { hints, destination, settings } = this.#core
-    hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
+    const { hints, destination, files, settings } = this.#core
+    // A cell that is lost is searched once it is restored: the search would restore it.
+    if (files.exists(id))
+      hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
     destination?.trackers.use(id, (tracker) => {
       if (tracker.differsFromFiles()) tracker.markChanged()
     })

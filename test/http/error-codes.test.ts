@@ -181,6 +181,7 @@ function failing(error: unknown): CellService {
     deleteCell: fail,
     backup: fail,
     restore: fail,
+    recover: fail,
     verify: fail,
     listBackups: fail,
     latestBackup: fail,

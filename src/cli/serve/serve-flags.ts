@@ -30,6 +30,8 @@ export interface ServeFlags extends StoreFlags {
   snapshotEvery: number | null
   incrementalEvery: number | null
   drillEvery: number | null
+  /** When cells come back whose data is lost. */
+  recovery: 'background' | 'first-use'
   drain: number
   /** How long another machine waits for a sign of this node. */
   lease: number
@@ -101,6 +103,15 @@ export function addServeFlags(command: Command): Command {
       )
         .env('CELLSTORE_DRILL_EVERY')
         .default(DEFAULT_DRILL_EVERY_MS, '7d'),
+    )
+    .addOption(
+      new Option(
+        '--recovery <mode>',
+        'when lost cells are restored: all in the background, or each at its first use',
+      )
+        .env('CELLSTORE_RECOVERY')
+        .choices(['background', 'first-use'])
+        .default('background'),
     )
     .addOption(
       durationOption('--drain <duration>', 'after SIGTERM, how long requests under way may still take')

@@ -136,6 +136,7 @@ export class WorkerService implements CellService {
       backup: (cellId, kind, options) => this.#backups.backup(cellId, kind, options, 'background'),
       prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
       collect: (cellId, signal) => this.#collect(cellId, signal),
+      recover: (cellId, signal) => this.#backups.recoverIfLost(cellId, 'background', signal),
     })
   }
 
@@ -223,6 +224,10 @@ export class WorkerService implements CellService {
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     return await this.#backups.restore(cellId, options)
+  }
+
+  async recover(cellId: string): Promise<void> {
+    await this.#backups.recoverIfLost(cellId, 'requested')
   }
 
   async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {

@@ -265,7 +265,9 @@ export const watch: Rows<WatchSettings> = {
   },
 }
 
-export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs'>> = {
+export const backups: Rows<
+  Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'recoveryConcurrency' | 'deadlineMs'>
+> = {
   concurrency: {
     flag: 'backups-at-once',
     unit: 'count',
@@ -279,6 +281,15 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     unit: 'count',
     default: DEFAULT_RESTORES_AT_ONCE,
     about: 'restores that run at a time',
+    over: 'the others wait',
+    max: AT_ONCE_MAX,
+  },
+  recoveryConcurrency: {
+    flag: 'recoveries-at-once',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'one less than `--restores-at-once`',
+    about: 'restores in the background of cells whose data is lost, of all restores at a time',
     over: 'the others wait',
     max: AT_ONCE_MAX,
   },
