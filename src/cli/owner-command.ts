@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
+import type { CellPageDocument } from '../http/owner-routes.ts'
 import { withNames } from './cells-by-name.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
@@ -59,13 +60,12 @@ export async function allPages<Page extends { next_cursor: string | null }, Entr
   return all
 }
 
-/** The ids of a store's cells, oldest first. */
-export async function allCellIds(client: OwnerClient): Promise<string[]> {
-  const cells = await allPages(
+/** A store's cells, oldest first. */
+export function allCells(client: OwnerClient): Promise<CellPageDocument['databases']> {
+  return allPages(
     (cursor) => client.listCells({ cursor }),
     (page) => page.databases,
   )
-  return cells.map(({ id }) => id)
 }
 
 /** For a command that takes the id of one cell, or `--all`: both, or neither, is a wrong command line. */

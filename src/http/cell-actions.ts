@@ -19,6 +19,7 @@ import type {
   DeletedCellDocument,
   DescribedCellDocument,
 } from './answers/cell-answers.ts'
+import { logCellChange } from './change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
 
@@ -29,7 +30,8 @@ const createSchema = z.looseObject({ name: name.nullish() })
 
 export const createEmptyCell = accountActionWith(
   createSchema,
-  async ({ context, request, accountId, permit }, sent) => {
+  async (call, sent) => {
+    const { context, request, accountId, permit } = call
     const body = withName(sent, request.query)
     const header = request.header(IDEMPOTENCY_HEADER)
     const idempotency =
@@ -51,7 +53,10 @@ export const createEmptyCell = accountActionWith(
         ...(idempotency === undefined ? {} : { idempotency }),
       })
     })
-    if (!replayed) context.storedBytes?.created(accountId, id)
+    if (!replayed) {
+      context.storedBytes?.created(accountId, id)
+      logCellChange(call, 'a cell is created', id)
+    }
     const record = store.findCell(id) as CellRecord
     const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
     if (replayed) headers['Idempotent-Replayed'] = 'true'
@@ -105,6 +110,7 @@ export const renameCell = cellActionWith(renameSchema, async (call, body) => {
   await takeTurn(call, cell.accountId)
   if (call.accountId !== undefined) store.chargeRename(call.accountId)
   await store.durably(() => store.renameCell(cellId, body.name))
+  logCellChange(call, 'a cell is renamed', cellId)
   return ok(encodeCell(store.findCell(cellId) as CellRecord))
 })
 

@@ -8,7 +8,7 @@ import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionW
 import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
 import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
-import { logAccountChange, logKeyChange } from './change-log.ts'
+import { logAccountChange, logCellChange, logKeyChange } from './change-log.ts'
 import { receive } from './file-actions.ts'
 import { SQLITE_TYPE } from './file-body.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
@@ -98,8 +98,10 @@ const rotateKey = ownerActionWith(rotateKeySchema, (call, body) => {
 /** Makes a cell of the account that is named, or of the only one. */
 const createCell = ownerActionWith(
   z.strictObject({ account: text.optional(), name: name.optional() }),
-  ({ context: { store } }, body) => {
+  (call, body) => {
+    const { store } = call.context
     const { id } = store.createCell({ accountId: accountOf(store, body.account), name: body.name })
+    logCellChange(call, 'a cell is created', id)
     return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
   },
 )

@@ -115,6 +115,7 @@ export class StoreCore implements CellDirectory {
       this.state = state
       this.cellsFolder = new CellsFolder(paths.cells, state)
       this.cellsFolder.check()
+      if (state.wasLeftOpen) log.info({ directory: paths.root }, 'the last process did not close the store')
       const { movedFrom } = this.state
       if (movedFrom !== undefined) {
         log.warn(
