@@ -31,6 +31,13 @@ class Oracle {
 }
 
 
+/** A restore of any cell here ships what all cells have committed. */
+async function shipping(store: CellStore): Promise<() => Promise<unknown>> {
+  const { id } = createLedger(store)
+  const { version } = await place.advanceUntil(store.backups.snapshot(id))
+  return () => place.advanceUntil(store.backups.restore(id, { version }))
+}
+
 /** What may happen to an object, given its bytes and those of the next one. */
 const DAMAGE: Record<string, (bytes: Buffer, next: Buffer) => Buffer | undefined> = {
   deleted: () => undefined,
@@ -73,8 +80,8 @@ describe('A restore to a time', () => {
       }
     }
     await restore(store, cell.id, replacedAt as number)
-    await place.advanceUntil(store.close())
     expect(notes(cell)).toEqual(oracle.commits.at(-1)?.rows)
+    await place.advanceUntil(store.close())
   })
 
   test('after a total loss, everything that was shipped comes back; and after a restore to a time, exactly that', async () => {
@@ -82,7 +89,9 @@ describe('A restore to a time', () => {
     const cell = createLedger(store)
     const oracle = new Oracle(cell)
     await place.advanceUntil(store.backups.snapshot(cell.id))
+    const ship = await shipping(store)
     for (let i = 0; i < 4; i++) oracle.commit(`row ${i}`)
+    await ship()
     await place.advanceUntil(store.close())
     place.loseData()
     const again = await place.open()
@@ -102,21 +111,21 @@ describe('A restore to a time', () => {
   test.each(Object.keys(DAMAGE))(
     'a log object that is %s is refused by name, the moment before it is offered, and other cells are unharmed',
     async (how) => {
-      let store = await place.create()
+      const store = await place.create()
+      const ship = await shipping(store)
       const cell = createLedger(store)
       const other = createLedger(store)
       for (const { id } of [cell, other]) await place.advanceUntil(store.backups.snapshot(id))
       const commits: { time: number; rows: string[] }[] = []
-      // One object for each epoch.
       for (let i = 0; i < 4; i++) {
         place.clock.advance(60_000)
         const open = store.openCell(cell.id)
         addRow(open, `row ${i}`)
         commits.push({ time: place.clock.now(), rows: notes(open) })
         if (i === 3) addRow(store.openCell(other.id), 'late')
-        await place.advanceUntil(store.close())
-        if (i < 3) store = await place.open()
+        await ship()
       }
+      await place.advanceUntil(store.close())
       const log = path.join(place.objects, 'log')
       const objects = fs.readdirSync(log).sort()
       const [bad, last] = objects.slice(-2).map((name) => path.join(log, name)) as [string, string]
