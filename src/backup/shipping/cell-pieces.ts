@@ -140,7 +140,8 @@ class LogJoin {
     const kept = this.#wals.filter(({ sequence }) => sequence < piece.sequence)
     const same = this.#wals.find(({ sequence }) => sequence === piece.sequence)
     const continues = same !== undefined && piece.from > 0
-    if (this.#suspect !== undefined && !follows(same, piece)) {
+    const isFirst = kept.length === 0 && piece.sequence === this.#sequence + 1 && piece.from === 0
+    if (this.#suspect !== undefined && !isFirst && !follows(same, piece)) {
       this.#broken = this.#suspect
       return
     }

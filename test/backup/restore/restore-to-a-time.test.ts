@@ -147,6 +147,8 @@ describe('A restore to a time', () => {
       expect(restorableTo).toBeGreaterThanOrEqual(commits[1]?.time as number)
       await restore(again, cell.id, restorableTo)
       expect(notes(again.openCell(cell.id))).toEqual(commits[1]?.rows)
+      await again.backups.ensureLocal(other.id)
+      expect(notes(again.openCell(other.id))).toEqual(['late'])
       await place.advanceUntil(again.close())
     },
   )
