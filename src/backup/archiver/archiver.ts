@@ -262,7 +262,10 @@ export class Archiver implements ArchiverClient {
   }
 
   async #makeVersion(cellId: string): Promise<void> {
-    await this.backup({ cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' }, {})
+    await this.backup(
+      { cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' },
+      {},
+    )
   }
 }
 

@@ -27,17 +27,27 @@ export async function restorableRanges(
   const ranges: RestorableRange[] = []
   let next = newer
   let room = OBJECTS_MAX
+  const afters = versions.flatMap(({ log: position }) =>
+    position === undefined ? [] : [position.after ?? ''],
+  )
+  const oldest = afters.sort()[0]
+  // One look for all versions of the page.
+  const all = oldest === undefined ? [] : await log.after(oldest === '' ? null : oldest, options)
   for (const manifest of versions) {
     const from = timeOf(manifest)
     let to = from
     if (manifest.log !== undefined) {
       const { history, sequence, after } = manifest.log
-      const refs = await log.after(after, options)
+      const refs = all.filter(({ key }) => after === null || key > after)
       const until = next && timeOf(next)
       if (next !== undefined && goesOn(manifest, next, marks) && isShippedUpTo(refs, next)) to = timeOf(next)
       else if (refs.length <= room) {
         room -= refs.length
-        const { wals } = await collectLog(log, { cellId, history, sequence, after }, { ...options, until })
+        const { wals } = await collectLog(
+          log,
+          { cellId, history, sequence, after },
+          { ...options, until, refs },
+        )
         to = wals.at(-1)?.commits.at(-1)?.[1] ?? from
       }
     }

@@ -30,7 +30,6 @@ class Oracle {
   }
 }
 
-
 /** A restore of any cell here ships what all cells have committed. */
 async function shipping(store: CellStore): Promise<() => Promise<unknown>> {
   const { id } = createLedger(store)
