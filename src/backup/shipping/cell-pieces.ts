@@ -1,6 +1,7 @@
 import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
 import { checkPrevious, type LogIndex, type LogRef } from './log-index.ts'
 import type { LogManifest, StoredPiece } from './log-manifest.ts'
 
@@ -42,17 +43,24 @@ export interface CellLog {
 
 const PARALLEL_READS = 16
 
+export interface CollectOptions extends CallOptions {
+  /** Epoch milliseconds: what was committed after it is not needed. */
+  until?: number | undefined
+  /** The log objects after the version, if they are listed already. */
+  refs?: readonly LogRef[] | undefined
+}
+
 /**
  * Collects what the log objects have of a cell after one of its versions.
  *
- * @param until epoch milliseconds: what was committed after it is not needed
+ * @throws what the object store throws; damage is a result
  */
 export async function collectLog(
   index: LogIndex,
   wanted: LogAfter,
-  { until, signal }: { until?: number | undefined; signal?: AbortSignal | undefined } = {},
+  { until, signal, refs: known }: CollectOptions = {},
 ): Promise<CellLog> {
-  const refs = await index.after(wanted.after, { signal })
+  const refs = known ?? (await index.after(wanted.after, { signal }))
   const log = new LogJoin(wanted.sequence)
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
@@ -140,7 +148,8 @@ class LogJoin {
     const kept = this.#wals.filter(({ sequence }) => sequence < piece.sequence)
     const same = this.#wals.find(({ sequence }) => sequence === piece.sequence)
     const continues = same !== undefined && piece.from > 0
-    if (this.#suspect !== undefined && !follows(same, piece)) {
+    const isFirst = kept.length === 0 && piece.sequence === this.#sequence + 1 && piece.from === 0
+    if (this.#suspect !== undefined && !isFirst && !follows(same, piece)) {
       this.#broken = this.#suspect
       return
     }
