@@ -1,6 +1,12 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
+import {
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+  withAccounts,
+} from '../backup/changes/cell-log.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
@@ -92,6 +98,23 @@ export class CellsInProcess implements CellPort {
 
   async endRestore(cellId: string): Promise<void> {
     this.#archived.installer.end(cellId)
+  }
+
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const { record } = this.#parts
+    return withAccounts(await this.#archived.logs.collect(limits), record)
+  }
+
+  async logsShipped(places: ShippedPlace[]): Promise<void> {
+    this.#archived.logs.shipped(places)
+  }
+
+  async dropHistory(cellId: string): Promise<void> {
+    this.#archived.logs.dropHistory(cellId)
+  }
+
+  async exists(cellId: string): Promise<boolean> {
+    return this.#parts.record(cellId)?.deletedAt === null
   }
 
   /** @param existed the cell existed when its restore began */

@@ -1,5 +1,6 @@
 import { CellCutter, type PinnedCell } from '../backup/changes/cell-cutter.ts'
 import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
+import { LogCollector } from '../backup/changes/log-collector.ts'
 import type { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import { CellInstaller } from '../backup/restore/cell-installer.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
@@ -64,6 +65,7 @@ export interface CommitSink extends Partial<Pick<ChangeHub, 'watch' | 'watched'>
 export interface ArchivedCells {
   cutter: CellCutter
   installer: CellInstaller
+  logs: LogCollector
 }
 
 /** The cells whose files this process opens: the pool of open cells, what backups do to them, and their expired entries. */
@@ -107,7 +109,8 @@ export class LocalCells implements CellProvider {
       replace: (id, install) => this.pool.replace(id, install),
     })
     const cutter = new CellCutter(trackers, settings.clock, (id) => this.pin(id))
-    this.archived = { cutter, installer }
+    const logs = new LogCollector(trackers, settings.clock, settings.log)
+    this.archived = { cutter, installer, logs }
   }
 
   get spool(): string {

@@ -150,6 +150,8 @@ export class StoreCore implements CellDirectory {
         spoolDirectory: paths.spool,
         threadsKept: settings.backups.restoreConcurrency,
         cellBytesMax: limits.cellBytesMax,
+        // The catalog has its own backups.
+        isShipped: (id) => settings.backups.maxLagMs !== undefined && id !== storeId,
         clock,
         log,
       })

@@ -38,6 +38,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
       cellId,
       chain: null,
       base: null,
+      history: null,
       lastVersion: null,
       lastBackupAt: now,
       lastSnapshotAt: now,

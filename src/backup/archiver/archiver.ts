@@ -140,6 +140,7 @@ export class Archiver implements ArchiverClient {
     })
     this.#shipper =
       shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
+    destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     this.#shipper?.start()
   }
 
@@ -229,11 +230,6 @@ export class Archiver implements ArchiverClient {
     return this.#shipper && shippingStatus(this.#shipper.state, this.#clock.now())
   }
 
-  /** The newest log object, as far as this process knows. */
-  get lastLogObject(): string | null {
-    return this.#shipper?.lastLogObject ?? null
-  }
-
   /** @throws `store_closed` once {@link stop} was called */
   assertRunning(): void {
     this.#queue.assertRunning()
@@ -252,7 +248,10 @@ export class Archiver implements ArchiverClient {
   }
 
   async #makeVersion(cellId: string): Promise<void> {
-    await this.backup({ cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' }, {})
+    await this.backup(
+      { cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' },
+      {},
+    )
   }
 }
 

@@ -33,6 +33,8 @@ export interface BackupDestinationParts {
   threadsKept: number
   /** The size of the largest cell. */
   cellBytesMax: number
+  /** Whether what a cell of this process commits is shipped; by default it is not. */
+  isShipped?: ((cellId: string) => boolean) | undefined
   clock: Clock
   log: Log
 }
@@ -50,6 +52,8 @@ export class BackupDestination {
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
+  /** The last log object that is stored, if this process ships; its archiver sets it. */
+  lastLogObject: () => string | null = () => null
   /** Proves that the prefix is this store's. */
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
@@ -70,7 +74,7 @@ export class BackupDestination {
     this.log = log
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
-    this.trackers = new ChangeTrackers(paths, progress, clock)
+    this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
     this.claim = claim
@@ -101,6 +105,7 @@ export class BackupDestination {
       probe: new PutProbe(objectStore),
       retention,
       spoolDirectory,
+      lastLogObject: () => this.lastLogObject(),
       clock,
       log,
       proveDatabase: async (file, size) => {

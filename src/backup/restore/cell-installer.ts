@@ -99,6 +99,7 @@ export class CellInstaller {
       cellId,
       chain: null,
       base: null,
+      history: null,
       lastVersion,
       dirty: changed,
       dirtySinceSnapshot: changed,

@@ -93,6 +93,8 @@ export class Shipper {
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
   #unreadable: ReadonlySet<string> = new Set()
+  /** What waits is shipped once more, without a pause. */
+  #isStopping = false
   /** Why it has ended. */
   #ended: CellError | undefined
 
@@ -138,6 +140,7 @@ export class Shipper {
 
   /** Ships what waits, until the deadline, and ends. */
   async stop(deadline: AbortSignal): Promise<void> {
+    this.#isStopping = true
     if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
       await this.flush(deadline).catch((err) => {
         this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
@@ -166,6 +169,11 @@ export class Shipper {
     const at = clock.monotonic() + delayMs
     if (this.#timer !== undefined && this.#timer.at <= at) return
     this.#timer?.timer.cancel()
+    this.#timer = undefined
+    if (delayMs <= 0) {
+      this.#ticking = Promise.resolve().then(() => this.#tick())
+      return
+    }
     const run = () => {
       this.#timer = undefined
       this.#ticking = this.#tick()
@@ -175,6 +183,7 @@ export class Shipper {
 
   /** What is left of an interval since the last tick began. */
   #pace(intervalMs: number): number {
+    if (this.#isStopping) return 0
     return Math.max(0, this.#begunAt + intervalMs - this.#parts.clock.monotonic())
   }
 
@@ -196,6 +205,7 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
+    if (outcome === 'later' && this.#isStopping) this.#settle((flush) => flush.reject(notNow()))
     const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
     return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
@@ -295,4 +305,11 @@ export class Shipper {
   #note(changes: Partial<ShippingState>): void {
     this.#state = { ...this.#state, ...changes }
   }
+}
+
+function notNow(): CellError {
+  return new CellError(
+    'busy',
+    'What some cells have committed could not be read just now; it is shipped later.',
+  )
 }

@@ -1,6 +1,7 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
+import type { CollectedLogs } from '../../backup/changes/cell-log.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -102,6 +103,18 @@ export class NodeCells implements CellPort {
     discardRestored(this.#core.paths.cell(cellId))
     this.#workers.setBuilding([...this.#building])
   }
+
+  async collectLogs(): Promise<CollectedLogs> {
+    return { logs: [], isAll: false, withoutHistory: [], asOf: this.#core.clock.now() }
+  }
+
+  async logsShipped(): Promise<void> {}
+
+  async exists(cellId: string): Promise<boolean> {
+    return this.#core.findCell(cellId)?.deletedAt === null
+  }
+
+  async dropHistory(): Promise<void> {}
 
   /** @param existed the cell existed when its restore began */
   #assertExists(cellId: string, existed: boolean): void {

@@ -42,7 +42,13 @@ export class WorkerCells {
     this.#hints = new ExpiryHints(this.#state)
     if (worker.hasObjectStore) {
       const progress = new BackupProgressTable(this.#state)
-      const trackers = new ChangeTrackers((id) => paths.cell(id), progress, settings.clock)
+      const isShipped = settings.backups.maxLagMs !== undefined
+      const trackers = new ChangeTrackers(
+        (id) => paths.cell(id),
+        progress,
+        settings.clock,
+        () => isShipped,
+      )
       this.#changes = { trackers, progress }
     }
     this.#changes?.trackers.changed.listen((id) => events.changed(id))
