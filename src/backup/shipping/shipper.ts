@@ -21,6 +21,10 @@ const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
 const RETRY_MS_MAX = 60_000
 
+/** At a stop, a commit of this very millisecond is collected in the next one. */
+const LAST_TRY_MS = 2
+const LAST_TRIES_MAX = 50
+
 export interface ShippingSettings {
   /** How long what a cell has committed is on this machine only. */
   lagMs: number
@@ -95,6 +99,7 @@ export class Shipper {
   #unreadable: ReadonlySet<string> = new Set()
   /** What waits is shipped once more, without a pause. */
   #isStopping = false
+  #lastTries = 0
   /** Why it has ended. */
   #ended: CellError | undefined
 
@@ -205,7 +210,10 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
-    if (outcome === 'later' && this.#isStopping) this.#settle((flush) => flush.reject(notNow()))
+    if (outcome === 'later' && this.#isStopping) {
+      if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
+      return LAST_TRY_MS
+    }
     const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
     return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
