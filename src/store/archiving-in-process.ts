@@ -1,6 +1,7 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
+import { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
 import { jobQueueLimits, shippingSettings } from './settings.ts'
@@ -11,6 +12,8 @@ import type { Upkeep } from './upkeep.ts'
 export interface ArchivingInProcess {
   archiver: Archiver
   backups: BackupManager
+  /** For cells that this process has not opened yet. */
+  search: UnshippedSearch
 }
 
 /** @returns undefined without an object store */
@@ -29,7 +32,14 @@ export function archivingInProcess(
     core.recordRestored(id, manifest)
     upkeep.cellRestored(id)
   }
-  const cells = new CellsInProcess({ local, record, restored }, archived)
+  const search = new UnshippedSearch({
+    progress: destination.progress,
+    paths: (id) => paths.cell(id),
+    exists: (id) => core.findCell(id)?.deletedAt === null,
+    look: async (id) => local.lookAtLog(id),
+    log: settings.log,
+  })
+  const cells = new CellsInProcess({ local, record, restored, search }, archived)
   const archiver = new Archiver({
     destination,
     cells,
@@ -48,5 +58,5 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     assertRunning: () => archiver.assertRunning(),
   })
-  return { archiver, backups }
+  return { archiver, backups, search }
 }

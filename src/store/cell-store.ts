@@ -334,6 +334,7 @@ export class CellStore implements CellDirectory {
       prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
     })
+    void this.#archiving?.search.search()
   }
 
   /**
@@ -364,6 +365,7 @@ export class CellStore implements CellDirectory {
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
       () => this.#upkeep.stop(),
+      () => this.#archiving?.search.stop(),
       () => this.#archiving?.archiver.stop(deadline.signal),
       () => this.#cells.close(),
       () => this.core.close(deadline.signal),

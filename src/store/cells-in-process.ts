@@ -7,6 +7,7 @@ import {
   type ShippedPlace,
   withAccounts,
 } from '../backup/changes/cell-log.ts'
+import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
@@ -17,6 +18,7 @@ export interface CellsInProcessParts {
   record(id: string): CellRecord | undefined
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
+  search: UnshippedSearch
 }
 
 /** The archiver's way to the cells that this process opens: direct calls. */
@@ -101,8 +103,10 @@ export class CellsInProcess implements CellPort {
   }
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const { record } = this.#parts
-    return withAccounts(await this.#archived.logs.collect(limits), record)
+    const { search, record } = this.#parts
+    const wasOver = search.isOver
+    const collected = withAccounts(await this.#archived.logs.collect(limits), record)
+    return wasOver && search.isOver ? collected : { ...collected, isAll: false }
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {

@@ -210,6 +210,19 @@ export class LocalCells implements CellProvider {
     }
   }
 
+  /** Finds what a cell has not shipped. The cell is open or closed afterwards as it was before. */
+  lookAtLog(id: string): void {
+    const { changes } = this.#parts
+    if (changes === undefined) return
+    // Only SQLite can say how much of a log that was left counts.
+    if (!this.#isOpen(id) && this.files.hasLog(id)) {
+      const { database, unpin } = this.pin(id)
+      unpin()
+      if (!database.busy) this.pool.close(id)
+    }
+    changes.trackers.noteUnshipped(id)
+  }
+
   /** Closes a deleted cell, so that its files can be removed. */
   release(id: string): void {
     this.pool.replace(id, () => {})
@@ -224,6 +237,7 @@ export class LocalCells implements CellProvider {
   /** Closes every cell at once, and then the commit log. */
   async close(): Promise<void> {
     this.pool.closeAll()
+    this.#parts.changes?.trackers.letGoOfAll()
     await this.commits.log.close()
   }
 

@@ -16,6 +16,12 @@ const INSPECTED_PER_TURN = 64
  */
 const SCHEDULED_PER_SLOT = 8
 
+/**
+ * What a cell commits is shipped once it has a backup to begin with. That waits for a part of the lag: the first commits often
+ * come together, and what the backup holds need not be shipped.
+ */
+const FIRST_BACKUP_SHARE = 0.25
+
 /** Does the work that {@link Upkeep} plans, in the process that has the cells open. */
 export interface UpkeepWork {
   backup: RunBackup
@@ -41,7 +47,10 @@ export class Upkeep {
     const exists = (id: string) => registry.find(id)?.deletedAt === null
     const changed = new ChangedCells(destination.progress, exists)
     const concurrency = backups.concurrency * SCHEDULED_PER_SLOT
-    const schedule = new BackupSchedule({ ...backups, concurrency }, changed, clock, random, log)
+    const { maxLagMs } = backups
+    const historyWithinMs = maxLagMs && maxLagMs * FIRST_BACKUP_SHARE
+    const settings = { ...backups, concurrency, historyWithinMs }
+    const schedule = new BackupSchedule(settings, changed, clock, random, log)
     this.#schedule = schedule
     destination.trackers.changed.listen((id) => schedule.changed(id))
     destination.moved.listen(() => schedule.reschedule())

@@ -8,6 +8,7 @@ export const COUNTS = {
   CELLSTORE_FUZZ_COUNT: { test: 20_000, soak: 200_000, of: 'generated SQL statements in each test' },
   CELLSTORE_MUTANTS: { test: 300, soak: 3_000, of: 'damaged copies of a backup' },
   CELLSTORE_BASE_COPIES: { test: 12, soak: 300, of: 'copies of a database that is written' },
+  CELLSTORE_HISTORY_RUNS: { test: 6, soak: 60, of: 'sequences of writes, crashes and what is shipped' },
   CELLSTORE_MODEL_RUNS: { test: 6, soak: 40, of: 'sequences of writes, backups and restores' },
   CELLSTORE_TEST_HTTP_FUZZ: { test: 2_000, soak: 20_000, of: 'mutated HTTP requests' },
   CELLSTORE_REVOCATIONS: { test: 3, soak: 50, of: 'revocations under busy connections' },

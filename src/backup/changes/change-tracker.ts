@@ -63,6 +63,8 @@ export class ChangeTracker {
   /** Set from the keeping of a log to the end of its checkpoint. Shows whether another program committed meanwhile. */
   #dataVersion: number | undefined
   #detached = false
+  /** Whether the saved row has a history to which a version belongs. */
+  #isSavedWithHistory = false
 
   constructor(cellId: string, parts: TrackerParts) {
     const { table, paths, clock, isShipped, onUnshipped } = parts
@@ -73,6 +75,7 @@ export class ChangeTracker {
     this.#logs = logs
     if (!isShipped) progress.history = null
     this.history = new CellHistory({ progress, paths, logs, clock, onUnshipped })
+    this.#isSavedWithHistory = this.history.shipped !== undefined
   }
 
   get segments(): Segments {
@@ -376,6 +379,10 @@ export class ChangeTracker {
     if (this.#detached) return
     const row = { ...this.progress, dirty: this.isChanged, history: this.history.row(withTimes) }
     this.#tryTo(() => this.#parts.table.save(row))
+    const hadHistory = this.#isSavedWithHistory
+    this.#isSavedWithHistory = this.history.shipped !== undefined
+    // Its next backup is due now: what it commits is not shipped before that.
+    if (hadHistory && !this.#isSavedWithHistory && row.dirty) this.#parts.onChange()
   }
 
   #tryTo(run: () => void): void {

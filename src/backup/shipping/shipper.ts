@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, delay, type Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
@@ -21,9 +21,9 @@ const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
 const RETRY_MS_MAX = 60_000
 
-/** At a stop, a commit of this very millisecond is collected in the next one. */
-const LAST_TRY_MS = 2
-const LAST_TRIES_MAX = 50
+/** At a stop, cells that could not be read are collected again so often. */
+const LAST_TRY_MS = 20
+const LAST_TRIES_MAX = 10
 
 export interface ShippingSettings {
   /** How long what a cell has committed is on this machine only. */
@@ -49,6 +49,11 @@ export interface ShipperParts {
   clock: Clock
   random: () => number
   log: Log
+}
+
+/** Somebody waits for what was committed until then, in epoch milliseconds. */
+interface Flush extends PromiseWithResolvers<Flushed> {
+  at: number
 }
 
 /** What a flush leaves out. */
@@ -89,8 +94,8 @@ export class Shipper {
   #state: ShippingState
   #pending: Pending | undefined
   /** Flushes since the last look at the cells, and those that the look or one before it is for. */
-  #waiting: PromiseWithResolvers<Flushed>[] = []
-  #looked: PromiseWithResolvers<Flushed>[] = []
+  #waiting: Flush[] = []
+  #looked: Flush[] = []
   #ticking: Promise<void> | undefined
   #timer: { timer: Timer; at: number } | undefined
   /** By the monotonic clock. */
@@ -136,7 +141,7 @@ export class Shipper {
    */
   flush(signal?: AbortSignal): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush = Promise.withResolvers<Flushed>()
+    const flush: Flush = { ...Promise.withResolvers<Flushed>(), at: this.#parts.clock.now() }
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
@@ -261,6 +266,8 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending | undefined> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
+    // What was committed in this very millisecond is collected in the next one.
+    if (this.#looked.some(({ at }) => at === clock.now())) await delay(clock, 1)
     const collected = await cells.collectLogs(COLLECT)
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
@@ -306,7 +313,7 @@ export class Shipper {
     if (first !== undefined) for (const flush of this.#looked.splice(0)) flush.reject(first.error)
   }
 
-  #settle(settle: (flush: PromiseWithResolvers<Flushed>) => void): void {
+  #settle(settle: (flush: Flush) => void): void {
     for (const flush of [...this.#looked.splice(0), ...this.#waiting.splice(0)]) settle(flush)
   }
 

@@ -1,5 +1,6 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
+import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import type { Log } from '../../base/log.ts'
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -14,6 +15,8 @@ import type { WorkerPool } from './worker-pool.ts'
 export interface Archiving {
   archiver: ArchiverProcess
   backups: BackupManager
+  /** For cells that no worker ships. */
+  search: UnshippedSearch
 }
 
 /**
@@ -32,6 +35,13 @@ export function newArchiving(
   if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
   const { log, limits, backups } = settings
+  const search = new UnshippedSearch({
+    progress: destination.progress,
+    paths: (id) => paths.cell(id),
+    exists: (id) => core.findCell(id)?.deletedAt === null,
+    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
+    log,
+  })
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -43,7 +53,7 @@ export function newArchiving(
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },
-    cells: new NodeCells(core, workers, upkeep),
+    cells: new NodeCells(core, workers, upkeep, search),
     startedAt: core.observed.startedAt,
     clock,
     log,
@@ -66,6 +76,7 @@ export function newArchiving(
   const assertRunning = () => archiver.assertRunning()
   return {
     archiver,
+    search,
     backups: new BackupManager({
       destination,
       catalogBackup,

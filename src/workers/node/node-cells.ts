@@ -1,7 +1,13 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
-import type { CollectedLogs } from '../../backup/changes/cell-log.ts'
+import {
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+  withAccounts,
+} from '../../backup/changes/cell-log.ts'
+import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -23,12 +29,14 @@ export class NodeCells implements CellPort {
   readonly #core: StoreCore
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
+  readonly #search: UnshippedSearch
   readonly #building = new Set<string>()
 
-  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep) {
+  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep, search: UnshippedSearch) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
+    this.#search = search
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -104,17 +112,25 @@ export class NodeCells implements CellPort {
     this.#workers.setBuilding([...this.#building])
   }
 
-  async collectLogs(): Promise<CollectedLogs> {
-    return { logs: [], isAll: false, withoutHistory: [], asOf: this.#core.clock.now() }
+  /** While cells of a worker that has ended are looked for, there may be more than is known. */
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const isSearching = !this.#search.isOver
+    const found = await this.#workers.collectLogs(limits)
+    const collected = withAccounts(found, (id) => this.#core.findCell(id))
+    return isSearching || !this.#search.isOver ? { ...collected, isAll: false } : collected
   }
 
-  async logsShipped(): Promise<void> {}
+  async logsShipped(places: ShippedPlace[]): Promise<void> {
+    this.#workers.logsShipped(places)
+  }
 
   async exists(cellId: string): Promise<boolean> {
     return this.#core.findCell(cellId)?.deletedAt === null
   }
 
-  async dropHistory(): Promise<void> {}
+  dropHistory(cellId: string): Promise<void> {
+    return this.#run({ task: 'drop-history', cellId })
+  }
 
   /** @param existed the cell existed when its restore began */
   #assertExists(cellId: string, existed: boolean): void {

@@ -116,7 +116,7 @@ export class WorkerService implements CellService {
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
-      ended: (identity) => this.#leftLogs.ended(identity),
+      ended: (worker) => this.#ended(worker),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
@@ -137,6 +137,7 @@ export class WorkerService implements CellService {
       prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
       collect: (cellId, signal) => this.#collect(cellId, signal),
     })
+    void this.#archiving?.search.search()
   }
 
   execute<O extends CellOperation>(
@@ -254,6 +255,7 @@ export class WorkerService implements CellService {
     const upkeep = this.#upkeep.stop()
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true
+    this.#archiving?.search.stop()
     const leftMs = () => Math.max(0, deadline - clock.monotonic())
     await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
@@ -327,6 +329,12 @@ export class WorkerService implements CellService {
     })
   }
 
+  /** What the worker did not live to tell is found in its files. */
+  #ended(worker: WorkerHandle): void {
+    this.#leftLogs.ended(worker.identity)
+    void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
+  }
+
   #take(message: WorkerMessage, worker: WorkerHandle): void {
     switch (message.type) {
       case 'changed':
@@ -340,6 +348,9 @@ export class WorkerService implements CellService {
         break
       case 'expiry':
         this.#upkeep.expiryChanged()
+        break
+      case 'unshipped':
+        this.#archiving?.search.found(message.cellId)
         break
       case 'log':
         logForChild(this.#core.settings.log, message, { worker: worker.identity.pid })
