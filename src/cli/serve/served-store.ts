@@ -88,7 +88,17 @@ function storeOptions(
   flags: ServeFlags,
   { limits, quotas, store, watch, backups }: NodeLimits,
 ): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
+  const {
+    durability,
+    objectStoreWait,
+    snapshotEvery,
+    incrementalEvery,
+    drillEvery,
+    maxLag,
+    history,
+    keep,
+    keepTenant,
+  } = flags
   const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
@@ -107,6 +117,8 @@ function storeOptions(
       snapshotEveryMs: snapshotEvery,
       incrementalEveryMs: incrementalEvery,
       drillEveryMs: drillEvery,
+      maxLagMs: maxLag,
+      historyMs: history,
       keep,
       keepTenant,
     },

@@ -4,6 +4,7 @@ import {
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
+  DEFAULT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_RESTORES_AT_ONCE,
 } from '../../../store/settings.ts'
@@ -265,7 +266,9 @@ export const watch: Rows<WatchSettings> = {
   },
 }
 
-export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs'>> = {
+export const backups: Rows<
+  Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs' | 'logBytesMax'>
+> = {
   concurrency: {
     flag: 'backups-at-once',
     unit: 'count',
@@ -289,5 +292,12 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     about: 'time that a backup, a restore or a verification may run',
     over: 'it is cancelled and changes nothing: 503 `busy`',
     max: 30 * 24 * HOUR_MS,
+  },
+  logBytesMax: {
+    flag: 'log-bytes-max',
+    unit: 'bytes',
+    default: DEFAULT_LOG_BYTES,
+    about: 'bytes of commits that wait while the object store does not answer',
+    over: 'the largest cells get new versions once it answers, and no moment in between can be restored',
   },
 }
