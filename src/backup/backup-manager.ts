@@ -11,9 +11,12 @@ import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
+import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { planRestore } from './restore/restore-plan.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
+import type { Flushed } from './shipping/shipper.ts'
+import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
 import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
@@ -31,7 +34,13 @@ import type {
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkVersion } from './versions/object-keys.ts'
-import { LIST_NAMES, MAKE_BACKUP_NAMES, PLAN_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
+import {
+  CALL_NAMES,
+  LIST_NAMES,
+  MAKE_BACKUP_NAMES,
+  PLAN_NAMES,
+  RESTORE_NAMES,
+} from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 /** Stamps have four digits for the year. */
@@ -216,6 +225,21 @@ export class BackupManager {
   /** Since the start of this process. @internal */
   get counts(): BackupCounts {
     return this.#reports.counts
+  }
+
+  /** How far the object store has what the cells commit; undefined if nothing is shipped. */
+  get shipping(): ShippingStatus | undefined {
+    return this.#parts.archiver.shipping
+  }
+
+  /**
+   * Resolves once everything that was committed before this call is in the object store, and counts there.
+   *
+   * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
+   */
+  async flush(options: CallOptions = {}): Promise<Flushed> {
+    checkNames(options, CALL_NAMES)
+    return await this.#parts.archiver.flush(options.signal)
   }
 
   /** Work that waits for the archiver, and work that it does. @internal */

@@ -1,7 +1,12 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../backup/changes/cell-log.ts'
+import {
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+  withAccounts,
+} from '../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
@@ -98,9 +103,9 @@ export class CellsInProcess implements CellPort {
   }
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const { search } = this.#parts
+    const { search, record } = this.#parts
     const wasOver = search.isOver
-    const collected = await this.#archived.logs.collect(limits)
+    const collected = withAccounts(await this.#archived.logs.collect(limits), record)
     return wasOver && search.isOver ? collected : { ...collected, isAll: false }
   }
 

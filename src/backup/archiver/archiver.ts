@@ -144,6 +144,7 @@ export class Archiver implements ArchiverClient {
     })
     this.#shipper =
       shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
+    destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
     this.#shipper?.start()
   }
 
@@ -237,11 +238,6 @@ export class Archiver implements ArchiverClient {
 
   get shipping(): ShippingStatus | undefined {
     return this.#shipper && shippingStatus(this.#shipper.state, this.#clock.now())
-  }
-
-  /** The newest log object, as far as this process knows. */
-  get lastLogObject(): string | null {
-    return this.#shipper?.lastLogObject ?? null
   }
 
   /** @throws `store_closed` once {@link stop} was called */

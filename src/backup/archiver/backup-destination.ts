@@ -36,8 +36,6 @@ export interface BackupDestinationParts {
   cellBytesMax: number
   /** Whether what a cell of this process commits is shipped; by default it is not. */
   isShipped?: ((cellId: string) => boolean) | undefined
-  /** The last log object that is stored; null if there is none, or nothing is shipped. */
-  lastLogObject?: (() => string | null) | undefined
   clock: Clock
   log: Log
 }
@@ -57,6 +55,8 @@ export class BackupDestination {
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
+  /** The last log object that is stored, if this process ships; its archiver sets it. */
+  lastLogObject: () => string | null = () => null
   /** Proves that the prefix is this store's. */
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
@@ -109,7 +109,7 @@ export class BackupDestination {
       probe: new PutProbe(objectStore),
       retention,
       spoolDirectory,
-      lastLogObject: parts.lastLogObject ?? (() => null),
+      lastLogObject: () => this.lastLogObject(),
       clock,
       log,
       proveDatabase: async (file, size) => {

@@ -58,6 +58,15 @@ export interface CollectedLogs {
   asOf: number
 }
 
+/** @param record what the catalog has of a cell */
+export function withAccounts(
+  collected: CollectedLogs,
+  record: (cellId: string) => { accountId: string | null } | undefined,
+): CollectedLogs {
+  const logs = collected.logs.map((log) => ({ ...log, accountId: record(log.cellId)?.accountId ?? null }))
+  return { ...collected, logs }
+}
+
 /** Where a version is in the history of its cell: it holds everything up to the end of the sequence. */
 export interface LogPosition {
   history: string

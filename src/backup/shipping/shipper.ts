@@ -1,4 +1,4 @@
-import type { Clock, Timer } from '../../base/clock.ts'
+import { type Clock, delay, type Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
@@ -20,6 +20,10 @@ const COLLECT = { cellsMax: 10_000, bytesMax: 64 * 1_048_576 }
 const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
 const RETRY_MS_MAX = 60_000
+
+/** At a stop, cells that could not be read are collected again so often. */
+const LAST_TRY_MS = 20
+const LAST_TRIES_MAX = 10
 
 export interface ShippingSettings {
   /** How long what a cell has committed is on this machine only. */
@@ -45,6 +49,11 @@ export interface ShipperParts {
   clock: Clock
   random: () => number
   log: Log
+}
+
+/** Somebody waits for what was committed until then, in epoch milliseconds. */
+interface Flush extends PromiseWithResolvers<Flushed> {
+  at: number
 }
 
 /** What a flush leaves out. */
@@ -85,14 +94,17 @@ export class Shipper {
   #state: ShippingState
   #pending: Pending | undefined
   /** Flushes since the last look at the cells, and those that the look or one before it is for. */
-  #waiting: PromiseWithResolvers<Flushed>[] = []
-  #looked: PromiseWithResolvers<Flushed>[] = []
+  #waiting: Flush[] = []
+  #looked: Flush[] = []
   #ticking: Promise<void> | undefined
   #timer: { timer: Timer; at: number } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
   #unreadable: ReadonlySet<string> = new Set()
+  /** What waits is shipped once more, without a pause. */
+  #isStopping = false
+  #lastTries = 0
   /** Why it has ended. */
   #ended: CellError | undefined
 
@@ -129,7 +141,7 @@ export class Shipper {
    */
   flush(signal?: AbortSignal): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush = Promise.withResolvers<Flushed>()
+    const flush: Flush = { ...Promise.withResolvers<Flushed>(), at: this.#parts.clock.now() }
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
@@ -138,6 +150,7 @@ export class Shipper {
 
   /** Ships what waits, until the deadline, and ends. */
   async stop(deadline: AbortSignal): Promise<void> {
+    this.#isStopping = true
     if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
       await this.flush(deadline).catch((err) => {
         this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
@@ -166,6 +179,11 @@ export class Shipper {
     const at = clock.monotonic() + delayMs
     if (this.#timer !== undefined && this.#timer.at <= at) return
     this.#timer?.timer.cancel()
+    this.#timer = undefined
+    if (delayMs <= 0) {
+      this.#ticking = Promise.resolve().then(() => this.#tick())
+      return
+    }
     const run = () => {
       this.#timer = undefined
       this.#ticking = this.#tick()
@@ -175,6 +193,7 @@ export class Shipper {
 
   /** What is left of an interval since the last tick began. */
   #pace(intervalMs: number): number {
+    if (this.#isStopping) return 0
     return Math.max(0, this.#begunAt + intervalMs - this.#parts.clock.monotonic())
   }
 
@@ -196,6 +215,10 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
+    if (outcome === 'later' && this.#isStopping) {
+      if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
+      return LAST_TRY_MS
+    }
     const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
     return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
@@ -243,6 +266,8 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending | undefined> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
+    // What was committed in this very millisecond is collected in the next one.
+    if (this.#looked.some(({ at }) => at === clock.now())) await delay(clock, 1)
     const collected = await cells.collectLogs(COLLECT)
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
@@ -288,11 +313,18 @@ export class Shipper {
     if (first !== undefined) for (const flush of this.#looked.splice(0)) flush.reject(first.error)
   }
 
-  #settle(settle: (flush: PromiseWithResolvers<Flushed>) => void): void {
+  #settle(settle: (flush: Flush) => void): void {
     for (const flush of [...this.#looked.splice(0), ...this.#waiting.splice(0)]) settle(flush)
   }
 
   #note(changes: Partial<ShippingState>): void {
     this.#state = { ...this.#state, ...changes }
   }
+}
+
+function notNow(): CellError {
+  return new CellError(
+    'busy',
+    'What some cells have committed could not be read just now; it is shipped later.',
+  )
 }

@@ -74,7 +74,7 @@ export function logKey({ epoch, number }: LogNumber): string {
 }
 
 /** The prefix of an epoch's log objects. */
-export function logsOf(epoch: number): string {
+function logsOf(epoch: number): string {
   return `${LOG_PREFIX}${digits(epoch)}-`
 }
 

@@ -5,7 +5,9 @@ import { DURABILITIES, type Durability } from '../../engine/cell-settings.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
+  DEFAULT_HISTORY_MS,
   DEFAULT_INCREMENTAL_EVERY_MS,
+  DEFAULT_MAX_LAG_MS,
   DEFAULT_SNAPSHOT_EVERY_MS,
 } from '../../store/settings.ts'
 import {
@@ -16,6 +18,7 @@ import {
   numberOption,
   type StoreFlags,
   shortIntervalOption,
+  switchableOption,
 } from '../flags.ts'
 import { addLimitFlags } from './limits/limit-flags.ts'
 
@@ -32,6 +35,9 @@ export interface ServeFlags extends StoreFlags {
   drillEvery: number | null
   /** When cells come back whose data is lost. */
   recovery: 'background' | 'first-use'
+  /** Null: what cells commit is not shipped. */
+  maxLag: number | null
+  history: number
   drain: number
   /** How long another machine waits for a sign of this node. */
   lease: number
@@ -112,6 +118,19 @@ export function addServeFlags(command: Command): Command {
         .env('CELLSTORE_RECOVERY')
         .choices(['background', 'first-use'])
         .default('background'),
+    )
+    .addOption(
+      switchableOption(
+        '--max-lag <duration>',
+        'how long what a cell has committed may be on this machine only: from 1s to 1h; or off',
+      )
+        .env('CELLSTORE_MAX_LAG')
+        .default(DEFAULT_MAX_LAG_MS, '10s'),
+    )
+    .addOption(
+      durationOption('--history <duration>', 'how far back a cell can be restored to any moment')
+        .env('CELLSTORE_KEEP_HISTORY')
+        .default(DEFAULT_HISTORY_MS, '7d'),
     )
     .addOption(
       durationOption('--drain <duration>', 'after SIGTERM, how long requests under way may still take')

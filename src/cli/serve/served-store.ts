@@ -89,7 +89,7 @@ function storeOptions(
   { limits, quotas, store, watch, backups }: NodeLimits,
 ): StoreOptions {
   const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery } = flags
-  const { keep, keepTenant, recovery } = flags
+  const { keep, keepTenant, recovery, maxLag, history } = flags
   const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
@@ -109,6 +109,8 @@ function storeOptions(
       incrementalEveryMs: incrementalEvery,
       drillEveryMs: drillEvery,
       recoverInBackground: recovery === 'background',
+      maxLagMs: maxLag,
+      historyMs: history,
       keep,
       keepTenant,
     },

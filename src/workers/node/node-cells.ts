@@ -1,7 +1,12 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import {
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+  withAccounts,
+} from '../../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
@@ -114,7 +119,8 @@ export class NodeCells implements CellPort {
   /** While cells of a worker that has ended are looked for, there may be more than is known. */
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
     const isSearching = !this.#search.isOver
-    const collected = await this.#workers.collectLogs(limits)
+    const found = await this.#workers.collectLogs(limits)
+    const collected = withAccounts(found, (id) => this.#core.findCell(id))
     return isSearching || !this.#search.isOver ? { ...collected, isAll: false } : collected
   }
 

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, expect, test } from 'vitest'
@@ -38,8 +39,11 @@ function historyOf(store: CellStore, cell: Cell) {
 function imageOf(cell: Cell): string {
   const { database, wal } = place.paths.cell(cell.id)
   const file = path.join(tempDirectory('image'), 'cell.db')
-  fs.copyFileSync(database, file)
-  if (fs.existsSync(wal)) fs.copyFileSync(wal, `${file}-wal`)
+  for (const [from, to] of [
+    [database, file],
+    [wal, `${file}-wal`],
+  ] as const)
+    if (fs.existsSync(from)) execFileSync('cp', [from, to])
   recover(file)
   return file
 }

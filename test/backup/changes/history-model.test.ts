@@ -19,7 +19,7 @@ async function runs(count: number, seeds: Random): Promise<Record<string, number
     } catch (error) {
       throw new Error(`run ${run}, seed ${seed}, after: ${model.steps.join(', ')}`, { cause: error })
     } finally {
-      await model.dispose()
+      await model.dispose().catch((error) => console.error(error))
     }
     for (const [key, count] of Object.entries(model.counts)) totals[key] = (totals[key] ?? 0) + count
   }

@@ -1,3 +1,4 @@
+import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
@@ -10,6 +11,7 @@ import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Random } from '../random.ts'
+import { tempDirectory } from '../temp-directory.ts'
 import { digestOf, digestOfFile } from './database-digest.ts'
 import { ForeignProgram } from './foreign-program.ts'
 import { ScratchPlace } from './scratch-store.ts'
@@ -39,7 +41,7 @@ export type Fault = (collector: LogCollector, store: CellStore, cellId: string) 
  * known with its time, so that each moment can be restored from what was shipped, and compared.
  */
 export class HistoryModel {
-  #place = new ScratchPlace()
+  readonly #place = new ScratchPlace()
   readonly #random: Random
   readonly #shipped = new ShippedLogs()
   #commits: Commit[] = []
@@ -232,8 +234,8 @@ export class HistoryModel {
   #image(): string {
     const { database, wal } = this.#place.paths.cell(this.#cell.id)
     const file = path.join(this.#place.root, `image-${this.#versions.length}.db`)
-    fs.copyFileSync(database, file)
-    if (fs.existsSync(wal)) fs.copyFileSync(wal, `${file}-wal`)
+    copy(database, file)
+    if (fs.existsSync(wal)) copy(wal, `${file}-wal`)
     recover(file)
     return file
   }
@@ -254,26 +256,24 @@ export class HistoryModel {
   /** What is in the files now goes on elsewhere. A power loss takes some of the log that was not fsynced. */
   async #crash(isPowerLoss: boolean): Promise<void> {
     this.counts.crashes++
-    const before = this.#place
     const { id } = this.#cell
     const other = this.#other.id
-    const place = new ScratchPlace()
-    fs.cpSync(before.root, place.root, { recursive: true })
-    const { wal } = place.paths.cell(id)
+    const { root, clock, paths } = this.#place
+    const aside = tempDirectory('crashed')
+    copy(`${root}/.`, aside)
+    await this.#store.close()
+    fs.rmSync(root, { recursive: true })
+    copy(`${aside}/.`, root)
+    this.#place.directory.mayHaveLogs = true
+    const { wal } = paths.cell(id)
     if (isPowerLoss && fs.existsSync(wal)) {
       const frames = Math.floor((fs.statSync(wal).size - 32) / (24 + 4096))
-      if (frames > 0)
-        fs.truncateSync(wal, this.#random.chance(0.2) ? 0 : walBytes(this.#random.below(frames + 1), 4096))
+      const left = this.#random.chance(0.2) ? 0 : walBytes(this.#random.below(frames + 1), 4096)
+      if (frames > 0) fs.truncateSync(wal, left)
     }
-    await this.#store.close()
-    this.#versions = this.#versions.map((version) => ({
-      ...version,
-      image: path.join(place.root, path.basename(version.image)),
-    }))
-    place.clock.step(before.clock.now() - place.clock.now() + 1)
+    clock.advance(1)
     const covered = this.#covered.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
     const shippedAt = this.#commits[covered]?.time ?? 0
-    this.#place = place
     await this.#open(id, other)
     const digest = digestOf(this.#cell)
     const found = this.#commits.findLastIndex((commit) => commit.digest === digest)
@@ -286,7 +286,7 @@ export class HistoryModel {
     if (found < holds) throw new Error('a version holds what the power loss took')
     for (const [history, end] of this.#covered) this.#covered.set(history, Math.min(end, found))
     // The times of what was not shipped are lost with the process: they are those of this moment.
-    const now = Math.max(this.#last, place.clock.now())
+    const now = Math.max(this.#last, clock.now())
     for (const commit of this.#commits.slice(covered + 1)) commit.time = now
     if (this.#commits.length - 1 > covered) this.#last = now
     await this.#ship()
@@ -297,6 +297,11 @@ export class HistoryModel {
     await program.exec(sql)
     await program.close()
   }
+}
+
+/** In another process: closing a file here would drop SQLite's locks on it (invariant 4). */
+function copy(from: string, to: string): void {
+  execFileSync('cp', ['-r', from, to])
 }
 
 function some<T>(items: readonly T[], random: Random, count: number): T[] {

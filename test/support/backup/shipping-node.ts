@@ -15,6 +15,8 @@ export class WalCells implements LogPort {
   readonly all: WalCell[] = []
   collects = 0
   withoutHistory: string[] = []
+  /** Of one look. */
+  cellsMax = Number.POSITIVE_INFINITY
   readonly dropped: string[] = []
   onCollect = () => {}
   readonly #now: () => number
@@ -29,7 +31,7 @@ export class WalCells implements LogPort {
     const found = this.all.map((cell) => cell.unshipped()).filter((log) => log !== undefined)
     const logs: typeof found = []
     let bytes = 0
-    for (const log of found.slice(0, cellsMax)) {
+    for (const log of found.slice(0, Math.min(cellsMax, this.cellsMax))) {
       if (logs.length > 0 && bytes >= bytesMax) break
       logs.push(log)
       bytes += unshippedBytes([log])

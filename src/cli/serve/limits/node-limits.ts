@@ -4,6 +4,7 @@ import {
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
+  DEFAULT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
   DEFAULT_REMOTE_WAIT_MS,
   DEFAULT_RESTORES_AT_ONCE,
@@ -269,7 +270,12 @@ export const watch: Rows<WatchSettings> = {
 export const backups: Rows<
   Pick<
     BackupSettings,
-    'concurrency' | 'restoreConcurrency' | 'recoveryConcurrency' | 'deadlineMs' | 'remoteWaitMs'
+    | 'concurrency'
+    | 'restoreConcurrency'
+    | 'recoveryConcurrency'
+    | 'deadlineMs'
+    | 'remoteWaitMs'
+    | 'logBytesMax'
   >
 > = {
   concurrency: {
@@ -312,5 +318,12 @@ export const backups: Rows<
     about: 'with the durability `remote`, time that a change waits for the object store',
     over: '503 `not_replicated`: the change is on this machine, and is shipped later',
     max: HOUR_MS,
+  },
+  logBytesMax: {
+    flag: 'log-bytes-max',
+    unit: 'bytes',
+    default: DEFAULT_LOG_BYTES,
+    about: 'bytes of commits that wait while the object store does not answer',
+    over: 'the largest cells get new versions once it answers, and no moment in between can be restored',
   },
 }
