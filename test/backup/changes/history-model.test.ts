@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { CellHistory } from '../../../src/backup/changes/cell-history.ts'
 import { KeptLogs } from '../../../src/backup/changes/kept-logs.ts'
 import { UnshippedTimes } from '../../../src/backup/changes/unshipped-times.ts'
 import { Checkpoints } from '../../../src/engine/checkpoints.ts'
@@ -45,7 +46,20 @@ describe('The model finds it if', () => {
   const timeout = 200_000
 
   test('the place is not set back before the last commit that is found', { timeout }, async () => {
-    vi.spyOn(Checkpoints.prototype, 'framesBefore').mockImplementation((frames) => frames)
+    const { framesBefore } = Checkpoints.prototype
+    const { opened } = CellHistory.prototype
+    let isOpening = false
+    vi.spyOn(CellHistory.prototype, 'opened').mockImplementation(function (this: CellHistory, database) {
+      isOpening = true
+      try {
+        opened.call(this, database)
+      } finally {
+        isOpening = false
+      }
+    })
+    vi.spyOn(Checkpoints.prototype, 'framesBefore').mockImplementation(function (this: Checkpoints, frames) {
+      return isOpening ? frames : framesBefore.call(this, frames)
+    })
     await expect(runs(6, seededRandom())).rejects.toThrow('run')
   })
 
