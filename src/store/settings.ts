@@ -60,9 +60,9 @@ const HOUR_MS = 3_600_000
 export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
 export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
-export const DEFAULT_MAX_LAG_MS = 10_000
-export const MAX_LAG_MS_MIN = 1_000
-export const MAX_LAG_MS_MAX = HOUR_MS
+const DEFAULT_MAX_LAG_MS = 10_000
+const MAX_LAG_MS_MIN = 1_000
+const MAX_LAG_MS_MAX = HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 

@@ -34,9 +34,6 @@ interface Version {
   holds: number
 }
 
-/** Something wrong that the model must find. */
-export type Fault = (collector: LogCollector, store: CellStore, cellId: string) => void
-
 /**
  * A cell that is written, closed, killed and backed up while its logs are shipped, with answers that get lost. Every commit is
  * known with its time, so that each moment can be restored from what was shipped, and compared.
@@ -173,15 +170,15 @@ export class HistoryModel {
 
   async #ship({ isAnswered = true } = {}): Promise<void> {
     const { logs } = await this.#collector.collect(ALL)
-    await this.#store1(logs, isAnswered)
+    await this.#keep(logs, isAnswered)
   }
 
   async #shipPart(): Promise<void> {
     const { logs } = await this.#collector.collect({ cellsMax: 1, bytesMax: 1 + this.#random.below(60_000) })
-    await this.#store1(logs, this.#random.chance(0.8))
+    await this.#keep(logs, this.#random.chance(0.8))
   }
 
-  async #store1(
+  async #keep(
     logs: Awaited<ReturnType<LogCollector['collect']>>['logs'],
     isAnswered: boolean,
   ): Promise<void> {
