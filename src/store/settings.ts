@@ -75,8 +75,8 @@ export const DEFAULT_REMOTE_WAIT_MS = 10_000
 export const DEFAULT_MAX_LAG_MS = 10_000
 export const DEFAULT_HISTORY_MS = 7 * 24 * HOUR_MS
 export const DEFAULT_LOG_BYTES = 1_024 * MIB
-export const MAX_LAG_MS_MIN = 1_000
-export const MAX_LAG_MS_MAX = HOUR_MS
+const MAX_LAG_MS_MIN = 1_000
+const MAX_LAG_MS_MAX = HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 

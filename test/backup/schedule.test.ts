@@ -322,3 +322,16 @@ describe('The schedule', () => {
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['a'])
   })
 })
+
+test('with shipping, a changed cell without a history is backed up within the given time, and one with a history is not', () => {
+  const backups = new PlannedBackups()
+  const settings = { snapshotEveryMs: 24 * HOUR_MS, incrementalEveryMs: HOUR_MS, historyWithinMs: 2_500 }
+  const schedule = backups.schedule(settings)
+  const history = { isStored: true } as BackupProgress['history']
+  backups.change('new')
+  backups.change('shipped')
+  backups.cells.set('shipped', { ...(backups.cells.get('shipped') as BackupProgress), history })
+  for (const cellId of ['new', 'shipped']) schedule.changed(cellId)
+  backups.clock.advance(2_500)
+  expect(backups.made).toEqual([{ cellId: 'new', kind: 'incremental', at: 2_500 }])
+})

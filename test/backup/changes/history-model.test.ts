@@ -1,4 +1,8 @@
-import { describe, expect, test } from 'vitest'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { CellHistory } from '../../../src/backup/changes/cell-history.ts'
+import { KeptLogs } from '../../../src/backup/changes/kept-logs.ts'
+import { UnshippedTimes } from '../../../src/backup/changes/unshipped-times.ts'
+import { Checkpoints } from '../../../src/engine/checkpoints.ts'
 import { HistoryModel } from '../../support/backup/history-model.ts'
 import { countOf } from '../../support/counts.ts'
 import { Random } from '../../support/random.ts'
@@ -6,6 +10,10 @@ import { seededRandom } from '../../support/seed.ts'
 
 const RUNS = countOf('CELLSTORE_HISTORY_RUNS')
 const STEPS = 60
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
 
 async function runs(count: number, seeds: Random): Promise<Record<string, number>> {
   const totals: Record<string, number> = {}
@@ -21,7 +29,7 @@ async function runs(count: number, seeds: Random): Promise<Record<string, number
     } finally {
       await model.dispose().catch((error) => console.error(error))
     }
-    for (const [key, count] of Object.entries(model.counts)) totals[key] = (totals[key] ?? 0) + count
+    for (const [key, value] of Object.entries(model.counts)) totals[key] = (totals[key] ?? 0) + value
   }
   return totals
 }
@@ -31,5 +39,46 @@ describe('Whatever happens to a cell, a version and what was shipped after it ar
     const totals = await runs(RUNS, seededRandom())
     console.info(JSON.stringify(totals))
     expect(totals['moments']).toBeGreaterThan(RUNS * 10)
+  })
+})
+
+describe('The model finds it if', () => {
+  const timeout = 200_000
+
+  test('the place is not set back before the last commit that is found', { timeout }, async () => {
+    const { framesBefore } = Checkpoints.prototype
+    const { opened } = CellHistory.prototype
+    let isOpening = false
+    vi.spyOn(CellHistory.prototype, 'opened').mockImplementation(function (this: CellHistory, database) {
+      isOpening = true
+      try {
+        opened.call(this, database)
+      } finally {
+        isOpening = false
+      }
+    })
+    vi.spyOn(Checkpoints.prototype, 'framesBefore').mockImplementation(function (this: Checkpoints, frames) {
+      return isOpening ? frames : framesBefore.call(this, frames)
+    })
+    await expect(runs(6, seededRandom())).rejects.toThrow('run')
+  })
+
+  test('a log that goes on after a version keeps its number', { timeout }, async () => {
+    vi.spyOn(KeptLogs.prototype, 'numberOf').mockImplementation(function (this: KeptLogs) {
+      return { sequence: Math.max(this.newest, 1), kept: 0 }
+    })
+    await expect(runs(6, seededRandom())).rejects.toThrow('run')
+  })
+
+  test('commits get the time of those before them', { timeout }, async () => {
+    const { between } = UnshippedTimes.prototype
+    vi.spyOn(UnshippedTimes.prototype, 'between').mockImplementation(function (
+      this: UnshippedTimes,
+      ...args
+    ) {
+      const times = between.apply(this, args)
+      return times.map(([frames], i) => [frames, times[Math.max(i - 1, 0)]?.[1] as number])
+    })
+    await expect(runs(6, seededRandom())).rejects.toThrow('run')
   })
 })

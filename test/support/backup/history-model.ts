@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
+import Database from 'better-sqlite3'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import type { LogPosition, ShippedPlace } from '../../../src/backup/changes/cell-log.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
@@ -33,9 +34,6 @@ interface Version {
   holds: number
 }
 
-/** Something wrong that the model must find. */
-export type Fault = (collector: LogCollector, store: CellStore, cellId: string) => void
-
 /**
  * A cell that is written, closed, killed and backed up while its logs are shipped, with answers that get lost. Every commit is
  * known with its time, so that each moment can be restored from what was shipped, and compared.
@@ -49,6 +47,8 @@ export class HistoryModel {
   #versions: Version[] = []
   readonly #covered = new Map<string, number>()
   readonly steps: string[] = []
+  /** After which commit each step came, for a report. */
+  readonly marks = new Map<number, string>()
   readonly counts = { moments: 0, versions: 0, pieces: 0, histories: 0, crashes: 0 }
   #store!: CellStore
   #cell!: Cell
@@ -72,6 +72,8 @@ export class HistoryModel {
     const [name, run] = this.#choose()
     this.steps.push(name)
     await run()
+    const last = this.#commits.length - 1
+    this.marks.set(last, `${this.marks.get(last) ?? ''} ${name},`)
   }
 
   async dispose(): Promise<void> {
@@ -95,7 +97,7 @@ export class HistoryModel {
         if (digest !== this.#commits[Math.max(expected, holds)]?.digest) {
           const found = this.#commits.findIndex((commit) => commit.digest === digest)
           throw new Error(
-            `the version with ${holds} commits (${JSON.stringify(position)}) restored to ${at} has ${found} of ${expected}, covered ${covered}`,
+            `the version with ${holds} commits (${JSON.stringify(position)}) restored to ${at} has ${found} of ${expected}, covered ${covered}\n${this.#commits.map(({ time }, i) => `${i}:${time % 100_000}${this.marks.get(i) ?? ''}`).join(' ')}\n${this.#shipped.told(position)}`,
           )
         }
       }
@@ -168,15 +170,15 @@ export class HistoryModel {
 
   async #ship({ isAnswered = true } = {}): Promise<void> {
     const { logs } = await this.#collector.collect(ALL)
-    await this.#store1(logs, isAnswered)
+    await this.#keep(logs, isAnswered)
   }
 
   async #shipPart(): Promise<void> {
     const { logs } = await this.#collector.collect({ cellsMax: 1, bytesMax: 1 + this.#random.below(60_000) })
-    await this.#store1(logs, this.#random.chance(0.8))
+    await this.#keep(logs, this.#random.chance(0.8))
   }
 
-  async #store1(
+  async #keep(
     logs: Awaited<ReturnType<LogCollector['collect']>>['logs'],
     isAnswered: boolean,
   ): Promise<void> {
@@ -198,11 +200,12 @@ export class HistoryModel {
 
   /** How many commits are shipped is what a restore without a limit has. */
   #noteCovered(): void {
-    const version = this.#versions.at(-1) as Version
+    const { history } = (this.#versions.at(-1) as Version).position
+    const version = this.#versions.find(({ position }) => position.history === history) as Version
     const digest = digestOfFile(this.#shipped.restore(version.image, version.position))
     const covered = this.#commits.findLastIndex((commit) => commit.digest === digest)
     if (covered < 0) throw new Error('what was shipped is no state of the cell')
-    this.#covered.set(version.position.history, covered)
+    this.#covered.set(history, covered)
   }
 
   async #backup(kind: 'incremental' | 'snapshot'): Promise<void> {
@@ -227,7 +230,7 @@ export class HistoryModel {
     const holds = this.#commits.length - 1
     if (!this.#versions.some((each) => each.position.history === position?.history)) this.counts.histories++
     this.#versions.push({ position, image: this.#image(), holds })
-    this.#covered.set(position.history, Math.max(holds, this.#covered.get(position.history) ?? 0))
+    if (!this.#covered.has(position.history)) this.#covered.set(position.history, holds)
   }
 
   /** The database file as it is now, with its log applied. */
@@ -260,10 +263,12 @@ export class HistoryModel {
     const other = this.#other.id
     const { root, clock, paths } = this.#place
     const aside = tempDirectory('crashed')
+    const inode = fs.statSync(paths.cell(id).database).ino
     copy(`${root}/.`, aside)
     await this.#store.close()
     fs.rmSync(root, { recursive: true })
     copy(`${aside}/.`, root)
+    this.#replaceInode(inode, fs.statSync(paths.cell(id).database).ino)
     this.#place.directory.mayHaveLogs = true
     const { wal } = paths.cell(id)
     if (isPowerLoss && fs.existsSync(wal)) {
@@ -292,6 +297,16 @@ export class HistoryModel {
     await this.#ship()
   }
 
+  /** In a crash the files stay; here they are copies. */
+  #replaceInode(before: number, now: number): void {
+    const state = new Database(this.#place.paths.localState)
+    for (const column of ['chain', 'base', 'history'])
+      state
+        .prepare(`UPDATE backup_progress SET ${column} = replace(${column}, ?, ?)`)
+        .run(`"inode":"${before}"`, `"inode":"${now}"`)
+    state.close()
+  }
+
   async #foreign(sql: string): Promise<void> {
     const program = await ForeignProgram.open(this.#place.paths.cell(this.#cell.id).database)
     await program.exec(sql)
@@ -301,7 +316,7 @@ export class HistoryModel {
 
 /** In another process: closing a file here would drop SQLite's locks on it (invariant 4). */
 function copy(from: string, to: string): void {
-  execFileSync('cp', ['-r', from, to])
+  execFileSync('cp', ['-rp', from, to])
 }
 
 function some<T>(items: readonly T[], random: Random, count: number): T[] {

@@ -30,6 +30,17 @@ export class ShippedLogs {
     }
   }
 
+  /** What is there of a history, for a report. */
+  told({ history }: LogPosition): string {
+    return this.#shipped
+      .filter((each) => each.history === history)
+      .map(({ piece: { sequence, from, to, commits } }) => {
+        const times = commits.map(([frames, time]) => `${frames}@${time % 100_000}`)
+        return `${sequence}: ${from}-${to} ${times.join(' ')}`
+      })
+      .join('\n')
+  }
+
   /** The logs of a history after a position, joined: a later piece replaces what earlier ones have from its first frame on. */
   #logs({ history, sequence }: LogPosition): Map<number, JoinedLog> {
     const logs = new Map<number, JoinedLog>()
