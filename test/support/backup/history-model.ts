@@ -6,8 +6,9 @@ import type { BackupDestination } from '../../../src/backup/archiver/backup-dest
 import type { LogPosition, ShippedPlace } from '../../../src/backup/changes/cell-log.ts'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { LogCollector } from '../../../src/backup/changes/log-collector.ts'
+import { Segments } from '../../../src/backup/changes/segments.ts'
 import { silentLog } from '../../../src/base/log.ts'
-import { walBytes } from '../../../src/engine/wal-file.ts'
+import { parseWalHeader, walBytes } from '../../../src/engine/wal-file.ts'
 import { isCellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
@@ -78,6 +79,14 @@ export class HistoryModel {
 
   async dispose(): Promise<void> {
     await this.#place.directory.close()
+  }
+
+  /** A power loss takes what was shipped from the log, and as much is committed instead before the next tick. */
+  async loseWhatWasShipped(): Promise<void> {
+    for (let i = 0; i < 4; i++) this.#commit(() => this.#change(10))
+    await this.#ship()
+    await this.#crash(true, 1, 6)
+    await this.prove()
   }
 
   /** Every version, with what was shipped after it, is the cell at each of some moments. */
@@ -257,7 +266,7 @@ export class HistoryModel {
   }
 
   /** What is in the files now goes on elsewhere. A power loss takes some of the log that was not fsynced. */
-  async #crash(isPowerLoss: boolean): Promise<void> {
+  async #crash(isPowerLoss: boolean, kept?: number, writes = this.#random.below(6)): Promise<void> {
     this.counts.crashes++
     const { id } = this.#cell
     const other = this.#other.id
@@ -273,8 +282,9 @@ export class HistoryModel {
     const { wal } = paths.cell(id)
     if (isPowerLoss && fs.existsSync(wal)) {
       const frames = Math.floor((fs.statSync(wal).size - 32) / (24 + 4096))
-      const left = this.#random.chance(0.2) ? 0 : walBytes(this.#random.below(frames + 1), 4096)
-      if (frames > 0) fs.truncateSync(wal, left)
+      const safe = fsyncedFrames(wal, paths.cell(id).segments)
+      const left = kept ?? safe + this.#random.below(frames - safe + 1)
+      if (frames > 0) fs.truncateSync(wal, left === 0 ? 0 : walBytes(left, 4096))
     }
     clock.advance(1)
     const covered = this.#covered.get(this.#versions.at(-1)?.position.history ?? '') ?? 0
@@ -294,6 +304,8 @@ export class HistoryModel {
     const now = Math.max(this.#last, clock.now())
     for (const commit of this.#commits.slice(covered + 1)) commit.time = now
     if (this.#commits.length - 1 > covered) this.#last = now
+    // Before anything is collected the log may be longer again than it was.
+    for (let i = writes; i > 0; i--) this.#commit(() => this.#change(6_000))
     await this.#ship()
   }
 
@@ -312,6 +324,13 @@ export class HistoryModel {
     await program.exec(sql)
     await program.close()
   }
+}
+
+/** What a segment has was on the disk before, and may be in the database. */
+function fsyncedFrames(wal: string, segments: string): number {
+  const last = new Segments(segments).list().at(-1)
+  const salts = parseWalHeader(fs.readFileSync(wal))?.salts
+  return last !== undefined && last.salts === salts ? last.frames : 0
 }
 
 /** In another process: closing a file here would drop SQLite's locks on it (invariant 4). */
