@@ -3,7 +3,6 @@ import type { BackupOrigin } from '../../../../src/backup/versions/backup-types.
 import { compareVersions } from '../../../../src/backup/versions/object-keys.ts'
 import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
 import { CellError } from '../../../../src/errors.ts'
-import { KeptLog } from '../../kept-log.ts'
 import { filesBelow } from '../../temp-directory.ts'
 import { DAMAGES } from './bucket-damage.ts'
 import { CellHistory } from './cell-history.ts'
@@ -242,11 +241,11 @@ export class History extends HistoryWorld {
     this.counts.lost++
     cell.content = undefined
     const { last } = cell
-    this.log = new KeptLog()
+    const told = this.log.errors.length
     const outcome = await this.outcome(this.store.openCell(cell.id).ensureLocal())
     if (!(outcome instanceof CellError) && last !== undefined) {
       this.checkContent(cell, last.content, last.version)
-      const isLoud = this.log.errors.some((each) => each['cellId'] === cell.id)
+      const isLoud = this.log.errors.slice(told).some((each) => each['cellId'] === cell.id)
       if (cell.known !== undefined && cell.known !== last.version && !isLoud)
         throw new Error(`${cell.known} is gone, and ${last.version} comes back in its place without a word.`)
       cell.restored(last.version)
