@@ -38,6 +38,12 @@ export class CellHistory {
     return `snapshots/${this.id}/`
   }
 
+  /** On a new machine nobody knows of a version that is not stored either, and its name is free again. */
+  machineLost(): void {
+    this.known = undefined
+    for (const version of this.versions.keys()) if (!this.#bucket.has(version)) this.versions.delete(version)
+  }
+
   made(each: MadeVersion): void {
     this.versions.set(each.version, each)
     this.known = each.version

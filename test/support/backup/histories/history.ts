@@ -215,7 +215,7 @@ export class History extends HistoryWorld {
     else if (isEmpty && opened.code === 'cells_missing') {
       // As its message says.
       fs.rmSync(localState)
-      for (const each of this.cells) each.known = undefined
+      for (const each of this.cells) each.machineLost()
       this.store = await this.place.open(this.options())
     } else throw opened
     const lost = isEmpty ? this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged) : [cell]
@@ -231,7 +231,7 @@ export class History extends HistoryWorld {
     this.place.clock.advance(MINUTE_MS)
     this.store = await this.place.openOrCreate(this.options())
     if (this.store.id !== id) throw new Error('History has forked.')
-    for (const cell of this.cells) cell.known = undefined
+    for (const cell of this.cells) cell.machineLost()
     for (const cell of this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged))
       await this.#comeBack(cell)
   }
