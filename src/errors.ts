@@ -58,6 +58,7 @@ export const ERROR_KINDS = {
   object_store_not_configured: 'request',
   object_store_mismatch: 'conflict',
   object_store_unavailable: 'retry',
+  not_replicated: 'conflict',
   object_store_error: 'retry',
   object_exists: 'conflict',
   object_store_in_use: 'conflict',

@@ -93,6 +93,8 @@ export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/ke
 
 export type { BackupManager } from './backup/backup-manager.ts'
 export type { DatabaseContents } from './backup/restore/examine-database.ts'
+export type { Flushed } from './backup/shipping/shipper.ts'
+export type { ShippingStatus } from './backup/shipping/shipping-status.ts'
 export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
 export type { ProvenContents } from './backup/verify/verify-version.ts'
 export type { BackupList, BackupListOptions } from './backup/versions/backup-page.ts'
@@ -178,6 +180,7 @@ export type {
 // What a store says of itself
 
 export type { ArchiverLoad } from './backup/archiver/job.ts'
+export type { RecoveryProgress } from './backup/background-recovery.ts'
 export type { BackupCounts } from './backup/backup-reports.ts'
 export type { CallCounts, ObjectStoreCall } from './backup/object-store/object-store-calls.ts'
 export type { BackupTrace, OperationTrace, RequestTrace, RestoreTrace } from './base/channels.ts'

@@ -2,6 +2,7 @@ import { cutPage, decodeCursor, pageLimit } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import type { BackupDestination } from './archiver/backup-destination.ts'
+import { restorableRanges } from './restore/restorable-ranges.ts'
 import type { BackupList, BackupListOptions } from './versions/backup-page.ts'
 import type { CellOwnership } from './versions/cell-ownership.ts'
 import { compareVersions, parseVersion } from './versions/object-keys.ts'
@@ -26,12 +27,18 @@ export class BackupListing {
     this.#ownership.checkRecord(cellId, accountId)
     const limit = pageLimit(options.limit, PAGE_MAX)
     const after = cursorVersion(cellId, options.cursor)
-    const { index } = this.#destination
-    const all = await index.versions(cellId, { signal })
+    const { index, logIndex } = this.#destination
+    const { versions: all, marks } = await index.contents(cellId, { signal })
     await this.#ownership.checkManifests(cellId, all, accountId, { signal })
     const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
     const { page, nextCursor } = cutPage(rest, limit, ({ version }) => version)
-    return { backups: await index.describe(cellId, page, listingOf(all), { signal }), nextCursor }
+    const listing = listingOf(all)
+    const backups = await index.describe(cellId, page, listing, { signal })
+    const heads = backups.map(({ version }) => index.manifest(version, cellId, listing, { signal }))
+    const newer = after === undefined ? undefined : await index.restorable(after, cellId, listing, { signal })
+    const versions = await Promise.all(heads)
+    const restorable = await restorableRanges(logIndex, cellId, versions, newer, marks, { signal })
+    return { backups, nextCursor, restorable }
   }
 
   /** The newest version that can be restored. Takes no listing if this node stored it. */

@@ -12,9 +12,12 @@ import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
+import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
+import { planRestore } from './restore/restore-plan.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
-import { planRestore } from './restore-plan.ts'
+import type { Flushed } from './shipping/shipper.ts'
+import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
 import { VERIFY_NAMES, type VerifyOptions, type VerifyResult } from './verify/verify-types.ts'
@@ -32,7 +35,13 @@ import type {
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
 import { checkMoment } from './versions/cell-source.ts'
-import { LIST_NAMES, MAKE_BACKUP_NAMES, PLAN_NAMES, RESTORE_NAMES } from './versions/option-names.ts'
+import {
+  CALL_NAMES,
+  LIST_NAMES,
+  MAKE_BACKUP_NAMES,
+  PLAN_NAMES,
+  RESTORE_NAMES,
+} from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
 
 export interface BackupManagerParts {
@@ -90,10 +99,12 @@ export class BackupManager {
   }
 
   /**
-   * Restores a cell to a version, also a deleted cell and one without local data. The old database serves until the new
-   * one is complete and proven; then the switch is atomic. A failure changes nothing.
+   * Restores a cell to a version or to a time, also a deleted cell and one without local data. What the cell has committed is
+   * shipped before. The old database serves until the new one is complete and proven; then the switch is atomic. A failure
+   * changes nothing.
    *
-   * @throws `invalid_version`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as {@link snapshot}
+   * @throws `invalid_version`, `invalid_request`, `backup_not_found`, `backup_corrupt`, `restore_in_progress`, `cell_full`; as
+   * {@link snapshot}
    */
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     checkNames(options, RESTORE_NAMES)
@@ -107,15 +118,24 @@ export class BackupManager {
     return result as RestoreResult
   }
 
-  /** What a restore with these options would restore, and what it would read; changes nothing. @throws as {@link restore} */
+  /**
+   * What a restore would restore now, from which objects, and how many bytes it would read. Changes nothing. A restore of a cell
+   * that is here first ships what is pending: then it may find more.
+   *
+   * @throws as {@link restore}
+   */
   async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
     checkNames(options, PLAN_NAMES)
-    const { destination, assertRunning } = this.#parts
+    const { assertRunning, destination, record } = this.#parts
     assertRunning()
     this.#listing.assertCell(cellId)
-    this.#ownership.checkRecord(cellId, options.accountId)
     checkMoment(options, cellId)
-    return await planRestore(destination, this.#ownership, cellId, options)
+    const { index, logIndex: log, reader } = destination
+    try {
+      return await planRestore({ index, log, reader }, cellId, { ...options, record: record(cellId) })
+    } catch (error) {
+      throw toBackupError(error, options.signal)
+    }
   }
 
   /**
@@ -171,13 +191,19 @@ export class BackupManager {
     await this.recoverIfLost(cellId, 'waiting')
   }
 
-  /** As {@link ensureLocal}. @param need decides when its turn comes @internal */
-  async recoverIfLost(cellId: string, need: Need): Promise<void> {
+  /**
+   * As {@link ensureLocal}.
+   *
+   * @param need decides when its turn comes
+   * @param signal ends the restore, also for those that share it: the store is closed
+   * @internal
+   */
+  async recoverIfLost(cellId: string, need: Need, signal?: AbortSignal): Promise<void> {
     const { archiver, isLocal, assertRunning } = this.#parts
     if (isLocal(cellId)) return
     assertRunning()
     this.#assertExists(cellId)
-    const recover = () => this.#recover(cellId, need)
+    const recover = () => this.#recover(cellId, need, signal)
     const raise = () => archiver.raise(cellId, need)
     await this.#restores.recover(cellId, need === 'waiting', recover, raise)
   }
@@ -200,6 +226,21 @@ export class BackupManager {
   /** Since the start of this process. @internal */
   get counts(): BackupCounts {
     return this.#reports.counts
+  }
+
+  /** How far the object store has what the cells commit; undefined if nothing is shipped. */
+  get shipping(): ShippingStatus | undefined {
+    return this.#parts.archiver.shipping
+  }
+
+  /**
+   * Resolves once everything that was committed before this call is in the object store, and counts there.
+   *
+   * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
+   */
+  async flush(options: CallOptions = {}): Promise<Flushed> {
+    checkNames(options, CALL_NAMES)
+    return await this.#parts.archiver.flush(options.signal)
   }
 
   /** Work that waits for the archiver, and work that it does. @internal */
@@ -231,11 +272,11 @@ export class BackupManager {
     return result
   }
 
-  async #recover(cellId: string, need: Need): Promise<void> {
+  async #recover(cellId: string, need: Need, signal: AbortSignal | undefined): Promise<void> {
     const { destination } = this.#parts
     const before = destination.progress.find(cellId)
     const request = { version: undefined, accountId: undefined, need, onlyIfLost: true }
-    const result = await this.#restore(cellId, request, {}).catch((error) => {
+    const result = await this.#restore(cellId, request, { signal }).catch((error) => {
       if (!isCellError(error, 'backup_not_found')) throw error
       throw new CellError('no_backup', "The cell's local data is lost, and the cell has no backup.")
     })

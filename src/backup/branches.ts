@@ -11,6 +11,8 @@ export interface BackupBranchesParts {
   destination: BackupDestination
   archiver: ArchiverClient
   record(cellId: string): CellRecord | undefined
+  /** Whether the cell's database file is on this machine. */
+  isLocal(cellId: string): boolean
   /** @throws `store_closed` */
   assertRunning(): void
 }
@@ -65,6 +67,7 @@ export class BackupBranches {
     options: JobOptions,
   ): Promise<RestoreResult> {
     const account = accountId ?? ''
+    const { archiver, record, isLocal } = this.#parts
     const request = {
       cellId,
       account,
@@ -73,8 +76,9 @@ export class BackupBranches {
       version: source.version,
       timestamp: source.timestamp,
       accountId: accountId ?? undefined,
-      record: this.#parts.record(source.cellId),
+      record: record(source.cellId),
+      isLocal: isLocal(source.cellId),
     } as const
-    return await this.#parts.archiver.branch(request, options)
+    return await archiver.branch(request, options)
   }
 }

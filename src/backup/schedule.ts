@@ -9,6 +9,8 @@ export interface ScheduleSettings {
   /** Milliseconds; undefined turns it off. */
   snapshotEveryMs?: number | undefined
   incrementalEveryMs?: number | undefined
+  /** Milliseconds until a changed cell gets the backup with which its history begins; undefined: nothing is shipped. */
+  historyWithinMs?: number | undefined
   /** Scheduled backups that run at the same time. */
   concurrency: number
 }
@@ -138,8 +140,8 @@ export class BackupSchedule {
 
   /** A due snapshot replaces the incremental. */
   #dueOf(progress: BackupProgress): Due | undefined {
-    const { cellId, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt } = progress
-    const { snapshotEveryMs, incrementalEveryMs } = this.#settings
+    const { cellId, history, dirty, dirtySinceSnapshot, lastBackupAt, lastSnapshotAt } = progress
+    const { snapshotEveryMs, incrementalEveryMs, historyWithinMs } = this.#settings
     const candidates: Due[] = []
     if (snapshotEveryMs !== undefined && dirtySinceSnapshot) {
       candidates.push({ cellId, kind: 'snapshot', at: this.#after(cellId, lastSnapshotAt, snapshotEveryMs) })
@@ -150,6 +152,10 @@ export class BackupSchedule {
         kind: 'incremental',
         at: this.#after(cellId, lastBackupAt, incrementalEveryMs),
       })
+    }
+    if (historyWithinMs !== undefined && dirty && !history?.isStored) {
+      const at = this.#after(cellId, progress.changedAt, historyWithinMs)
+      candidates.push({ cellId, kind: 'incremental', at })
     }
     // The earlier one; if both are due, the snapshot, which is first in the list.
     const now = this.#clock.now()

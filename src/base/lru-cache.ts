@@ -6,7 +6,7 @@ export class LruCache<T> {
   #young = new Map<string, T>()
   #old = new Map<string, T>()
   readonly #generationMax: number
-  readonly #weigh: (key: string) => number
+  readonly #weigh: (key: string, entry: T) => number
   /** Of the young entries. */
   #weight = 0
 
@@ -14,7 +14,7 @@ export class LruCache<T> {
    * @param max the weight of all entries together
    * @param weigh an entry's weight; without it, each weighs 1
    */
-  constructor(max: number, weigh: (key: string) => number = () => 1) {
+  constructor(max: number, weigh: (key: string, entry: T) => number = () => 1) {
     this.#generationMax = Math.max(1, Math.floor(max / 2))
     this.#weigh = weigh
   }
@@ -34,7 +34,7 @@ export class LruCache<T> {
 
   set(key: string, entry: T): void {
     if (!this.#young.has(key)) {
-      const weight = this.#weigh(key)
+      const weight = this.#weigh(key, entry)
       if (weight > this.#generationMax) return
       if (this.#weight + weight > this.#generationMax) {
         this.#old = this.#young
@@ -47,7 +47,9 @@ export class LruCache<T> {
   }
 
   delete(key: string): void {
-    if (this.#young.delete(key)) this.#weight -= this.#weigh(key)
+    const young = this.#young.get(key)
+    if (young !== undefined) this.#weight -= this.#weigh(key, young)
+    this.#young.delete(key)
     this.#old.delete(key)
   }
 

@@ -29,6 +29,8 @@ export class LocalState {
    * here are not fsynced, but a killed process loses none.
    */
   complete: boolean
+  /** True if the process that had the store before did not close it. Not known of one that had not yet seen every cell. */
+  readonly wasLeftOpen: boolean
 
   /** Opens the state that another process, the owner of the store, has opened. */
   static join(path: string): LocalState {
@@ -44,8 +46,10 @@ export class LocalState {
     this.#connection = connection
     this.#isOwner = joined === undefined
     this.complete = false
+    this.wasLeftOpen = false
     if (joined !== undefined) return
     connection.exec(SCHEMA)
+    this.wasLeftOpen = this.get('clean') === 'no'
     if (objectStore !== undefined) {
       const before = this.get('object_store') ?? objectStore
       if (before !== objectStore) {
@@ -59,13 +63,14 @@ export class LocalState {
       this.set('object_store', objectStore)
     }
     this.complete = this.get('clean') === 'yes' || this.get('boot') === thisBoot()
-    this.set('clean', 'no')
+    this.set('clean', this.complete ? 'no' : 'incomplete')
     if (this.complete) this.set('boot', thisBoot())
   }
 
   /** Every cell was scanned: what a power loss took is known again. */
   markComplete(): void {
     this.complete = true
+    this.set('clean', 'no')
     this.set('boot', thisBoot())
   }
 

@@ -108,6 +108,13 @@ export function intervalOption(flags: string, description: string): Option {
   )
 }
 
+/** A duration in milliseconds, or null for `off`. */
+export function switchableOption(flags: string, description: string): Option {
+  return new Option(flags, description).argParser(
+    argument((text) => (text === 'off' ? null : parseDuration(text))),
+  )
+}
+
 /** As {@link intervalOption}, and also in milliseconds: `250ms`. */
 export function shortIntervalOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(

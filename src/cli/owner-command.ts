@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import { systemClock } from '../base/clock.ts'
+import type { CellPageDocument } from '../http/owner-routes.ts'
 import { withNames } from './cells-by-name.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
@@ -13,14 +14,17 @@ export const USAGE = { code: 'commander.conflictingOption', exitCode: 2 }
 /**
  * Runs an owner's command on the store that the flags name, and closes the store after it. What is slow to load is loaded
  * here, so that help and usage errors come at once.
+ *
+ * @param options.bringsBack the command may bring back a store from the object store
  */
 export async function runOwnerCommand<T>(
   flags: StoreFlags,
   run: (client: OwnerClient) => Promise<T>,
+  { bringsBack = false }: { bringsBack?: boolean } = {},
 ): Promise<T> {
   const log = createLog(flags.logLevel, process.stderr)
   const { connectOwner } = await import('./owner/connect.ts')
-  const client = await connectOwner(flags, systemClock, log)
+  const client = await connectOwner(flags, systemClock, log, bringsBack)
   try {
     return await run(withNames(client))
   } finally {
@@ -56,13 +60,12 @@ export async function allPages<Page extends { next_cursor: string | null }, Entr
   return all
 }
 
-/** The ids of a store's cells, oldest first. */
-export async function allCellIds(client: OwnerClient): Promise<string[]> {
-  const cells = await allPages(
+/** A store's cells, oldest first. */
+export function allCells(client: OwnerClient): Promise<CellPageDocument['databases']> {
+  return allPages(
     (cursor) => client.listCells({ cursor }),
     (page) => page.databases,
   )
-  return cells.map(({ id }) => id)
 }
 
 /** For a command that takes the id of one cell, or `--all`: both, or neither, is a wrong command line. */

@@ -4,6 +4,7 @@ import { addAccountsCommands } from './commands/accounts-commands.ts'
 import { addBackupCommands } from './commands/backup-commands.ts'
 import { addCellsCommands } from './commands/cells-commands.ts'
 import { addKeysCommands } from './commands/keys-commands.ts'
+import { addRecoverCommand } from './commands/recover-command.ts'
 import { addServeCommand } from './commands/serve-command.ts'
 import { addSqlCommand } from './commands/sql-command.ts'
 import { addStatusCommand } from './commands/status-command.ts'
@@ -62,6 +63,7 @@ export function buildProgram(): Command {
   addCellsCommands(program)
   addSqlCommand(program)
   addBackupCommands(program)
+  addRecoverCommand(program)
   addStatusCommand(program)
   addRefusedUrl(program)
   return program

@@ -76,7 +76,7 @@ class ProgressBars {
 }
 
 /** Padded, so that a shorter text covers the longer one before it. */
-function describeRest(etaMs: number | undefined): string {
+export function describeRest(etaMs: number | undefined): string {
   if (etaMs === undefined) return ''
   const seconds = Math.ceil(etaMs / 1_000)
   const text = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${seconds % 60} s`

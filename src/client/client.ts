@@ -23,6 +23,8 @@ export interface ClientOptions {
 
 /** The server refused these before their work began, so that any call may be sent again. */
 const BEFORE_WORK: readonly ProblemCode[] = ['rate_limited', 'busy', 'cell_restoring']
+/** The caller sent `If-None-Match`, and has what would be answered. */
+const NOT_MODIFIED = 304
 const RETRIES = 3
 const RETRY_AFTER_MS_MAX = 30_000
 
@@ -100,6 +102,7 @@ async function perform(
 ): Promise<unknown> {
   const { url, init } = requestOf(row, args, call, options)
   const response = await exchange(row, url, init, call, options)
+  if (response.status === NOT_MODIFIED) return undefined
   return row.answersFile ? response.body : await response.json()
 }
 
@@ -114,7 +117,7 @@ async function exchange(
   const { fetch = globalThis.fetch, retries = RETRIES, retryAfterMsMax = RETRY_AFTER_MS_MAX } = options
   for (let tries = 1; ; tries++) {
     const response = await fetch(url, init)
-    if (response.ok) return response
+    if (response.ok || response.status === NOT_MODIFIED) return response
     const problem = await problemOf(response)
     const waitMs = retryAfterMs(response)
     const isRepeatable = row.method !== 'POST' || row.idempotent || BEFORE_WORK.includes(problem.code)

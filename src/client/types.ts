@@ -65,13 +65,20 @@ export type RowsAnswer<R> = Omit<components['schemas']['SqlResult'], 'rows'> & {
 
 /** A method for each operation of the OpenAPI document. Each throws {@link ProblemError}, and what `fetch` throws. */
 export type Client = {
-  [Id in Exclude<keyof operations, 'sql' | 'exportCell' | 'changes'>]: Method<operations[Id]>
+  [Id in Exclude<keyof operations, 'sql' | 'kvGet' | 'exportCell' | 'changes'>]: Method<operations[Id]>
 } & {
   /**
    * The commits of a cell from now on, for `for await`: what each touched. The first change is a reset, which says: read
    * again all that you need. A connection that ends is made again, and goes on where it ended.
    */
   changes(args: ChangesArguments, options?: ChangesOptions): AsyncGenerator<ChangeEvent, void, undefined>
+  /** Reads an entry; undefined while it still has the version that the header names. */
+  kvGet(
+    args: ArgumentsOf<operations['kvGet']>,
+    options: CallOptions & { headers: { 'if-none-match': string } },
+  ): Promise<AnswerOf<operations['kvGet']> | undefined>
+  /** Reads an entry. */
+  kvGet(args: ArgumentsOf<operations['kvGet']>, options?: CallOptions): Promise<AnswerOf<operations['kvGet']>>
   /** Reads the cell as one SQLite file, as its bytes come. */
   exportCell(
     args: ArgumentsOf<operations['exportCell']>,

@@ -3,6 +3,7 @@ import type { Clock } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
 import { LogFile } from './log-file.ts'
 import { batchBytes, HEAD_BYTES, type LogRecord } from './log-format.ts'
+import { syncAll } from './sync-all.ts'
 
 /** A cell whose commits the log has. */
 export interface LoggedCell {
@@ -27,8 +28,6 @@ const FILE_BYTES_MIN = 4 * 1_048_576
 const BYTES_PER_CELL = 65_536
 /** In use, free, and some that wait for a disk that fails. */
 const FILES_MAX = 4
-/** WALs that are fsynced at the same time, in the thread pool. */
-const SYNCS_AT_ONCE = 4
 /** A file that could not be made is tried again after so many groups of commits. */
 const TRY_EVERY = 1_000
 
@@ -166,18 +165,14 @@ export class CommitLog {
 
   async #syncAll(full: UsedFile): Promise<void> {
     if (!this.#retired.has(full)) return
-    const waiting = [...full.cells.values()]
-    const sync = async () => {
-      for (let cell = waiting.pop(); cell !== undefined; cell = waiting.pop()) {
-        try {
-          await cell.syncWal()
-          if (full.cells.get(cell.cellId) === cell) full.cells.delete(cell.cellId)
-        } catch {
-          // The cell is quarantined, or closed without a checkpoint: its records are kept.
-        }
+    await syncAll(full.cells.values(), async (cell) => {
+      try {
+        await cell.syncWal()
+        if (full.cells.get(cell.cellId) === cell) full.cells.delete(cell.cellId)
+      } catch {
+        // The cell is quarantined, or closed without a checkpoint: its records are kept.
       }
-    }
-    await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, sync))
+    })
     if (full.cells.size > 0) return
     this.#retired.delete(full)
     await this.#reuse(full.file)

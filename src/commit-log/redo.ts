@@ -4,13 +4,12 @@ import { promisify } from 'node:util'
 import { exists, fsyncDirectory } from '../base/durable-files.ts'
 import { type LogEntry, SALTS_BYTES } from './log-format.ts'
 import { type LogContents, readLog } from './log-reader.ts'
+import { syncAll } from './sync-all.ts'
 
 const fsync = promisify(fs.fsync)
 
 /** Where the salts stand in a WAL: sqlite.org/fileformat2, 4.1. */
 const SALTS_AT = 16
-/** WALs that are fsynced at the same time, in the thread pool. */
-const SYNCS_AT_ONCE = 4
 
 /** What the logs belong to. */
 export interface LoggedStore {
@@ -53,7 +52,7 @@ export async function redo(store: LoggedStore): Promise<LostRecords> {
     }
     if (isNameLost) lost.isNameLost = true
   }
-  await syncWals([...touched].map((cellId) => store.wal(cellId)))
+  await syncAll(touched, (cellId) => syncFile(store.wal(cellId)))
   return lost
 }
 
@@ -77,7 +76,7 @@ export async function supersede(store: LoggedStore, owner: string): Promise<bool
     if (contents.isNameLost) return false
     for (const { cellId } of [...contents.records, ...contents.damaged]) cells.add(cellId)
   }
-  await syncWals([...cells].map((cellId) => store.wal(cellId)))
+  await syncAll(cells, (cellId) => syncFile(store.wal(cellId)))
   removeLogs(store.directory, owner)
   return true
 }
@@ -105,13 +104,6 @@ function rewrite(wal: string, records: readonly LogEntry[]): LogEntry[] {
   } finally {
     fs.closeSync(fd)
   }
-}
-
-async function syncWals(wals: string[]): Promise<void> {
-  const sync = async () => {
-    for (let wal = wals.pop(); wal !== undefined; wal = wals.pop()) await syncFile(wal)
-  }
-  await Promise.all(Array.from({ length: SYNCS_AT_ONCE }, sync))
 }
 
 /** Without the file, all that it held is in the database, or the cell is gone. */

@@ -4,6 +4,7 @@ import { CellState, type FailureHooks } from './cell-state.ts'
 import { Checkpoints, UNKNOWN_WEIGHT, type WalState } from './checkpoints.ts'
 import { closeWithoutCheckpoint } from './close-without-checkpoint.ts'
 import { CommitSync } from './commit-sync.ts'
+import { CommitTimes, type TimesOptions } from './commit-times.ts'
 import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
 import { GroupCommit, type GroupEvents, type GroupWork, type Settle } from './group-commit.ts'
@@ -57,6 +58,8 @@ export class CellDatabase {
   dirty = false
   /** Only while somebody watches the cell: see {@link record}. */
   recorder: CommitRecorder | undefined
+  /** Only if somebody asks when commits were made: see {@link keepTimes}. */
+  times: CommitTimes | undefined
 
   readonly #connection: Connection
   readonly #hooks: CellHooks
@@ -81,7 +84,7 @@ export class CellDatabase {
       configure(connection, settings)
       this.#connection = connection
       this.#transactions = new Transactions(connection, state, {
-        begin: () => this.checkpoints.assertRoom(),
+        begin: () => this.#changing(),
         commit: (run) => this.#deleteReserve.forCommit(run),
         committed: () => {
           this.#runner?.statements.committed()
@@ -200,6 +203,12 @@ export class CellDatabase {
     this.syncs.onSync = recorder && (() => recorder.syncing(() => !this.syncs.pending))
   }
 
+  /** From here on notes when commits are made. */
+  keepTimes(options: TimesOptions): CommitTimes {
+    this.times = new CommitTimes(this.checkpoints, options)
+    return this.times
+  }
+
   /** What may make the file grow from here on, besides the bound on its size; anything after it was opened. */
   limitGrowth(growth: Growth): void {
     this.#state.assertUsable()
@@ -242,7 +251,7 @@ export class CellDatabase {
    */
   write<T>(run: () => T, weight = 1): T {
     this.#state.assertUsable()
-    this.checkpoints.assertRoom()
+    this.#changing()
     try {
       const value = run()
       if (this.#transactions.depth === 0) this.#changed(weight)
@@ -321,12 +330,18 @@ export class CellDatabase {
   #newRunner(): StatementRunner {
     return new StatementRunner(this.#connection, this.settings, this.#transactions, {
       beforePrepare: (sql) => this.#hooks.beforePrepare?.(this, sql) ?? false,
-      changing: () => this.checkpoints.assertRoom(),
+      changing: () => this.#changing(),
       schemaGrew: (bytes) => this.#hooks.schemaGrew?.(bytes),
       changed: () => this.#changed(UNKNOWN_WEIGHT),
       deletion: (run) => this.#deleteReserve.forDeletion(run),
       recorder: () => this.recorder,
     })
+  }
+
+  /** @throws `busy` */
+  #changing(): void {
+    this.times?.changing()
+    this.checkpoints.assertRoom()
   }
 
   /** After a commit. Never throws, since that can't be undone. */
@@ -340,6 +355,7 @@ export class CellDatabase {
         this.#failed(error)
       }
     }
+    this.times?.committed()
     this.recorder?.committed(!this.syncs.pending)
     this.checkpoints.committed(weight)
   }

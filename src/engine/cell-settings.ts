@@ -6,9 +6,12 @@ import type { Connection } from './sqlite.ts'
 
 /**
  * `full`: a commit is fsynced before its call returns or resolves. `relaxed`: a power loss may drop the newest commits, but
- * never tears one.
+ * never tears one. `remote`: as `full`, and over HTTP and with `cell.commit()` a change is acknowledged once it is in the
+ * object store, too.
  */
-export type Durability = 'full' | 'relaxed'
+export type Durability = 'full' | 'relaxed' | 'remote'
+
+export const DURABILITIES = ['full', 'relaxed', 'remote'] as const satisfies readonly Durability[]
 
 /** `tenant`: every statement passes the allow-list before it is prepared. `trusted`: only what would break the engine is refused. */
 export type SqlPolicy = 'tenant' | 'trusted'
@@ -50,7 +53,7 @@ export function configure(connection: Connection, settings: CellDatabaseSettings
   connection.exec(`
     PRAGMA cache_size = 4;
     PRAGMA journal_mode = WAL;
-    PRAGMA synchronous = ${durability === 'full' ? 'FULL' : 'NORMAL'};
+    PRAGMA synchronous = ${durability === 'relaxed' ? 'NORMAL' : 'FULL'};
     PRAGMA wal_autocheckpoint = 0;
     PRAGMA journal_size_limit = ${checkpointBytes};
     PRAGMA cache_size = -${Math.ceil(pageCacheBytes / 1_024)};

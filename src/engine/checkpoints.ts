@@ -3,7 +3,7 @@ import { CellError } from '../errors.ts'
 import { PAGE_BYTES } from './cell-settings.ts'
 import type { CellState } from './cell-state.ts'
 import type { Connection, Statement } from './sqlite.ts'
-import { walBytes } from './wal-file.ts'
+import { WalReader, walBytes } from './wal-file.ts'
 
 export interface WalState {
   /** Frames in the write-ahead log, up to the last commit. */
@@ -72,6 +72,21 @@ export class Checkpoints {
     this.#query ??= this.#connection.prepare('PRAGMA main.wal_checkpoint(NOOP)').raw() as Statement
     const [, frames, checkpointed] = this.#query.get() as [number, number, number]
     return { frames: Math.max(frames, 0), checkpointed: Math.max(checkpointed, 0) }
+  }
+
+  /** As {@link state}. */
+  frames(): number {
+    return this.state().frames
+  }
+
+  /** How many frames the log had before the commit that ends at so many. @throws `Error` if the log is not as SQLite says */
+  framesBefore(frames: number): number {
+    using log = new WalReader(`${this.#path}-wal`)
+    return log.framesBefore(frames)
+  }
+
+  get inTransaction(): boolean {
+    return this.#connection.inTransaction
   }
 
   /**

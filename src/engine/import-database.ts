@@ -25,7 +25,7 @@ export interface ImportRules extends SchemaRules {
  *
  * @param source is changed, and of no use afterwards. Nobody else has it open
  * @param target does not exist yet. After a failure, the caller removes it
- * @throws `invalid_database`, `cell_full`; failures of disk and memory, as system errors or as SQLite's
+ * @throws `invalid_database`, `cell_full`; failures of the disk, as system errors or as SQLite's
  */
 export async function importDatabase(source: string, target: string, rules: ImportRules): Promise<void> {
   await checkHeader(source)
@@ -34,12 +34,15 @@ export async function importDatabase(source: string, target: string, rules: Impo
   try {
     rebuild(source, target, rules)
   } catch (error) {
+    // The process of an import has a limit of its own: it is the database that needs more.
+    if (isSqliteError(error) && /NOMEM$/.test(error.code))
+      throw invalidDatabase('Its check took too much memory', error)
     if (isSqliteError(error) && isFinding(error.code))
       throw invalidDatabase(`SQLite cannot read it (${error.message})`, error)
     throw error
   }
   const size = await setJournalMode(target, 'wal')
-  if (size > rules.cellBytesMax) throw tooLarge(size, rules.cellBytesMax)
+  checkSize(size, rules)
   await using handle = await open(target, 'r+')
   await handle.sync()
 }
@@ -118,10 +121,12 @@ function isFinding(code: string): boolean {
   )
 }
 
-function tooLarge(bytes: number, limit: number): CellError {
-  return new CellError(
+/** @param bytes of the new file, complete or not: it never shrinks @throws `cell_full` */
+export function checkSize(bytes: number, { cellBytesMax: limit }: ImportRules): void {
+  if (bytes <= limit) return
+  throw new CellError(
     'cell_full',
-    `The database has ${bytes} bytes, and a cell may have ${limit} (limits.cellBytesMax). Nothing was imported.`,
+    `The database takes ${bytes} bytes or more here, and a cell may have ${limit} (limits.cellBytesMax). Nothing was imported.`,
     { limit, usage: bytes },
   )
 }

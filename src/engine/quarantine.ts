@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock, Timer } from '../base/clock.ts'
-import { exists, replaceFile } from '../base/durable-files.ts'
+import { exists, fsyncDirectory, replaceFile } from '../base/durable-files.ts'
 import type { Log } from '../base/log.ts'
 import type { CellPaths } from '../base/store-paths.ts'
 import { CellError, isCellError, type QuarantineReason } from '../errors.ts'
@@ -197,7 +197,7 @@ export class Quarantine {
   /** Never throws: if the disk refuses the file, the next process does not know of the quarantine. */
   #save(id: string, { reason, since, frames }: Entry): void {
     try {
-      replaceFile(this.#parts.paths(id).quarantine, JSON.stringify({ reason, since, frames }))
+      write(this.#parts.paths(id), { reason, since, frames })
     } catch (err) {
       this.#parts.log.warn({ cellId: id, err }, 'the quarantine of a cell could not be written to its file')
     }
@@ -208,7 +208,27 @@ export class Quarantine {
   }
 }
 
-type RememberedQuarantine = QuarantineState & { frames?: number }
+type RememberedQuarantine = QuarantineState & { frames?: number | undefined }
+
+function write({ quarantine }: CellPaths, state: RememberedQuarantine): void {
+  replaceFile(quarantine, JSON.stringify(state))
+}
+
+/**
+ * Quarantines a cell before any process has it open. Durable, because a power loss doesn't take what is wrong with the cell.
+ *
+ * @param frames that its WAL must have
+ */
+export function quarantineDamaged(paths: CellPaths, frames: number, since: number): void {
+  write(paths, { reason: 'damaged', since, frames })
+  const fd = fs.openSync(paths.quarantine, 'r+')
+  try {
+    fs.fsyncSync(fd)
+  } finally {
+    fs.closeSync(fd)
+  }
+  fsyncDirectory(paths.directory)
+}
 
 /** What the file next to a cell says of its quarantine, whichever process has the cell. */
 export function readQuarantine(paths: CellPaths, clock: Clock): RememberedQuarantine | undefined {

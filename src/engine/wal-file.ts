@@ -91,6 +91,17 @@ export class WalReader implements Disposable {
     }
   }
 
+  /** How many frames there were before the commit that ends at so many. */
+  framesBefore(frames: number): number {
+    const { pageSize } = this.header
+    for (let before = frames - 1; before > 0; before--) {
+      const pages = this.#read(walBytes(before - 1, pageSize) + 4, 4).readUInt32BE(0)
+      // Only the last frame of a commit says how large the database is.
+      if (pages > 0) return before
+    }
+    return 0
+  }
+
   [Symbol.dispose](): void {
     fs.closeSync(this.#fd)
   }

@@ -24,6 +24,7 @@ import type {
   ListedCellDocument,
 } from './answers/cell-answers.ts'
 import { branchCell, sourceField } from './branch-actions.ts'
+import { logCellChange } from './change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
 
@@ -51,7 +52,10 @@ export const createCell = accountActionWith(
     const named = { name: body.name ?? undefined, idempotency }
     const { id, replayed } =
       body.from == null ? await createEmpty(call, named) : await branchCell(call, body.from, named)
-    if (!replayed) context.storedBytes?.created(accountId, id)
+    if (!replayed) {
+      context.storedBytes?.created(accountId, id)
+      logCellChange(call, 'a cell is created', id)
+    }
     const record = store.findCell(id) as CellRecord
     const headers: Record<string, string> = { Location: `${request.mount}${COLLECTION}/${id}` }
     if (replayed) headers['Idempotent-Replayed'] = 'true'
@@ -128,6 +132,7 @@ export const renameCell = cellActionWith(renameSchema, async (call, body) => {
   await takeTurn(call, cell.accountId)
   if (call.accountId !== undefined) store.chargeRename(call.accountId)
   await store.durably(() => store.renameCell(cellId, body.name))
+  logCellChange(call, 'a cell is renamed', cellId)
   return ok(encodeCell(store.findCell(cellId) as CellRecord))
 })
 

@@ -10,6 +10,14 @@ export const ACCOUNT_CHANGES = [
   'the quotas of an account are changed',
 ] as const
 
+/** What can happen to a cell besides its backups and its deletion, as its line of the log says it. */
+export const CELL_CHANGES = [
+  'a cell is created',
+  'a cell is imported',
+  'a cell is renamed',
+  'a cell is exported',
+] as const
+
 interface ChangedKey {
   id: string
   accountId: string
@@ -24,6 +32,16 @@ export function logKeyChange(
   { id: keyId, ...key }: ChangedKey,
 ): void {
   store.settings.log.info({ keyId, ...key, requestId }, `an API key is ${change}`)
+}
+
+/** Writes what was done to a cell to the store's log. Its name is its account's, and stays out. */
+export function logCellChange(
+  { context: { store }, requestId }: Call,
+  change: (typeof CELL_CHANGES)[number],
+  cellId: string,
+  fields: { sizeBytes?: number } = {},
+): void {
+  store.settings.log.info({ cellId, ...fields, requestId }, change)
 }
 
 /** Writes a change of an account to the store's log. */

@@ -5,6 +5,7 @@ import type { ImportCellOptions } from '../store/cell-imports.ts'
 import { type Answer, type Call, type CellCall, cellAction, ofAccount } from './action.ts'
 import type { FileCharge } from './backup-charges.ts'
 import { encodeCell } from './cell-actions.ts'
+import { logCellChange } from './change-log.ts'
 import { FileBody, SQLITE_TYPE } from './file-body.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
@@ -24,6 +25,7 @@ export const exportCell = cellAction(async (call) => {
   }
   const { path, sizeBytes, remove } = exported
   charge.move(sizeBytes)
+  logCellChange(call, 'a cell is exported', cellId, { sizeBytes })
   const file = new FileBody(path, sizeBytes, async () => {
     charge.release()
     await remove()
@@ -74,22 +76,25 @@ export async function importCell(call: Call): Promise<Answer> {
 
 /** @returns the cell's id */
 export async function receive(
-  { context, request }: Call,
+  call: Call,
   options: ImportCellOptions & { bytesMax: number },
   charge: FileCharge = MIB_FREE,
 ): Promise<string> {
+  const { context, request } = call
   const { bytesMax } = options
   const { contentLength, signal } = request
   if (contentLength !== undefined && contentLength > bytesMax) throw tooLarge(bytesMax)
   let received = 0
   try {
-    return await context.service.importCell(request.stream(), {
+    const id = await context.service.importCell(request.stream(), {
       ...options,
       signal,
       onBytes: (bytes) => {
         received = bytes
       },
     })
+    logCellChange(call, 'a cell is imported', id, { sizeBytes: received })
+    return id
   } finally {
     charge.move(received)
   }
@@ -97,11 +102,10 @@ export async function receive(
 
 /** Bytes that an account may import. @throws `quota_exceeded` */
 function room({ context }: Call, accountId: string): number {
-  context.storedBytes?.checkRoomForCell(accountId)
-  return Math.min(
-    context.limits.importBytesMax,
-    context.storedBytes?.roomOf(accountId) ?? Number.POSITIVE_INFINITY,
-  )
+  const { storedBytes, limits } = context
+  if (storedBytes === undefined) return limits.importBytesMax
+  storedBytes.checkRoomForCell(accountId)
+  return Math.min(limits.importBytesMax, storedBytes.roomOf(accountId))
 }
 
 function tooLarge(limit: number): CellError {

@@ -1,3 +1,4 @@
+import type { z } from 'zod'
 import { CellError } from '../errors.ts'
 import {
   encodeEntry,
@@ -20,9 +21,17 @@ import {
   msetSchema,
   putSchema,
 } from '../service/json/kv-body.ts'
-import { cellAction, cellActionWith, cellActionWithQuery, decodeKey, ok } from './action.ts'
+import {
+  type CellCall,
+  cellAction,
+  cellActionWith,
+  cellActionWithQuery,
+  decodeKey,
+  ok,
+  type Run,
+} from './action.ts'
 import { NOT_MODIFIED } from './http-message.ts'
-import { changeCondition, deleteCondition, etagOf, isNotModified } from './preconditions.ts'
+import { changeCondition, deleteCondition, etagOf, isNotModified, refuseConditions } from './preconditions.ts'
 
 export const putEntry = cellActionWith(putSchema, async (call, body) => {
   const { context, request, cellId, permit, requestId, segments } = call
@@ -69,11 +78,19 @@ export const listEntries = cellActionWithQuery(
   },
 )
 
-export const incr = cellActionWith(incrSchema, async ({ context, cellId, permit, requestId }, body, exact) =>
+/** A route of `kv/ops`. Conditions of its entries are fields of its body. */
+function kvOperation<B>(schema: z.ZodType<B>, run: Run<CellCall, B>) {
+  return cellActionWith(schema, (call, body, exact) => {
+    refuseConditions(call.request)
+    return run(call, body, exact)
+  })
+}
+
+export const incr = kvOperation(incrSchema, async ({ context, cellId, permit, requestId }, body, exact) =>
   ok(encodeIncr(await context.service.execute(cellId, decodeIncr(body, exact), { permit, requestId }))),
 )
 
-export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit, requestId }, body) =>
+export const ttl = kvOperation(keysSchema, async ({ context, cellId, permit, requestId }, body) =>
   ok(
     await context.service.execute(
       cellId,
@@ -83,24 +100,24 @@ export const ttl = cellActionWith(keysSchema, async ({ context, cellId, permit, 
   ),
 )
 
-export const expire = cellActionWith(expireSchema, async ({ context, cellId, permit, requestId }, body) =>
+export const expire = kvOperation(expireSchema, async ({ context, cellId, permit, requestId }, body) =>
   ok(
     encodeExpire(body.key, await context.service.execute(cellId, decodeExpire(body), { permit, requestId })),
   ),
 )
 
-export const mget = cellActionWith(keysSchema, async ({ context, cellId, permit, requestId }, body) => {
+export const mget = kvOperation(keysSchema, async ({ context, cellId, permit, requestId }, body) => {
   const keys = decodeKeys(body, context.store.settings.limits)
   const mget = { op: 'kv.mget', keys, answer: 'json' } as const
   return { status: 200, json: await context.service.execute(cellId, mget, { permit, requestId }) }
 })
 
-export const mset = cellActionWith(msetSchema, async ({ context, cellId, permit, requestId }, body) => {
+export const mset = kvOperation(msetSchema, async ({ context, cellId, permit, requestId }, body) => {
   const mset = decodeMset(body, context.store.settings.limits)
   return ok(encodePuts(await context.service.execute(cellId, mset, { permit, requestId })))
 })
 
-export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, permit, requestId }, body) => {
+export const deleteMany = kvOperation(keysSchema, async ({ context, cellId, permit, requestId }, body) => {
   const keys = decodeKeys(body, context.store.settings.limits)
   const { deleted } = await context.service.execute(
     cellId,
@@ -110,6 +127,6 @@ export const deleteMany = cellActionWith(keysSchema, async ({ context, cellId, p
   return ok({ deleted })
 })
 
-export const getdel = cellActionWith(keySchema, async ({ context, cellId, permit, requestId }, { key }) =>
+export const getdel = kvOperation(keySchema, async ({ context, cellId, permit, requestId }, { key }) =>
   ok(encodeFound(await context.service.execute(cellId, { op: 'kv.getdel', key }, { permit, requestId }))),
 )

@@ -9,7 +9,7 @@ import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from 
 import type { Audience } from './audience.ts'
 import { decodeSource, sourceField } from './branch-actions.ts'
 import { cellPage, encodeListed } from './cell-actions.ts'
-import { logAccountChange, logKeyChange } from './change-log.ts'
+import { logAccountChange, logCellChange, logKeyChange } from './change-log.ts'
 import { receive } from './file-actions.ts'
 import { SQLITE_TYPE } from './file-body.ts'
 import { decodeExpiry, inBodyTerms, scopeFields, scopeOptions } from './key-scope-body.ts'
@@ -17,6 +17,7 @@ import { DEFAULT_MEMORY_LIMITS } from './memory-budgets.ts'
 import { GREETING_PATH, greeting } from './owner-protocol.ts'
 import { asOwnerSees } from './problem.ts'
 import { Query } from './query.ts'
+import { recover } from './recover-actions.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStatus, ownerMetrics } from './status-actions.ts'
@@ -110,6 +111,7 @@ const createCell = ownerActionWith(
       )
     }
     const { id } = await make()
+    logCellChange(call, 'a cell is created', id)
     return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
   },
 )
@@ -162,6 +164,7 @@ const OWNER_ROUTES: readonly Route[] = [
     ([method, path, action, scope]): Route => [method, path.replace('/v1', '/owner'), action, scope],
   ),
 
+  ['POST', '/owner/databases/{id}/recover', recover, 'owner'],
   ['POST', '/owner/databases/{id}/backups/verify', verify, 'owner'],
   ['POST', '/owner/databases/{id}/backups/prune', prune, 'owner'],
   ['POST', '/owner/databases/{id}/backups/purge', purge, 'owner'],

@@ -34,6 +34,20 @@ export function deleteCondition(request: HttpRequest): string | undefined {
   throw badHeader('If-None-Match', 'of a deletion leaves nothing to delete: use If-Match')
 }
 
+/**
+ * For a change that judges no condition of a header: it must not happen as if there were none.
+ *
+ * @throws `invalid_request`
+ */
+export function refuseConditions(request: HttpRequest): void {
+  for (const header of ['If-Match', 'If-None-Match'])
+    if (request.header(header.toLowerCase()) !== undefined)
+      throw badHeader(
+        header,
+        'is not judged here: PUT or DELETE the key with it, or use if_version of a batch',
+      )
+}
+
 /** Whether the sender of a GET has this version already. `If-None-Match` may list several; a proxy may have weakened them. */
 export function isNotModified(request: HttpRequest, version: string): boolean {
   const tags = request.header('if-none-match')?.split(',')

@@ -49,6 +49,7 @@ export const STATUS_OF_CODE: Readonly<Record<CellErrorCode, number>> = {
   object_store_not_configured: 501,
   object_store_mismatch: 500,
   object_store_unavailable: 503,
+  not_replicated: 503,
   object_store_error: 502,
   object_exists: 500,
   object_store_in_use: 500,

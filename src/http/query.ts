@@ -5,27 +5,28 @@ import { CellError } from '../errors.ts'
 /** No request has more than five. */
 const PARAMETERS_MAX = 64
 
-/** The parameters of a query string, each decoded once. The first of a name counts. */
+/** The parameters of a query string, each decoded once. */
 export class Query<Name extends string = never> {
   readonly #values = new Map<string, string>()
 
   /**
    * @param known the names that the route takes
-   * @throws `invalid_request` for other names, for percent-encoding that is not UTF-8, and for too many parameters
+   * @throws `invalid_request` for other names, for a name that comes twice, for percent-encoding that is not UTF-8, and for too
+   * many parameters
    */
   constructor(query: string, known: readonly Name[]) {
     if (query === '') return
     const pairs = query.split('&', PARAMETERS_MAX + 1)
     if (pairs.length > PARAMETERS_MAX) throw tooManyParameters()
+    const names: readonly string[] = known
     for (const pair of pairs) {
       if (pair === '') continue
       const equals = pair.indexOf('=')
       const name = decode(equals === -1 ? pair : pair.slice(0, equals), 'query')
-      if (!this.#values.has(name))
-        this.#values.set(name, equals === -1 ? '' : decode(pair.slice(equals + 1), name))
+      if (!names.includes(name)) throw unknownName(name, names)
+      if (this.#values.has(name)) throw repeated(name)
+      this.#values.set(name, equals === -1 ? '' : decode(pair.slice(equals + 1), name))
     }
-    const names: readonly string[] = known
-    for (const name of this.#values.keys()) if (!names.includes(name)) throw unknownName(name, names)
   }
 
   text(name: Name): string | undefined {
@@ -55,6 +56,12 @@ function decode(text: string, name: string): string {
   } catch {
     throw new CellError('invalid_request', `${name} is not percent-encoded UTF-8.`, { field: name })
   }
+}
+
+/** Which of them counts is a guess that a proxy and a server make differently. */
+function repeated(name: string): CellError {
+  const message = `${name} comes twice in the query: send it once.`
+  return new CellError('invalid_request', message, { field: name })
 }
 
 function tooManyParameters(): CellError {

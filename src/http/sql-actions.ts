@@ -3,6 +3,7 @@ import type { ExecuteOptions } from '../service/cell-service.ts'
 import { batchSchema, decodeRequest, statementSchema } from '../service/json/requests.ts'
 import type { BodyBounds, JsonText } from '../service/operations.ts'
 import { type Answer, type CellCall, cellActionOfBody } from './action.ts'
+import { refuseConditions } from './preconditions.ts'
 import type { JsonBody } from './request-body.ts'
 
 export const runSql = cellActionOfBody(statementSchema, (call, body) => run('sql', call, body))
@@ -16,6 +17,7 @@ export const runBatch = cellActionOfBody(batchSchema, async (call, body) => {
 })
 
 async function run(kind: 'sql' | 'batch', call: CellCall, body: JsonBody): Promise<Answer> {
+  refuseConditions(call.request)
   return { status: 200, json: await execute(kind, call, body) }
 }
 

@@ -7,6 +7,8 @@ import type { StoreMetrics, WorkerMetrics } from '../store/store-metrics.ts'
 
 /** Of the largest and of the busiest cells. */
 const CELLS_SHOWN = 5
+/** Of the cells that could not be restored; each has its line in the log. */
+const FAILURES_SHOWN = 20
 
 /** What `cellstore status` shows. */
 export type StatusDocument = ReturnType<typeof encodeStatus>
@@ -25,31 +27,33 @@ export function encodeStatus(core: StoreCore, metrics: StoreMetrics, census: Cen
     commits: metrics.commits,
     cells: encodeCells(core, metrics, census),
     backups: encodeBackups(metrics, now),
+    recovery: encodeRecovery(core, metrics),
     workers: encodeWorkers(metrics.workers),
     failures: observed.failures.list().map(encodeFailure),
   }
 }
 
 function encodeCells(core: StoreCore, metrics: StoreMetrics, census: Census) {
-  const named = (id: string) => {
-    const record = core.findCell(id)
-    return { id, name: record?.name ?? null, account_id: record?.accountId ?? null }
-  }
   const largest = census.largest.slice(0, CELLS_SHOWN)
   const busiest = core.observed.activity.busiest(CELLS_SHOWN)
   return {
     count: census.cells,
     open: metrics.cellsOpen,
     bytes: census.bytes,
-    largest: largest.map(({ cellId, sizeBytes }) => ({ ...named(cellId), size_bytes: sizeBytes })),
-    busiest: busiest.map(({ cellId, operations }) => ({ ...named(cellId), operations })),
+    largest: largest.map(({ cellId, sizeBytes }) => ({ ...named(core, cellId), size_bytes: sizeBytes })),
+    busiest: busiest.map(({ cellId, operations }) => ({ ...named(core, cellId), operations })),
     quarantined_count: census.quarantinedCount,
     quarantined: census.quarantined.map(({ cellId, reason, since }) => ({
-      ...named(cellId),
+      ...named(core, cellId),
       reason,
       since: timeOf(since),
     })),
   }
+}
+
+function named(core: StoreCore, id: string) {
+  const record = core.findCell(id)
+  return { id, name: record?.name ?? null, account_id: record?.accountId ?? null }
 }
 
 /** Null without an object store. */
@@ -71,6 +75,27 @@ function encodeBackups({ backups }: StoreMetrics, now: number) {
     recovered: backups.recovered,
     restores_failed: backups.restoresFailed,
     queue: backups.queue,
+  }
+}
+
+/** The restore of cells without local data since the start. Null if there was none to restore. */
+function encodeRecovery(core: StoreCore, { backups }: StoreMetrics) {
+  const progress = backups?.recovery
+  if (progress === undefined) return null
+  const { cells, recovered, failed, bytes, startedAt, endedAt, etaMs } = progress
+  return {
+    cells,
+    recovered,
+    failed,
+    bytes,
+    started_at: timeOf(startedAt),
+    /** Null while it runs. */
+    ended_at: timeOf(endedAt),
+    /** Null while nobody knows. */
+    eta_ms: etaMs ?? null,
+    failures: [...(core.recovery?.failures ?? [])]
+      .slice(0, FAILURES_SHOWN)
+      .map(([cellId, code]) => ({ ...named(core, cellId), code })),
   }
 }
 

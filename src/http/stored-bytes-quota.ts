@@ -80,6 +80,7 @@ export class StoredBytesQuota {
       backup: (cellId, kind, options) => service.backup(cellId, kind, options),
       restore: (cellId, options) => this.#replace(cellId, () => service.restore(cellId, options)),
       planRestore: (cellId, options) => service.planRestore(cellId, options),
+      recover: (cellId) => service.recover(cellId),
       verify: (cellId, options) => service.verify(cellId, options),
       listBackups: (cellId, page, signal) => service.listBackups(cellId, page, signal),
       latestBackup: (cellId, signal) => service.latestBackup(cellId, signal),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type { VerifyResult } from '../backup/verify/verify-types.ts'
+import type { BackupOptions } from '../backup/versions/backup-types.ts'
 import { flag, text } from '../service/json/fields.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import { archiveActionWith, ok, ownerAction } from './action.ts'
@@ -9,19 +10,18 @@ import { transfer } from './transfer.ts'
 export const verify = archiveActionWith(
   z.strictObject({ version: text.optional(), deep: flag.optional() }),
   async (call, { version, deep }) => {
-    const { service } = call.context
-    return ok(
-      encodeVerified(
-        await transfer(call, (options) => service.verify(call.cellId, { ...options, version, deep })),
-      ),
-    )
+    const { context, cellId } = call
+    const prove = (options: BackupOptions) => context.service.verify(cellId, { ...options, version, deep })
+    const proven = await transfer(call, prove)
+    return ok({ id: cellId, name: context.store.findCell(cellId)?.name ?? null, ...encodeVerified(proven) })
   },
 )
 
 /** Whose backups can be verified: every cell of the listing, and the catalog under this id. */
 export const getStore = ownerAction(({ context: { store } }) => ok({ id: store.id }))
 
-export type VerifyDocument = ReturnType<typeof encodeVerified>
+/** `name` is null for the catalog, and for a cell without one. */
+export type VerifyDocument = { id: string; name: string | null } & ReturnType<typeof encodeVerified>
 export type StoreDocument = { id: string }
 
 function encodeVerified(result: VerifyResult) {

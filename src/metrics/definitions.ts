@@ -228,6 +228,20 @@ const BACKUPS: readonly MetricDefinition[] = [
     read: ofBackups(({ restoresFailed }) => one(restoresFailed)),
   },
   {
+    name: 'cellstore_cells_missing',
+    type: 'gauge',
+    help: 'Cells without local data since the start that are not restored yet; those that failed too.',
+    labels: [],
+    read: ofBackups(({ recovery }) => one(recovery === undefined ? 0 : recovery.cells - recovery.recovered)),
+  },
+  {
+    name: 'cellstore_cells_unrecovered',
+    type: 'gauge',
+    help: 'Those of them that could not be restored in the background; each use of the cell tries again.',
+    labels: [],
+    read: ofBackups(({ recovery }) => one(recovery?.failed ?? 0)),
+  },
+  {
     name: 'cellstore_backup_lag_seconds',
     type: 'gauge',
     help: 'Age of the oldest change of a cell that no backup holds; 0 if there is none.',

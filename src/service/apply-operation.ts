@@ -95,6 +95,11 @@ export function mayChange(operation: ParsedOperation): boolean {
   }
 }
 
+/** Whether an operation that belongs into no commit may commit by itself: `PRAGMA user_version = 2` does. */
+export function mayCommitAlone(operation: ParsedOperation): boolean {
+  return operation.op === 'sql' && !isRead(operation) && !mayChange(operation)
+}
+
 /** What a batch can hold and still need no transaction. */
 function isRead(operation: ParsedBatchable): boolean {
   if (operation.op !== 'sql') return false

@@ -84,6 +84,12 @@ export interface CellService {
   /** What a restore would do, as `store.backups.plan()`. */
   planRestore(cellId: string, options?: PlanOptions): Promise<RestorePlan>
 
+  /**
+   * Restores a cell whose data is not on this machine from its newest backup; does nothing if it is here. A request that
+   * waits for a cell comes first.
+   */
+  recover(cellId: string): Promise<void>
+
   /** Proves that a version can be restored, as `store.backups.verify()`. */
   verify(cellId: string, options?: VerifyOptions): Promise<VerifyResult>
 

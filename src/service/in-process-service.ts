@@ -27,6 +27,7 @@ import {
   type ApplyContext,
   applyOperation,
   mayChange,
+  mayCommitAlone,
   type ParsedOperation,
   parseOperation,
   type ReadableOperation,
@@ -152,6 +153,10 @@ export class InProcessService implements CellService {
     return await this.#store.backups.plan(cellId, options)
   }
 
+  async recover(cellId: string): Promise<void> {
+    await this.#store.backups.recoverIfLost(cellId, 'requested')
+  }
+
   async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return await this.#store.backups.verify(cellId, options)
   }
@@ -175,7 +180,10 @@ export class InProcessService implements CellService {
     const parsed = parseOperation(operation)
     const context = this.#contextOf(parsed, cellId, requestId)
     if (mayChange(parsed)) return cell.commit(() => applyOperation(cell, parsed, context))
-    return applyOperation(cell, parsed, context)
+    const result = applyOperation(cell, parsed, context)
+    return mayCommitAlone(parsed) && this.#store.isRemote(cellId)
+      ? cell.replicated().then(() => result)
+      : result
   }
 
   #contextOf({ op }: ParsedOperation, cellId: string, requestId: string | undefined): ApplyContext {

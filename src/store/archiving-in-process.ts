@@ -1,9 +1,11 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
+import { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
-import { jobQueueLimits } from './settings.ts'
+import { type Replication, replicationOf } from './replication.ts'
+import { jobQueueLimits, shippingSettings } from './settings.ts'
 import type { StoreCore } from './store-core.ts'
 import type { Upkeep } from './upkeep.ts'
 
@@ -11,6 +13,9 @@ import type { Upkeep } from './upkeep.ts'
 export interface ArchivingInProcess {
   archiver: Archiver
   backups: BackupManager
+  replication: Replication
+  /** For cells that this process has not opened yet. */
+  search: UnshippedSearch
 }
 
 /** @returns undefined without an object store */
@@ -19,16 +24,24 @@ export function archivingInProcess(
   local: LocalCells,
   upkeep: Upkeep,
 ): ArchivingInProcess | undefined {
-  const { paths, settings, destination, catalogBackup, verifications } = core
+  const { paths, settings, destination, catalogBackup, verifications, guard } = core
   const { archived } = local
   if (destination === undefined || catalogBackup === undefined) return undefined
-  if (verifications === undefined || archived === undefined) return undefined
+  if (verifications === undefined || archived === undefined || guard === undefined) return undefined
+  const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const restored = (id: string, manifest: ManifestHead) => {
     core.recordRestored(id, manifest)
     upkeep.cellRestored(id)
   }
-  const cells = new CellsInProcess({ local, record, restored }, archived)
+  const search = new UnshippedSearch({
+    progress: destination.progress,
+    paths: (id) => paths.cell(id),
+    exists: (id) => core.findCell(id)?.deletedAt === null,
+    look: async (id) => local.lookAtLog(id),
+    log: settings.log,
+  })
+  const cells = new CellsInProcess({ local, record, restored, search }, archived)
   const archiver = new Archiver({
     destination,
     cells,
@@ -36,6 +49,7 @@ export function archivingInProcess(
     paths: (id) => paths.cell(id),
     limits: settings.limits,
     queue: jobQueueLimits(settings),
+    shipping: shipping && { ...shipping, guard, random: settings.random },
   })
   const backups = new BackupManager({
     destination,
@@ -46,5 +60,5 @@ export function archivingInProcess(
     isLocal: (id) => local.isLocal(id),
     assertRunning: () => archiver.assertRunning(),
   })
-  return { archiver, backups }
+  return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
 }

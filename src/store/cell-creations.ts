@@ -8,6 +8,7 @@ import type { Turns } from '../base/turns.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
+import { DURABILITIES } from '../engine/cell-settings.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
@@ -161,8 +162,11 @@ export class CellCreations {
 }
 
 function checkDurability(durability: string | undefined): void {
-  if (durability === undefined || durability === 'full' || durability === 'relaxed') return
-  throw new CellError('invalid_request', `durability must be full or relaxed, not ${durability}.`, {
-    field: 'durability',
-  })
+  const choices: readonly string[] = DURABILITIES
+  if (durability === undefined || choices.includes(durability)) return
+  throw new CellError(
+    'invalid_request',
+    `durability must be one of ${choices.join(', ')}, not ${durability}.`,
+    { field: 'durability' },
+  )
 }

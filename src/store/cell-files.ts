@@ -89,6 +89,11 @@ export class CellFiles {
     return exists(this.#paths.cell(id).database)
   }
 
+  /** Whether a write-ahead log is there: the cell is open, or its process has ended without closing it. */
+  hasLog(id: string): boolean {
+    return (fs.statSync(this.#paths.cell(id).wal, { throwIfNoEntry: false })?.size ?? 0) > 0
+  }
+
   /** Size of the database file; 0 if there is none. */
   databaseBytes(id: string): number {
     return fs.statSync(this.#paths.cell(id).database, { throwIfNoEntry: false })?.size ?? 0

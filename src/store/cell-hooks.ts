@@ -44,6 +44,7 @@ export function cellHooks(id: string, { clock, trackers, opened, failed, closed 
     },
     failed,
     closed: () => {
+      trackers?.get(id).hooks.closed?.()
       trackers?.release(id)
       closed()
     },

@@ -77,6 +77,7 @@ export class CellStore implements CellDirectory {
       expiryNoted: (id, expiresAt) => upkeep.expiryNoted(id, expiresAt),
       commits: core.changes,
       recover: destination && ((id) => this.backups.ensureLocal(id)),
+      replicated: (id, signal) => this.#replicated(id, signal),
     })
     core.guard?.lost.listen((error) => this.#takenOver(error))
     this.#archiving = archivingInProcess(core, this.#cells, upkeep)
@@ -94,7 +95,7 @@ export class CellStore implements CellDirectory {
 
   /**
    * Opens a store. If the directory is empty and the object store has this store's backups, the catalog is restored from
-   * there, and each cell at its first use.
+   * there, and its cells after it: in the background, and each one at once with its first use.
    *
    * @throws `store_not_found`, `store_locked`, `backup_corrupt`, `object_store_in_use`, `store_outdated`, and as {@link create}
    */
@@ -180,6 +181,11 @@ export class CellStore implements CellDirectory {
   /** @internal */
   durably<T>(change: () => T): Promise<T> {
     return this.core.durably(change)
+  }
+
+  /** @internal */
+  isRemote(id: string): boolean {
+    return this.#cells.isRemote(id)
   }
 
   /** @throws `object_store_not_configured` if the store was opened without one */
@@ -350,7 +356,9 @@ export class CellStore implements CellDirectory {
       backup: (id, kind, options) => this.backups.backup(id, kind, options, 'background'),
       prove: (id, options) => this.backups.prove(id, options, 'background'),
       collect: (id, signal) => this.#cells.collect(id, signal),
+      recover: (id, signal) => this.backups.recoverIfLost(id, 'background', signal),
     })
+    void this.#archiving?.search.search()
   }
 
   /**
@@ -381,6 +389,11 @@ export class CellStore implements CellDirectory {
     await this.close()
   }
 
+  async #replicated(id: string, signal: AbortSignal | undefined): Promise<void> {
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    await this.#archiving.replication.confirm(id, signal)
+  }
+
   /** A read would show what may have changed elsewhere, so nothing is served any more. */
   #takenOver(error: CellError): void {
     this.#cells.closeFor(error)
@@ -392,6 +405,7 @@ export class CellStore implements CellDirectory {
     const timer = this.clock.setTimer(() => deadline.abort(), deadlineMs)
     await runAll([
       () => this.#upkeep.stop(),
+      () => this.#archiving?.search.stop(),
       () => this.#archiving?.archiver.stop(deadline.signal),
       () => this.#cells.close(),
       () => this.core.close(deadline.signal),

@@ -29,6 +29,10 @@ export interface CellProvider {
   quarantine(id: string): QuarantineState | undefined
   ensureLocal(id: string): Promise<void>
   watch(id: string, options?: WatchOptions): ChangeStream
+  /** Whether the cell's changes count only once they are in the object store, too. */
+  isRemote(id: string): boolean
+  /** Resolves once all that the cell has committed is in the object store. */
+  replicated(id: string, signal?: AbortSignal): Promise<void>
   /** Called for every expiry that is set. Must not throw. */
   expiryNoted(id: string, expiresAt: number): void
 }
@@ -44,6 +48,7 @@ export type RowOptions = Pick<SqlOptions, 'policy' | 'rowMode'>
 
 const GET_NAMES: Known<RowOptions> = { policy: true, rowMode: true }
 const EXEC_NAMES: Known<ExecOptions> = { policy: true }
+const REPLICATED_NAMES: Known<{ signal?: AbortSignal | undefined }> = { signal: true }
 
 /**
  * One cell, used through SQL and KV. The handle stays valid while the store closes and reopens the file behind it, and
@@ -248,11 +253,30 @@ export class Cell {
    * Runs `work` in the cell's next group commit: all work of one turn of the event loop shares one fsync, and each
    * piece is still all or nothing. `work` may run twice, so it must do nothing but use this cell, and must not be async.
    *
-   * @returns resolves with what `work` returns, once it is on disk
-   * @throws as {@link transaction}
+   * @returns resolves with what `work` returns, once it is on disk; with durability `remote`, once it is in the object store, too
+   * @throws as {@link transaction}; `not_replicated`
    */
   async commit<T>(work: () => T): Promise<T> {
-    return await this.#use().commit(work)
+    const result = await this.#use().commit(work)
+    if (this.#provider.isRemote(this.id)) await this.#provider.replicated(this.id)
+    return result
+  }
+
+  /**
+   * Resolves once all that the cell has committed so far is in the object store, whatever its durability. Calls at the same
+   * time share one object, and there are at most ten of these a second.
+   *
+   * ```ts
+   * cell.kv.put('order/7', 'paid')
+   * await cell.replicated()
+   * ```
+   *
+   * @throws `not_replicated` if the object store does not take it in time: it is on this machine and will be shipped;
+   * `object_store_not_configured`, `taken_over`; the signal's reason
+   */
+  async replicated(options: { signal?: AbortSignal | undefined } = {}): Promise<void> {
+    checkNames(options, REPLICATED_NAMES)
+    await this.#provider.replicated(this.id, options.signal)
   }
 
   /**

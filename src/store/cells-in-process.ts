@@ -1,6 +1,13 @@
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
+import {
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+  withAccounts,
+} from '../backup/changes/cell-log.ts'
+import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
@@ -11,6 +18,7 @@ export interface CellsInProcessParts {
   record(id: string): CellRecord | undefined
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
+  search: UnshippedSearch
 }
 
 /** The archiver's way to the cells that this process opens: direct calls. */
@@ -83,15 +91,34 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.noteMark(cellId, name)
   }
 
-  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, isNewest, last, existed }: RestoredCell): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, { newest, last, version: manifest.version })
+    this.#archived.installer.install(cellId, { isNewest, last })
     restored(cellId, manifest)
   }
 
   async endRestore(cellId: string): Promise<void> {
     this.#archived.installer.end(cellId)
+  }
+
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const { search, record } = this.#parts
+    const wasOver = search.isOver
+    const collected = withAccounts(await this.#archived.logs.collect(limits), record)
+    return wasOver && search.isOver ? collected : { ...collected, isAll: false }
+  }
+
+  async logsShipped(places: ShippedPlace[]): Promise<void> {
+    this.#archived.logs.shipped(places)
+  }
+
+  async dropHistory(cellId: string): Promise<void> {
+    this.#archived.logs.dropHistory(cellId)
+  }
+
+  async exists(cellId: string): Promise<boolean> {
+    return this.#parts.record(cellId)?.deletedAt === null
   }
 
   /** @param existed the cell existed when its restore began */

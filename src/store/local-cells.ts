@@ -1,5 +1,6 @@
 import { CellCutter, type PinnedCell } from '../backup/changes/cell-cutter.ts'
 import type { ChangeTrackers } from '../backup/changes/change-trackers.ts'
+import { LogCollector } from '../backup/changes/log-collector.ts'
 import type { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import { CellInstaller } from '../backup/restore/cell-installer.ts'
 import { finishRestore } from '../backup/restore/restore-install.ts'
@@ -50,6 +51,8 @@ export interface LocalCellsParts {
    * restored. Undefined without an object store.
    */
   recover: ((id: string) => Promise<void>) | undefined
+  /** Resolves once all that a cell has committed is in the object store. Undefined in a worker: its node waits. */
+  replicated?: ((id: string, signal?: AbortSignal) => Promise<void>) | undefined
 }
 
 /** Who is told what those who watch a cell are to hear. Must not throw. In a worker it is the node, where cells are watched. */
@@ -64,6 +67,7 @@ export interface CommitSink extends Partial<Pick<ChangeHub, 'watch' | 'watched'>
 export interface ArchivedCells {
   cutter: CellCutter
   installer: CellInstaller
+  logs: LogCollector
 }
 
 /** The cells whose files this process opens: the pool of open cells, what backups do to them, and their expired entries. */
@@ -107,7 +111,8 @@ export class LocalCells implements CellProvider {
       replace: (id, install) => this.pool.replace(id, install),
     })
     const cutter = new CellCutter(trackers, settings.clock, (id) => this.pin(id))
-    this.archived = { cutter, installer }
+    const logs = new LogCollector(trackers, settings.clock, settings.log)
+    this.archived = { cutter, installer, logs }
   }
 
   get spool(): string {
@@ -166,6 +171,16 @@ export class LocalCells implements CellProvider {
     this.#parts.expiryNoted(id, expiresAt)
   }
 
+  isRemote(id: string): boolean {
+    const { replicated } = this.#parts
+    return replicated !== undefined && (this.record(id).durability ?? this.settings.durability) === 'remote'
+  }
+
+  async replicated(id: string, signal?: AbortSignal): Promise<void> {
+    this.record(id)
+    await this.#parts.replicated?.(id, signal)
+  }
+
   sizeBytes(id: string): number {
     this.record(id)
     return this.files.sizeBytes(id)
@@ -207,6 +222,19 @@ export class LocalCells implements CellProvider {
     }
   }
 
+  /** Finds what a cell has not shipped. The cell is open or closed afterwards as it was before. */
+  lookAtLog(id: string): void {
+    const { changes } = this.#parts
+    if (changes === undefined) return
+    // Only SQLite can say how much of a log that was left counts.
+    if (!this.#isOpen(id) && this.files.hasLog(id)) {
+      const { database, unpin } = this.pin(id)
+      unpin()
+      if (!database.busy) this.pool.close(id)
+    }
+    changes.trackers.noteUnshipped(id)
+  }
+
   /** Closes a deleted cell, so that its files can be removed. */
   release(id: string): void {
     this.pool.replace(id, () => {})
@@ -221,6 +249,7 @@ export class LocalCells implements CellProvider {
   /** Closes every cell at once, and then the commit log. */
   async close(): Promise<void> {
     this.pool.closeAll()
+    this.#parts.changes?.trackers.letGoOfAll()
     await this.commits.log.close()
   }
 

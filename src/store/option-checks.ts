@@ -12,9 +12,15 @@ const BACKUP_NAMES: Known<BackupSettings> = {
   keepTenant: true,
   prune: true,
   drillEveryMs: true,
+  maxLagMs: true,
+  historyMs: true,
+  logBytesMax: true,
   concurrency: true,
   restoreConcurrency: true,
+  recoverInBackground: true,
+  recoveryConcurrency: true,
   deadlineMs: true,
+  remoteWaitMs: true,
 }
 const STORE_NAMES: Known<StoreOptions> = {
   objectStore: true,
@@ -72,7 +78,7 @@ function checkObjectStore({ objectStore }: StoreOptions): void {
 /** A schedule says that there should be backups. @throws `invalid_setting` if they have no place to go */
 export function checkSchedule({ objectStore, backups = {} }: StoreOptions): void {
   if (objectStore !== undefined) return
-  for (const name of ['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs'] as const) {
+  for (const name of ['snapshotEveryMs', 'incrementalEveryMs', 'drillEveryMs', 'maxLagMs'] as const) {
     if (backups[name] == null) continue
     const message = `backups.${name} needs an object store: set objectStore, or leave the schedule out.`
     throw new CellError('invalid_setting', message, { field: `backups.${name}` })

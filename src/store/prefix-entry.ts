@@ -58,6 +58,7 @@ export class PrefixEntry {
       here: placeHere(os.hostname(), lock.identity),
       leaseMs,
       takesOver: takeOver,
+      needsConditionalWrites: settings.durability === 'remote',
       clock,
       random,
       log,

@@ -1,8 +1,9 @@
 import fs from 'node:fs'
 import path from 'node:path'
-import { exists, fsyncDirectory, replaceFile } from '../base/durable-files.ts'
+import { exists } from '../base/durable-files.ts'
 import { type CellPaths, isCellId, type StorePaths } from '../base/store-paths.ts'
 import { redo, removeLogs } from '../commit-log/redo.ts'
+import { quarantineDamaged } from '../engine/quarantine.ts'
 import { framesOf } from '../engine/wal-file.ts'
 import type { StoreSettings } from './settings.ts'
 
@@ -13,24 +14,13 @@ import type { StoreSettings } from './settings.ts'
 export async function redoCommits(paths: StorePaths, { clock, log }: StoreSettings): Promise<void> {
   const directory = paths.commitLogs
   const lost = await redo({ directory, wal: (id) => paths.cell(id).wal })
-  for (const [cellId, bytes] of lost.damaged) quarantine(paths.cell(cellId), framesOf(bytes), clock.now())
+  for (const [cellId, bytes] of lost.damaged)
+    quarantineDamaged(paths.cell(cellId), framesOf(bytes), clock.now())
   if (lost.isNameLost) {
     log.error({ directory }, 'the commit log is damaged: no cell with changes in its WAL can be proven whole')
-    for (const cell of cellsWithWal(paths)) quarantine(cell, Number.MAX_SAFE_INTEGER, clock.now())
+    for (const cell of cellsWithWal(paths)) quarantineDamaged(cell, Number.MAX_SAFE_INTEGER, clock.now())
   }
   removeLogs(directory)
-}
-
-/** @param frames that the WAL must have. See `Quarantine` */
-function quarantine({ directory, quarantine: file }: CellPaths, frames: number, since: number): void {
-  replaceFile(file, JSON.stringify({ reason: 'damaged', since, frames }))
-  const fd = fs.openSync(file, 'r+')
-  try {
-    fs.fsyncSync(fd)
-  } finally {
-    fs.closeSync(fd)
-  }
-  fsyncDirectory(directory)
 }
 
 function cellsWithWal(paths: StorePaths): CellPaths[] {

@@ -1,5 +1,6 @@
 import { DEFAULT_JOB_LIMITS, type JobQueueLimits } from '../backup/archiver/job-queue.ts'
 import { DEFAULT_LEASE_MS, LEASE_MS_MAX } from '../backup/fence/epoch-holder.ts'
+import type { ShippingSettings } from '../backup/shipping/shipper.ts'
 import { PLAN_DEFAULT, parsePlan } from '../backup/versions/retention-plan.ts'
 import type { Clock } from '../base/clock.ts'
 import { systemClock } from '../base/clock.ts'
@@ -7,7 +8,12 @@ import { openCellsFor } from '../base/descriptor-limit.ts'
 import { DEFAULT_LIMITS, type Limits } from '../base/limits.ts'
 import { type Log, silentLog } from '../base/log.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
-import type { CellDatabaseSettings, Durability, SqlPolicy } from '../engine/cell-settings.ts'
+import {
+  type CellDatabaseSettings,
+  DURABILITIES,
+  type Durability,
+  type SqlPolicy,
+} from '../engine/cell-settings.ts'
 import { OwnerFunctions } from '../engine/owner-functions.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkOptionNames } from './option-checks.ts'
@@ -25,9 +31,15 @@ export interface StoreSettings {
     snapshotEveryMs?: number | undefined
     incrementalEveryMs?: number | undefined
     drillEveryMs?: number | undefined
+    maxLagMs?: number | undefined
+    historyMs: number
+    logBytesMax: number
     concurrency: number
     restoreConcurrency: number
+    recoverInBackground: boolean
+    recoveryConcurrency: number
     deadlineMs: number
+    remoteWaitMs: number
   }
   watch: WatchSettings
   openCellsMax: number
@@ -59,6 +71,12 @@ const HOUR_MS = 3_600_000
 export const DEFAULT_SNAPSHOT_EVERY_MS = 24 * HOUR_MS
 export const DEFAULT_INCREMENTAL_EVERY_MS = HOUR_MS / 4
 export const DEFAULT_DRILL_EVERY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_REMOTE_WAIT_MS = 10_000
+export const DEFAULT_MAX_LAG_MS = 10_000
+export const DEFAULT_HISTORY_MS = 7 * 24 * HOUR_MS
+export const DEFAULT_LOG_BYTES = 1_024 * MIB
+const MAX_LAG_MS_MIN = 1_000
+const MAX_LAG_MS_MAX = HOUR_MS
 /** The most parameters that this build of SQLite can bind. */
 const PARAMS_MAX = 32_766
 
@@ -91,11 +109,12 @@ export function resolveSettings(options: StoreOptions): StoreSettings {
 }
 
 function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest }: StoreSettings): void {
-  oneOf('durability', durability, ['full', 'relaxed'])
+  oneOf('durability', durability, DURABILITIES)
   oneOf('sqlPolicy', sqlPolicy, ['tenant', 'trusted'])
   const { openCellsMax, pageCacheBytes, checkpointBytes, commitLogBytes, objectStoreWaitMs, leaseMs } = rest
-  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, keep, keepTenant } = backups
-  const { concurrency, restoreConcurrency, deadlineMs } = backups
+  const { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs, keep, keepTenant } = backups
+  const { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs } = backups
+  const { historyMs, logBytesMax, remoteWaitMs } = backups
   checkPlan('backups.keep', keep)
   checkPlan('backups.keepTenant', keepTenant)
   const numbers = {
@@ -108,8 +127,9 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
     ...prefixed('limits', { ...limits }),
     ...prefixed('quotas', { ...quotas }),
     ...prefixed('watch', { ...watch }),
-    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs }),
-    ...prefixed('backups', { concurrency, restoreConcurrency, deadlineMs }),
+    ...prefixed('backups', { snapshotEveryMs, incrementalEveryMs, drillEveryMs, maxLagMs }),
+    ...prefixed('backups', { concurrency, restoreConcurrency, recoveryConcurrency, deadlineMs }),
+    ...prefixed('backups', { historyMs, logBytesMax, remoteWaitMs }),
   }
   for (const [name, value] of Object.entries(numbers)) {
     if (value !== undefined && !(Number.isSafeInteger(value) && value > 0)) {
@@ -126,6 +146,13 @@ function check({ durability, sqlPolicy, limits, quotas, backups, watch, ...rest 
       limit: LEASE_MS_MAX,
     })
   }
+  if (maxLagMs !== undefined && (maxLagMs < MAX_LAG_MS_MIN || maxLagMs > MAX_LAG_MS_MAX)) {
+    throw new CellError(
+      'invalid_setting',
+      `backups.maxLagMs must be from ${MAX_LAG_MS_MIN} to ${MAX_LAG_MS_MAX}, an hour, or null, not ${maxLagMs}.`,
+      { field: 'backups.maxLagMs' },
+    )
+  }
   if (limits.paramsMax > PARAMS_MAX) {
     throw new CellError(
       'invalid_setting',
@@ -139,16 +166,25 @@ function resolveBackups({
   snapshotEveryMs,
   incrementalEveryMs,
   drillEveryMs,
+  maxLagMs,
   ...others
 }: BackupSettings): StoreSettings['backups'] {
+  const restoreConcurrency = others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE
   return {
     ...others,
     snapshotEveryMs: everyOf(snapshotEveryMs, DEFAULT_SNAPSHOT_EVERY_MS),
     incrementalEveryMs: everyOf(incrementalEveryMs, DEFAULT_INCREMENTAL_EVERY_MS),
     drillEveryMs: everyOf(drillEveryMs, DEFAULT_DRILL_EVERY_MS),
+    maxLagMs: everyOf(maxLagMs, DEFAULT_MAX_LAG_MS),
+    historyMs: others.historyMs ?? DEFAULT_HISTORY_MS,
+    logBytesMax: others.logBytesMax ?? DEFAULT_LOG_BYTES,
     concurrency: others.concurrency ?? DEFAULT_BACKUPS_AT_ONCE,
-    restoreConcurrency: others.restoreConcurrency ?? DEFAULT_RESTORES_AT_ONCE,
+    restoreConcurrency,
+    recoverInBackground: others.recoverInBackground ?? true,
+    // One restore is left to the requests that wait for their cells.
+    recoveryConcurrency: others.recoveryConcurrency ?? Math.max(1, restoreConcurrency - 1),
     deadlineMs: others.deadlineMs ?? DEFAULT_JOB_LIMITS.runMs,
+    remoteWaitMs: others.remoteWaitMs ?? DEFAULT_REMOTE_WAIT_MS,
   }
 }
 
@@ -200,6 +236,14 @@ export function jobQueueLimits({ backups }: StoreSettings): JobQueueLimits {
   const heavyAtOnce = { backup: backups.concurrency, restore: backups.restoreConcurrency, verify: 1 }
   const atOnce = { ...heavyAtOnce, backup: backups.concurrency * SMALL_BACKUPS_PER_SLOT }
   return { ...DEFAULT_JOB_LIMITS, atOnce, heavyAtOnce, runMs: backups.deadlineMs }
+}
+
+/** @returns undefined if what cells commit is not shipped */
+export function shippingSettings({
+  backups,
+}: StoreSettings): (ShippingSettings & { historyMs: number }) | undefined {
+  const { maxLagMs, logBytesMax, historyMs } = backups
+  return maxLagMs === undefined ? undefined : { lagMs: maxLagMs, bytesMax: logBytesMax, historyMs }
 }
 
 /** @param durability overrides the store's unless null */

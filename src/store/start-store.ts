@@ -151,7 +151,7 @@ async function bringUpCatalog(
     )
     settings.log.warn(
       { storeId: known.store_id, version: recoveredCatalog },
-      'there was no local catalog; it is restored from the object store, and each cell at its first use',
+      'there was no local catalog; it is restored from the object store, and its cells after it',
     )
     return { isFirst: false, isEntered: true, recoveredCatalog }
   }

@@ -5,6 +5,7 @@ import { FirstKey } from '../auth/first-key.ts'
 import { Idempotency } from '../auth/idempotency.ts'
 import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
+import { BackgroundRecovery } from '../backup/background-recovery.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
@@ -41,6 +42,7 @@ import { CellImports } from './cell-imports.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
+import { lostCells } from './lost-cells.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
@@ -74,11 +76,13 @@ export class StoreCore implements CellDirectory {
   readonly changes: ChangeHub
   readonly imports: CellImports
   readonly branches: CellBranches
-  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next three. */
+  /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next four. */
   readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
   readonly catalogBackup: CatalogBackup | undefined
   readonly verifications: VerificationTable | undefined
+  /** Undefined also if it is turned off. */
+  readonly recovery: BackgroundRecovery | undefined
   readonly #catalog: Catalog
   readonly #lock: DirectoryLock
   readonly #objectStore: ObjectStore | undefined
@@ -113,6 +117,7 @@ export class StoreCore implements CellDirectory {
       this.state = state
       this.cellsFolder = new CellsFolder(paths.cells, state)
       this.cellsFolder.check()
+      if (state.wasLeftOpen) log.info({ directory: paths.root }, 'the last process did not close the store')
       const { movedFrom } = this.state
       if (movedFrom !== undefined) {
         log.warn(
@@ -154,6 +159,8 @@ export class StoreCore implements CellDirectory {
         spoolDirectory: paths.spool,
         threadsKept: settings.backups.restoreConcurrency,
         cellBytesMax: limits.cellBytesMax,
+        // The catalog has its own backups.
+        isShipped: (id) => settings.backups.maxLagMs !== undefined && id !== storeId,
         clock,
         log,
       })
@@ -164,6 +171,7 @@ export class StoreCore implements CellDirectory {
       const verifications = new VerificationTable(this.state)
       this.verifications = verifications
       this.destination.moved.listen(() => verifications.clear())
+      if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
       this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
@@ -262,6 +270,7 @@ export class StoreCore implements CellDirectory {
     const deletedAt = this.clock.now()
     this.registry.delete(id, deletedAt)
     this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
+    this.recovery?.deleted(id)
     this.changes.end(id, cellNotFound())
     return deletedAt
   }
@@ -300,6 +309,21 @@ export class StoreCore implements CellDirectory {
     }
     this.retention?.restored(id, Date.parse(manifest.created_at))
     this.changes.reset(id, 'restored')
+    this.recovery?.returned(id)
+  }
+
+  #newRecovery(objectStore: ObjectStore): BackgroundRecovery {
+    const { clock, random, log, backups } = this.settings
+    return new BackgroundRecovery({
+      objectStore,
+      lostCells: (signal) => lostCells(this, signal),
+      cellCount: () => this.registry.countAll(),
+      databaseBytes: (id) => this.databaseBytes(id),
+      atOnce: backups.recoveryConcurrency,
+      clock,
+      random,
+      log,
+    })
   }
 
   /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */

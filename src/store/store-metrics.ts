@@ -1,4 +1,5 @@
 import type { ArchiverLoad } from '../backup/archiver/job.ts'
+import type { RecoveryProgress } from '../backup/background-recovery.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
 import type { BackupCounts } from '../backup/backup-reports.ts'
 import type { CallCounts } from '../backup/object-store/object-store-calls.ts'
@@ -30,6 +31,8 @@ export interface BackupMetrics extends BackupCounts {
   newestStoredAt: number | null
   /** Cells with a damaged backup and no newer one that is proven. */
   damaged: number
+  /** The restore in the background of cells without local data; undefined if no cell was lost. */
+  recovery: RecoveryProgress | undefined
   /** Jobs of each kind. */
   queue: ArchiverLoad
   objectStore: ObjectStoreMetrics
@@ -78,7 +81,7 @@ export function storeMetrics(
 }
 
 function backupMetrics(
-  { observed, retention, verifications }: StoreCore,
+  { observed, recovery, retention, verifications }: StoreCore,
   { counts, load }: Pick<BackupManager, 'counts' | 'load'>,
 ): BackupMetrics | undefined {
   const calls = observed.objectStoreCalls
@@ -87,5 +90,14 @@ function backupMetrics(
   const damaged = verifications?.damagedCount() ?? 0
   const { url, lostAt } = calls
   const objectStore = { url, lostAt, calls: calls.list() }
-  return { ...counts, changed, oldestChangeAt, newestStoredAt, damaged, queue: load, objectStore }
+  return {
+    ...counts,
+    changed,
+    oldestChangeAt,
+    newestStoredAt,
+    damaged,
+    recovery: recovery?.progress,
+    queue: load,
+    objectStore,
+  }
 }

@@ -24,12 +24,33 @@ export interface BackupSettings {
   prune?: boolean | undefined
   /** Milliseconds in which each cell's newest backup is restored once, to prove it; by default a week. Null: never. */
   drillEveryMs?: number | null | undefined
+  /**
+   * Milliseconds after which what a cell has committed is in the object store; by default 10,000, at least 1,000 and at most an
+   * hour. Null: only backups go there.
+   */
+  maxLagMs?: number | null | undefined
+  /** Milliseconds in which a cell can be restored to any moment; by default seven days. */
+  historyMs?: number | undefined
+  /**
+   * Bytes of commits that may wait if the object store does not answer; by default 1 GiB. Beyond that, the largest cells get
+   * new versions once it answers, and moments are missing.
+   */
+  logBytesMax?: number | undefined
   /** Backups that run at the same time; 4 by default. Of cells up to 4 MiB there may be four times as many. */
   concurrency?: number | undefined
   /** Restores that run at the same time; 4 by default. */
   restoreConcurrency?: number | undefined
+  /**
+   * True, the default: cells whose data is not on this machine are restored in the background, the one first that was changed last.
+   * False: each at its first use.
+   */
+  recoverInBackground?: boolean | undefined
+  /** How many of them at the same time; by default one less than `restoreConcurrency`, so that requests need not wait. */
+  recoveryConcurrency?: number | undefined
   /** Milliseconds that a backup, a restore or a verification may run; a day by default. Then it is cancelled. */
   deadlineMs?: number | undefined
+  /** With durability `remote`, milliseconds that a change waits for the object store; 10,000 by default. */
+  remoteWaitMs?: number | undefined
 }
 
 /** Options of a store: plain data, except for the components at the end. */

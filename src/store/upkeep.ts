@@ -1,4 +1,5 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import type { Recover } from '../backup/background-recovery.ts'
 import { ChangedCells } from '../backup/changes/changed-cells.ts'
 import { DrillSchedule, type Prove } from '../backup/drill-schedule.ts'
 import { BackupSchedule, type RunBackup } from '../backup/schedule.ts'
@@ -16,15 +17,23 @@ const INSPECTED_PER_TURN = 64
  */
 const SCHEDULED_PER_SLOT = 8
 
+/**
+ * What a cell commits is shipped once it has a backup to begin with. That waits for a part of the lag: the first commits often
+ * come together, and what the backup holds need not be shipped.
+ */
+const FIRST_BACKUP_SHARE = 0.25
+
 /** Does the work that {@link Upkeep} plans, in the process that has the cells open. */
 export interface UpkeepWork {
   backup: RunBackup
   /** Proves a backup when nothing else is to be done. */
   prove: Prove
   collect: CollectCell
+  /** Restores a cell whose data is lost when nothing else is to be done. */
+  recover: Recover
 }
 
-/** The background work on cells: scheduled backups, drills, and the collection of expired entries. */
+/** The background work on cells: scheduled backups, drills, the recovery of lost cells, and the collection of expired entries. */
 export class Upkeep {
   readonly #core: StoreCore
   readonly #sweeper: ExpirySweeper
@@ -41,17 +50,21 @@ export class Upkeep {
     const exists = (id: string) => registry.find(id)?.deletedAt === null
     const changed = new ChangedCells(destination.progress, exists)
     const concurrency = backups.concurrency * SCHEDULED_PER_SLOT
-    const schedule = new BackupSchedule({ ...backups, concurrency }, changed, clock, random, log)
+    const { maxLagMs } = backups
+    const historyWithinMs = maxLagMs && maxLagMs * FIRST_BACKUP_SHARE
+    const settings = { ...backups, concurrency, historyWithinMs }
+    const schedule = new BackupSchedule(settings, changed, clock, random, log)
     this.#schedule = schedule
     destination.trackers.changed.listen((id) => schedule.changed(id))
     destination.moved.listen(() => schedule.reschedule())
     this.#drills = this.#newDrills()
   }
 
-  start({ backup, prove, collect }: UpkeepWork): void {
+  start({ backup, prove, collect, recover }: UpkeepWork): void {
     this.#sweeper.start(collect)
     this.#schedule?.start((id, kind, options) => backup(id, kind, { ...options, origin: 'schedule' }))
     this.#drills?.start(prove)
+    this.#core.recovery?.start(recover)
     if (!this.#core.state.complete) void this.#inspectAll()
   }
 
@@ -85,6 +98,7 @@ export class Upkeep {
   async stop(): Promise<void> {
     this.#stopped = true
     await this.#sweeper.stop()
+    await this.#core.recovery?.stop()
     await this.#drills?.stop()
     await this.#schedule?.stop()
   }
@@ -131,8 +145,10 @@ export class Upkeep {
   }
 
   #inspect(id: string): void {
-    const { hints, destination, settings } = this.#core
-    hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
+    const { hints, destination, files, settings } = this.#core
+    // A cell that is lost is searched once it is restored: the search would restore it.
+    if (files.exists(id))
+      hints.setIfAbsent(id, settings.clock.now() + Math.floor(settings.random() * INSPECT_WITHIN_MS))
     destination?.trackers.use(id, (tracker) => {
       if (tracker.differsFromFiles()) tracker.markChanged()
     })

@@ -38,6 +38,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
       cellId,
       chain: null,
       base: null,
+      history: null,
       lastVersion: null,
       lastBackupAt: now,
       lastSnapshotAt: now,
@@ -320,4 +321,17 @@ describe('The schedule', () => {
     await pass(backups, HOUR_MS)
     expect(backups.made.map(({ cellId }) => cellId)).toEqual(['a'])
   })
+})
+
+test('with shipping, a changed cell without a history is backed up within the given time, and one with a history is not', () => {
+  const backups = new PlannedBackups()
+  const settings = { snapshotEveryMs: 24 * HOUR_MS, incrementalEveryMs: HOUR_MS, historyWithinMs: 2_500 }
+  const schedule = backups.schedule(settings)
+  const history = { isStored: true } as BackupProgress['history']
+  backups.change('new')
+  backups.change('shipped')
+  backups.cells.set('shipped', { ...(backups.cells.get('shipped') as BackupProgress), history })
+  for (const cellId of ['new', 'shipped']) schedule.changed(cellId)
+  backups.clock.advance(2_500)
+  expect(backups.made).toEqual([{ cellId: 'new', kind: 'incremental', at: 2_500 }])
 })

@@ -67,6 +67,22 @@ describe('what only this machine knows', () => {
     after.close()
   })
 
+  test('says whether the last process closed it', () => {
+    const file = place()
+    const wasLeftOpen = (close: boolean) => {
+      const state = new LocalState(file)
+      state.markComplete()
+      if (close) state.close()
+      return state.wasLeftOpen
+    }
+    expect([wasLeftOpen(true), wasLeftOpen(false), wasLeftOpen(true), wasLeftOpen(true)]).toEqual([
+      false,
+      false,
+      true,
+      false,
+    ])
+  })
+
   test('starts empty when its file is damaged, and is then incomplete', () => {
     const file = place()
     const state = new LocalState(file)

@@ -51,12 +51,19 @@ test('accounts are made, listed, suspended, resumed and bounded', async () => {
   expect(await place.text('accounts', 'suspend', id)).toMatch(`Account ${id} is suspended since 2`)
   expect(await place.text('accounts', 'list')).toMatch(new RegExp(`^${id} +acme +\\S+ +2\\S+Z +default`, 'm'))
   expect(await place.text('accounts', 'resume', id)).toBe(`Account ${id} is not suspended.`)
-  await place.text('accounts', 'quotas', id, '--cells', '3', '--bytes', '1048576')
+  await place.text('accounts', 'quotas', id, '--cells', '3', '--bytes', '100MiB')
+  expect(await place.text('accounts', 'quotas', id)).toMatch(/\n3 +default +104857600 +default$/)
   const changed = await place.json('accounts', 'quotas', id, '--bytes', 'default', '--rate', '50')
   const quotas = { cells_max: 3, api_keys_max: null, bytes_max: null, requests_per_second: 50 }
   expect(changed).toMatchObject({ id, quotas })
   expect(await place.text('accounts', 'quotas', id)).toMatch(/^CELLS .*\n3 +default +default +50$/)
-  expect(await place.failure('accounts', 'quotas', id, '--cells', '0')).toMatchObject({ exit: 2 })
+  for (const [flag, wrong] of [
+    ['--cells', '0'],
+    ['--cells', '3KiB'],
+    ['--bytes', '0MiB'],
+    ['--bytes', '100MB'],
+  ] as const)
+    expect(await place.failure('accounts', 'quotas', id, flag, wrong)).toMatchObject({ exit: 2 })
   expect(await place.failure('accounts', 'suspend', 'x')).toMatchObject({
     exit: 1,
     code: 'account_not_found',

@@ -3,10 +3,15 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test, vi } from 'vitest'
 import { parseApiKey } from '../../src/auth/api-key.ts'
+import { systemClock } from '../../src/base/clock.ts'
+import { silentLog } from '../../src/base/log.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { DirectoryLock } from '../../src/catalog/directory-lock.ts'
+import type { StoreFlags } from '../../src/cli/flags.ts'
+import { connectOwner } from '../../src/cli/owner/connect.ts'
 import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
+import { rejectedBy } from '../support/thrown.ts'
 import { until } from '../support/until.ts'
 
 // Each command is a process, and other suites run beside this one.
@@ -210,8 +215,8 @@ test('on a stopped node the same commands open the store themselves', async () =
 })
 
 describe('backups', () => {
-  async function withCell(place: Workplace): Promise<{ cell: string; version: string }> {
-    const cell = await place.text('cells', 'create')
+  async function withCell(place: Workplace, ...flags: string[]): Promise<{ cell: string; version: string }> {
+    const cell = await place.text('cells', 'create', ...flags)
     const { version } = await place.json<{ version: string }>('backup', cell)
     return { cell, version }
   }
@@ -219,10 +224,11 @@ describe('backups', () => {
   test('are proven, one or all, and damage fails the command and names the object; on a running node and a stopped one', async () => {
     const place = new Workplace()
     const node = await place.serve()
-    const { cell, version } = await withCell(place)
+    const { cell, version } = await withCell(place, '--name', 'bell\u0007')
+    const named = `${cell} \\(bell\\\\x07\\)`
     expect(await place.text('backups', 'verify', cell, '--deep')).toMatch(
       new RegExp(
-        `^TABLE +ROWS\n_cell_kv +0\n_cell_meta +1\n${cell}: proven ${version} \\(1 object, .*, 2 tables, 1 row, `,
+        `^TABLE +ROWS\n_cell_kv +0\n_cell_meta +1\n${named}: proven ${version} \\(1 object, .*, 2 tables, 1 row, `,
       ),
     )
     const other = await place.text('cells', 'create')
@@ -237,7 +243,7 @@ describe('backups', () => {
     const all = await place.run('backups', 'verify', '--all')
     expect(all).toMatchObject({ code: 1, stderr: expect.stringContaining('1 of 3 could not be proven.') })
     expect(all.stdout).toMatch(
-      new RegExp(`${cell}: FAILED: .*${version}.*\n[^]*1 proven, 1 failed, 1 without a backup\n$`),
+      new RegExp(`${named}: FAILED: .*${version}.*\n[^]*1 proven, 1 failed, 1 without a backup\n$`),
     )
     // One document, as of every command: its result says what failed.
     const asJson = await place.run('backups', 'verify', '--all', '--json')
@@ -247,7 +253,13 @@ describe('backups', () => {
       failed: 1,
       without_backup: 1,
       databases: expect.arrayContaining([
-        expect.objectContaining({ id: cell, proven: false, code: 'backup_corrupt', version }),
+        expect.objectContaining({
+          id: cell,
+          name: 'bell\u0007',
+          proven: false,
+          code: 'backup_corrupt',
+          version,
+        }),
       ]),
     })
     await node.stop()
@@ -355,7 +367,10 @@ describe('reaching the store', () => {
     await (await place.serve()).stop()
     const lock = DirectoryLock.acquire(new StorePaths(place.dataDir))
     try {
-      const { code, message } = await place.failure('keys', 'list')
+      let now = 0
+      const clock = { ...systemClock, monotonic: () => (now += 1_000) }
+      const flags = { dataDir: place.dataDir } as StoreFlags
+      const { code, message } = await rejectedBy(connectOwner(flags, clock, silentLog))
       expect(code).toBe('store_locked')
       expect(message).toMatch(new RegExp(`process ${process.pid}\\b.*takes no commands`))
     } finally {

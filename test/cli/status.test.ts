@@ -54,6 +54,7 @@ test.each([
         verify: { waiting: 0, running: 0 },
       },
     },
+    recovery: null,
     workers: hasWorkers ? { running: COUNT, ended: {}, operations_waiting: 0, bytes_waiting: 0 } : null,
     failures: [],
   })

@@ -114,6 +114,15 @@ describe('values', () => {
   })
 })
 
+test('a read of what the caller has already is undefined', async () => {
+  const { id } = await cells.createCell()
+  const { version } = await cells.kvPut({ id, key: 'k', value: 'v' })
+  const again = { headers: { 'if-none-match': `"${version}"` } }
+  expect(await cells.kvGet({ id, key: 'k' }, again)).toBeUndefined()
+  await cells.kvPut({ id, key: 'k', value: 'w' })
+  expect(await cells.kvGet({ id, key: 'k' }, again)).toMatchObject({ value: 'w' })
+})
+
 describe('an error', () => {
   test('has the code, the status, the request id and the whole problem', async () => {
     const { id } = await cells.createCell()

@@ -189,7 +189,7 @@ describe('connections', () => {
   })
 
   test('end with the last request that they may have', async () => {
-    const port = await start({ connections: { requestsMax: 2 } })
+    const port = await start({ connections: { requestsMax: 2, keepAliveMs: 500 } })
     const { socket, ended } = exchange(port, get())
     await once(socket, 'data')
     socket.write(get())

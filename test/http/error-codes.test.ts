@@ -101,6 +101,7 @@ const DOCUMENTED: [status: number, codes: CellErrorCode[]][] = [
     503,
     [
       'object_store_unavailable',
+      'not_replicated',
       'cell_restoring',
       'cells_missing',
       'cell_quarantined',
@@ -183,6 +184,7 @@ function failing(error: unknown): CellService {
     backup: fail,
     restore: fail,
     planRestore: fail,
+    recover: fail,
     verify: fail,
     listBackups: fail,
     latestBackup: fail,

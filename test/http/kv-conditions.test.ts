@@ -75,6 +75,27 @@ describe.each(TRANSPORTS)('conditions, through %s', (_name, transport) => {
     checkProblem(await get({ 'if-none-match': etag }), 404, { code: 'key_not_found' })
   })
 
+  test.each([
+    ['kv/ops/incr', { key: 'k' }],
+    ['kv/ops/expire', { key: 'k', ttl_seconds: 5 }],
+    ['kv/ops/mset', { entries: [{ key: 'k', value: 'w' }] }],
+    ['kv/ops/delete', { keys: ['k'] }],
+    ['kv/ops/getdel', { key: 'k' }],
+    ['batch', { operations: [{ kv: 'delete', key: 'k' }] }],
+    ['sql', { sql: 'CREATE TABLE t (a)' }],
+  ])('no header is ignored where none is judged: %s changes nothing', async (path, body) => {
+    const etag = etagOf(await put('1'))
+    for (const [name, header] of [
+      ['If-Match', etag],
+      ['If-None-Match', '*'],
+    ] as const) {
+      const headers = { [name]: header }
+      const refused = await send({ method: 'POST', path: `/v1/databases/{cell}/${path}`, body, headers })
+      checkProblem(refused, 400, { code: 'invalid_request', field: name })
+    }
+    expect(etagOf(await get())).toBe(etag)
+  })
+
   test('a batch takes them as if_version, and getdel too', async () => {
     const batch = (operations: object[]) =>
       send({ method: 'POST', path: '/v1/databases/{cell}/batch', body: { operations } })

@@ -139,6 +139,17 @@ describe('a query with an unknown parameter', () => {
     }
   })
 
+  test.each([
+    ['GET', `${kv}?prefix=a&limit=5&prefix=a`, 'prefix'],
+    ['GET', '/v1/databases?limit=5&limit=6', 'limit'],
+    ['POST', '/v1/databases?name=a&name=b', 'name'],
+  ])('or with one that comes twice is refused: %s %s', async (method, path, field) => {
+    const known = bench.store.cells().cells.length
+    const body = method === 'POST' ? {} : undefined
+    checkProblem(await bench.send({ method, path, body }), 400, { code: 'invalid_request', field })
+    expect(bench.store.cells().cells).toHaveLength(known)
+  })
+
   test('is ignored by the health checks, to which monitors add their own', async () => {
     expect(await bench.send({ method: 'GET', path: '/healthz?t=1', key: null })).toMatchObject({
       status: 200,

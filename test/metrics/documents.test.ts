@@ -1,6 +1,6 @@
 import ts from 'typescript'
 import { describe, expect, test } from 'vitest'
-import { ACCOUNT_CHANGES, KEY_CHANGES } from '../../src/http/change-log.ts'
+import { ACCOUNT_CHANGES, CELL_CHANGES, KEY_CHANGES } from '../../src/http/change-log.ts'
 import { METRIC_DEFINITIONS } from '../../src/metrics/definitions.ts'
 import { readProjectFile, readSources, walk } from '../architecture/source.ts'
 import { ObservedNode } from '../support/observed-node.ts'
@@ -34,7 +34,11 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
   ['src/workers/node/worker-spawner.ts', 'could not start a worker process'],
   ['src/workers/node/worker-spawner.ts', 'a spare worker ended before it got any work'],
 ]
-const COMPUTED = [...KEY_CHANGES.map((change) => `an API key is ${change}`), ...ACCOUNT_CHANGES]
+const COMPUTED = [
+  ...KEY_CHANGES.map((change) => `an API key is ${change}`),
+  ...ACCOUNT_CHANGES,
+  ...CELL_CHANGES,
+]
 
 describe('docs/observability.md', () => {
   test('has a row for each metric, with its type, its labels and its meaning, and no other', () => {

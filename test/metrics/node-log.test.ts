@@ -3,6 +3,7 @@ import { channels } from '../../src/base/channels.ts'
 import { systemClock } from '../../src/base/clock.ts'
 import type { StoreFlags } from '../../src/cli/flags.ts'
 import { connectNode } from '../../src/cli/owner/connect.ts'
+import { SQLITE_TYPE } from '../../src/http/file-body.ts'
 import { type LogLine, ObservedNode } from '../support/observed-node.ts'
 import { until } from '../support/until.ts'
 
@@ -56,6 +57,33 @@ describe.each(NODES)('the log of %s', (_, workers) => {
     const keyId = key.body['id']
     expect(node.logged('an API key is created')).toMatchObject([{ accountId, keyId, requestId: 'made' }])
     expect(node.logged('an API key is revoked')).toMatchObject([{ accountId, keyId, requestId: 'revoked' }])
+  })
+
+  test('has a line for each cell that is made, imported, renamed and exported, without its name', async () => {
+    const node = await ObservedNode.start(workers)
+    const cell = await node.newCell(CANARY)
+    const url = `/v1/databases/${cell}`
+    await node.request('PATCH', url, { name: `${CANARY}2` }, { 'x-request-id': 'renamed' })
+    const ask = (path: string, requestId: string, init: RequestInit = {}) => {
+      const headers = { 'x-api-key': node.key, 'x-request-id': requestId, 'content-type': SQLITE_TYPE }
+      return fetch(`${node.address}${path}`, { ...init, headers })
+    }
+    const file = await (await ask(`${url}/export`, 'exported')).bytes()
+    const made = await ask('/v1/databases', 'imported', { method: 'POST', body: file })
+    const { id: imported } = (await made.json()) as { id: string }
+    const about = { level: 30, accountId: expect.stringMatching(UUID) }
+    const sizeBytes = file.length
+    expect(node.logged('a cell is created')).toMatchObject([
+      { ...about, cellId: cell, requestId: expect.any(String) },
+    ])
+    expect(node.logged('a cell is renamed')).toMatchObject([{ ...about, cellId: cell, requestId: 'renamed' }])
+    expect(node.logged('a cell is exported')).toMatchObject([
+      { ...about, cellId: cell, sizeBytes, requestId: 'exported' },
+    ])
+    expect(node.logged('a cell is imported')).toMatchObject([
+      { ...about, cellId: imported, sizeBytes, requestId: 'imported' },
+    ])
+    expect(textOf(node.lines)).not.toContain(CANARY)
   })
 
   test('has a line for each change of an account and of its keys, by an owner’s key and by the owner’s commands', async () => {

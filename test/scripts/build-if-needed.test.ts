@@ -7,7 +7,17 @@ import { PROJECT, run } from '../support/package/run.ts'
 // Several builds a test, beside whatever else the machine does.
 vi.setConfig({ testTimeout: 120_000 })
 
-// A small project with the real build: the real one's dist/ is in use by other tests.
+/** In the bundler's place, where a test is not about what it makes: it takes seconds for each build. */
+const QUICK_BUNDLER = `
+  import fs from 'node:fs'
+  const folder = process.argv[process.argv.indexOf('--out-dir') + 1]
+  const source = fs.readFileSync('src/index.ts', 'utf8')
+  fs.mkdirSync(folder, { recursive: true })
+  for (const name of ['index.js', 'client.js', 'testing.js', 'cellstore.js']) fs.writeFileSync(folder + '/' + name, source)
+  for (const name of ['index.d.ts', 'client.d.ts', 'testing.d.ts']) fs.writeFileSync(folder + '/' + name, '')
+`
+
+// A small project of its own: the real one's dist/ is in use by other tests.
 let project: string
 beforeEach(() => {
   project = fs.mkdtempSync(path.join(os.tmpdir(), 'cellstore-build-'))
@@ -21,10 +31,26 @@ beforeEach(() => {
     fs.symlinkSync(path.join(PROJECT, 'node_modules', name), path.join(project, 'node_modules', name))
   }
   for (const entry of builtFromSrc()) write(entry, 'export const a = 1\n')
+  fs.rmSync(path.join(project, 'node_modules/tsup'))
+  write('node_modules/tsup/dist/cli-default.js', QUICK_BUNDLER)
+  write('node_modules/tsup/package.json', '{ "type": "module" }')
 })
 afterEach(() => fs.rmSync(project, { recursive: true, force: true }))
 
 const BUILT = 'cellstore: building dist/\n'
+
+/** Puts the real bundler in its place again. */
+function withBundler(): void {
+  fs.rmSync(path.join(project, 'node_modules/tsup'), { recursive: true })
+  fs.symlinkSync(path.join(PROJECT, 'node_modules/tsup'), path.join(project, 'node_modules/tsup'))
+}
+
+test('the bundler makes all that a build has to hold', async () => {
+  withBundler()
+  expect(await build()).toEqual({ code: 0, stderr: BUILT })
+  expect(await build()).toEqual({ code: 0, stderr: '' })
+  expect(fs.readFileSync(path.join(project, 'dist/index.js'), 'utf8')).toContain('a = 1')
+})
 
 test('builds what is missing or older than its sources, and is silent otherwise', async () => {
   expect(await build()).toEqual({ code: 0, stderr: BUILT })
@@ -46,6 +72,7 @@ test('builds what is missing or older than its sources, and is silent otherwise'
 test('a build that fails says why, and leaves the dist/ there was', async () => {
   await build()
   const before = fs.readdirSync(path.join(project, 'dist'))
+  withBundler()
   write('src/index.ts', 'export const a = (\n')
   const { code, stderr } = await build()
   expect(code).toBe(1)
@@ -79,7 +106,7 @@ test('a lock whose process is gone is no obstacle', async () => {
 })
 
 test('without the development dependencies it says what to do', async () => {
-  fs.rmSync(path.join(project, 'node_modules/tsup'))
+  fs.rmSync(path.join(project, 'node_modules/tsup'), { recursive: true })
   const { code, stderr } = await build()
   expect(code).toBe(1)
   expect(stderr).toMatch(/^cellstore: .*npm ci.*\n$/)

@@ -50,6 +50,37 @@ export function cellServiceBackupsContract(name: string, make: MakeService): voi
       expect(await value()).toBe('second')
     })
 
+    test('a recovery of a cell that is here changes nothing; of one without a backup it says so', async () => {
+      const { service, store } = subject
+      await service.backup(id, 'snapshot')
+      await put('second')
+      await service.recover(id)
+      expect(await value()).toBe('second')
+      await expect(service.recover(store.id)).rejects.toMatchObject({ code: 'cell_not_found' })
+    })
+
+    test('a cell whose local data is lost comes back by its recovery, which uses may share', async () => {
+      const first = await make({ hasObjects: true })
+      const [kept, never] = [first.store.createCell().id, first.store.createCell().id]
+      await first.service.execute(kept, { op: 'kv.put', key: 'k', value: 'kept' })
+      await first.service.backup(kept, 'snapshot')
+      await first.close()
+      const paths = new StorePaths(path.join(first.folder, 'data'))
+      for (const lost of [kept, never]) fs.rmSync(paths.cell(lost).directory, { recursive: true })
+      // Not the folder of all cells: then it would be an unmounted disk.
+      fs.mkdirSync(path.join(paths.cells, 'left'), { recursive: true })
+      const second = await make({ hasObjects: true, folder: first.folder })
+      onTestFinished(() => second.close())
+      const get = { op: 'kv.get', key: 'k' } as const
+      const [, entry] = await Promise.all([
+        second.service.recover(kept),
+        second.service.execute(kept, get),
+        second.service.recover(kept),
+      ])
+      expect(entry?.value).toBe('kept')
+      await expect(second.service.recover(never)).rejects.toMatchObject({ code: 'no_backup' })
+    })
+
     test('a deleted cell comes back by a restore, and serves again', async () => {
       const { service, store } = subject
       await service.backup(id, 'snapshot')

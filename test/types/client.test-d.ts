@@ -22,6 +22,11 @@ test('A method takes the arguments of its operation, and no other', () => {
 test('A method answers what its operation does', () => {
   expectTypeOf<Awaited<ReturnType<Client['kvTtl']>>>().toEqualTypeOf<(number | null)[]>()
   expectTypeOf<Awaited<ReturnType<Client['createCell']>>['name']>().toEqualTypeOf<string | null>()
+  const key = { id: 'x', key: 'k' }
+  expectTypeOf(cells.kvGet(key)).resolves.toHaveProperty('value').toEqualTypeOf<string>()
+  expectTypeOf(cells.kvGet(key, { headers: { 'if-none-match': '"1"' } })).resolves.toEqualTypeOf<
+    Awaited<ReturnType<Client['kvGet']>> | undefined
+  >()
   expectTypeOf(cells.sql<{ n: number }>({ id: 'x', sql: 'x' }))
     .resolves.toHaveProperty('rows')
     .toEqualTypeOf<{ n: number }[]>()

@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, test, vi } from 'vitest'
+import { systemClock } from '../../src/base/clock.ts'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { readOwner } from '../../src/catalog/directory-lock.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
@@ -83,11 +84,14 @@ test('a directory whose cells a worker still holds for a node that is gone is re
   await node.ended
   fs.rmSync(path.join(place.dataDir, 'owner.json'))
   process.kill(worker, 'SIGSTOP')
-  const refused = await rejectedBy(CellStore.open(place.dataDir, { objectStore: `file://${place.objects}` }))
+  // It waits for ten seconds of its own clock.
+  const fast = { ...systemClock, monotonic: () => 20 * systemClock.monotonic() }
+  const objectStore = `file://${place.objects}`
+  const refused = await rejectedBy(CellStore.open(place.dataDir, { objectStore, clock: fast }))
   expect(refused.code).toBe('store_locked')
   expect(isAlive(worker)).toBe(true)
   process.kill(worker, 'SIGKILL')
-  const store = await CellStore.open(place.dataDir, { objectStore: `file://${place.objects}` })
+  const store = await CellStore.open(place.dataDir, { objectStore })
   expect(store.openCell(id).sql('SELECT * FROM t').rows).toEqual([])
   await store.close()
 })

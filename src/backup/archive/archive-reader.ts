@@ -70,6 +70,15 @@ export async function readArchive(
  * @throws `backup_corrupt`
  */
 export async function readManifest(head: Buffer, isAll: boolean): Promise<Manifest | undefined> {
+  const first = await readFirstMember(head, isAll)
+  return first && decodeManifest(first.json)
+}
+
+/** The manifest's JSON, and the length of its entry in the tar, which is the first block. As {@link readManifest}. */
+export async function readFirstMember(
+  head: Buffer,
+  isAll: boolean,
+): Promise<{ json: Buffer; entryBytes: number } | undefined> {
   const plain = await decompressFirstBlock(head)
   if (plain === undefined) {
     if (isAll) throw corrupt('archive', 'it ends within its first block')
@@ -80,7 +89,8 @@ export async function readManifest(head: Buffer, isAll: boolean): Promise<Manife
   try {
     for await (const entry of extract) {
       if (entry.header.name !== MANIFEST_MEMBER) break
-      return decodeManifest(await collect(MANIFEST_MEMBER, entry as AsyncIterable<Buffer>))
+      const json = await collect(MANIFEST_MEMBER, entry as AsyncIterable<Buffer>)
+      return { json, entryBytes: plain.length }
     }
   } catch (error) {
     throw isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error

@@ -1,13 +1,7 @@
 import { once } from 'node:events'
 import { pack as openPack, type Pack } from 'tar-stream'
 import { allocateBlock, release } from './block-memory.ts'
-import {
-  CHECKSUMS_MEMBER,
-  type Checksums,
-  encodeJsonMember,
-  MANIFEST_MEMBER,
-  type Manifest,
-} from './manifest.ts'
+import { CHECKSUMS_MEMBER, type Checksums, encodeJsonMember, MANIFEST_MEMBER } from './manifest.ts'
 import { PacedHash } from './paced-hash.ts'
 import { SeekableCompressor } from './seekable-zstd.ts'
 import type { Spool } from './spool.ts'
@@ -20,7 +14,15 @@ export interface MemberSource {
   read(bytes: Buffer, offset: number): Promise<void>
 }
 
-export interface ArchiveProgress {
+/** What is written first, as JSON. */
+export interface ArchiveManifest {
+  /** RFC 3339; also the members' time. */
+  created_at: string
+}
+
+export interface ArchiveOptions {
+  /** The manifest and the checksums are lists that programs read: they take no line for each value. */
+  isCompact?: boolean | undefined
   signal?: AbortSignal | undefined
   /** Called with the plain bytes read so far, and how many there are. */
   onProgress?: ((bytes: number, total: number) => void) | undefined
@@ -28,21 +30,21 @@ export interface ArchiveProgress {
 
 /** One chunk, one block. */
 const CHUNK_BYTES = 1_048_576
-const TAR_BLOCK_BYTES = 512
+export const TAR_BLOCK_BYTES = 512
 
 /**
- * Writes a backup archive: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
+ * Writes an archive, a backup or a log object: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
  * block of its own, so that it can be read without the rest.
  */
 export async function writeArchive(
   spool: Spool,
-  manifest: Manifest,
+  manifest: ArchiveManifest,
   members: readonly MemberSource[],
-  progress: ArchiveProgress = {},
+  options: ArchiveOptions = {},
 ): Promise<void> {
   const pack = openPack()
   const compressor = new SeekableCompressor((bytes) => spool.write(bytes))
-  const manifestBytes = encodeJsonMember(manifest)
+  const manifestBytes = encodeJsonMember(manifest, options.isCompact)
   // A failure of one side ends the other. Both are awaited: neither may write to a spool that is no longer used.
   let cause: unknown
   const fail = (error: unknown) => {
@@ -51,14 +53,14 @@ export async function writeArchive(
   }
   await Promise.all([
     drain(pack, compressor, tarBytes(manifestBytes.length)).catch(fail),
-    fill(pack, manifestBytes, members, new Date(manifest.created_at), progress).catch(fail),
+    fill(pack, manifestBytes, members, new Date(manifest.created_at), options).catch(fail),
   ])
   if (cause !== undefined) throw cause
   await compressor.finish()
 }
 
 /** A tar entry's share of the archive: a header block, and the content in whole blocks. */
-function tarBytes(size: number): number {
+export function tarBytes(size: number): number {
   return TAR_BLOCK_BYTES + Math.ceil(size / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES
 }
 
@@ -81,7 +83,7 @@ async function fill(
   manifestBytes: Buffer,
   members: readonly MemberSource[],
   mtime: Date,
-  { signal, onProgress }: ArchiveProgress,
+  { isCompact, signal, onProgress }: ArchiveOptions,
 ): Promise<void> {
   const total = members.reduce((sum, { size }) => sum + size, 0)
   let done = 0
@@ -93,7 +95,7 @@ async function fill(
   const checksums: Checksums = { members: [] }
   checksums.members.push(await addMember(pack, fromBytes(MANIFEST_MEMBER, manifestBytes), mtime, () => {}))
   for (const member of members) checksums.members.push(await addMember(pack, member, mtime, counted))
-  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums)), mtime, () => {})
+  await addMember(pack, fromBytes(CHECKSUMS_MEMBER, encodeJsonMember(checksums, isCompact)), mtime, () => {})
   pack.finalize()
 }
 

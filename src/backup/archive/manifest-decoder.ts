@@ -1,4 +1,5 @@
 import { z } from 'zod'
+import { DURABILITIES } from '../../engine/cell-settings.ts'
 import { corrupt } from './backup-errors.ts'
 import {
   CHECKSUMS_MEMBER,
@@ -18,7 +19,7 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   account_id: z.uuid().nullable(),
   name: z.string().nullable(),
   cell_created_at: z.iso.datetime(),
-  durability: z.enum(['full', 'relaxed']).nullable(),
+  durability: z.enum(DURABILITIES).nullable(),
   version: z.string(),
   kind: z.enum(['snapshot', 'incremental']),
   base_version: z.string().nullable(),
@@ -27,6 +28,14 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
   // A later program may know more of them.
   origin: z.enum(['schedule', 'owner', 'tenant']).optional().catch(undefined),
   sqlite_version: z.string(),
+  log: z
+    .object({
+      history: z.string().min(1),
+      sequence: z.int().nonnegative(),
+      at: z.int().nonnegative(),
+      after: z.string().nullable(),
+    })
+    .optional(),
   database: z.object({ name: z.literal(DATABASE_MEMBER), size: z.int().positive() }).nullable(),
   wals: z.array(
     z.object({
@@ -68,7 +77,8 @@ export function decodeChecksums(bytes: Buffer): Checksums {
   throw corrupt(CHECKSUMS_MEMBER, 'it is not a list of checksums')
 }
 
-function parseJson(bytes: Buffer, member: string): unknown {
+/** @throws `backup_corrupt` */
+export function parseJson(bytes: Buffer, member: string): unknown {
   try {
     return JSON.parse(bytes.toString('utf8'))
   } catch {

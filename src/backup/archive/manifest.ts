@@ -1,3 +1,4 @@
+import type { Durability } from '../../engine/cell-settings.ts'
 import { corrupt } from './backup-errors.ts'
 
 /** docs/format.md describes every field. A reader refuses a format it does not know. */
@@ -24,7 +25,7 @@ export interface Manifest {
   account_id: string | null
   name: string | null
   cell_created_at: string
-  durability: 'full' | 'relaxed' | null
+  durability: Durability | null
   version: string
   kind: 'snapshot' | 'incremental'
   /** The version whose database image this one rests on; null if it holds one itself. */
@@ -35,8 +36,20 @@ export interface Manifest {
   /** Who asked for it. Manifests from before this field lack it, and count as `schedule`. */
   origin?: 'schedule' | 'owner' | 'tenant' | undefined
   sqlite_version: string
+  /** Where it is in what is shipped of the cell. Without it, nothing that is shipped follows this version. */
+  log?: ManifestLog | undefined
   database: { name: typeof DATABASE_MEMBER; size: number } | null
   wals: WalEntry[]
+}
+
+/** Everything up to the end of the log `sequence` of the history is in the version; logs of higher numbers follow. */
+export interface ManifestLog {
+  history: string
+  sequence: number
+  /** When it was cut, in epoch milliseconds on the cell's line of time, which never steps back. */
+  at: number
+  /** The last log object that was stored before the cut; null if there was none. */
+  after: string | null
 }
 
 interface WalEntry {
@@ -57,8 +70,8 @@ export interface Checksums {
   members: { name: string; size: number; sha256: string }[]
 }
 
-export function encodeJsonMember(value: Manifest | Checksums): Buffer {
-  return Buffer.from(`${JSON.stringify(value, null, 2)}\n`)
+export function encodeJsonMember(value: object, isCompact = false): Buffer {
+  return Buffer.from(`${JSON.stringify(value, null, isCompact ? 0 : 2)}\n`)
 }
 
 /** Whose backup it has to be. */

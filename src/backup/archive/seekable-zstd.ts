@@ -25,12 +25,14 @@ const PARALLEL_BLOCKS = 2
 const PARALLEL_DECOMPRESSIONS = 4
 const LEVEL = 1
 
-const SEEK_TABLE_MAGIC = 0x184d2a5e
+export const SEEK_TABLE_MAGIC = 0x184d2a5e
 const SEEKABLE_MAGIC = 0x8f92eab1
 export const SEEK_TABLE_FOOTER_BYTES = 9
-const SEEK_TABLE_ENTRY_BYTES = 8
+export const SEEK_TABLE_ENTRY_BYTES = 8
+/** Before the table's entries: its magic, and how many bytes follow. */
+export const SEEK_TABLE_HEADER_BYTES = 8
 
-interface BlockSizes {
+export interface BlockSizes {
   compressed: number
   plain: number
 }
@@ -139,7 +141,7 @@ function compressBlock(plain: Uint8Array): Promise<Buffer> {
 
 function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
   const content = blocks.length * SEEK_TABLE_ENTRY_BYTES + SEEK_TABLE_FOOTER_BYTES
-  const table = Buffer.alloc(8 + content)
+  const table = Buffer.alloc(SEEK_TABLE_HEADER_BYTES + content)
   let at = table.writeUInt32LE(SEEK_TABLE_MAGIC, 0)
   at = table.writeUInt32LE(content, at)
   for (const { compressed, plain } of blocks) {
@@ -233,7 +235,8 @@ export function checkEnd(footer: Buffer): void {
   }
 }
 
-function decompressBlock(block: Buffer): Promise<Buffer> {
+/** @throws `backup_corrupt` */
+export function decompressBlock(block: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const options = { maxOutputLength: BLOCK_BYTES, chunkSize: USUAL_BLOCK_BYTES + 64 }
     zlib.zstdDecompress(block, options, (error, plain) => {

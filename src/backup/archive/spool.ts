@@ -87,12 +87,19 @@ export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, positio
   }
 }
 
-/** Fills `bytes` from `offset` on. It rejects for a shorter file: that was changed during the read. */
+/** A file is shorter than it was. */
+export class FileEnded extends Error {
+  constructor() {
+    super('The file ended early.')
+  }
+}
+
+/** Fills `bytes` from `offset` on. @throws `FileEnded` for a shorter file: that was changed during the read */
 export async function readAll(handle: fs.FileHandle, bytes: Buffer, offset: number): Promise<void> {
   let at = 0
   while (at < bytes.length) {
     const { bytesRead } = await handle.read(bytes, at, bytes.length - at, offset + at)
-    if (bytesRead === 0) throw new Error('The file ended early.')
+    if (bytesRead === 0) throw new FileEnded()
     at += bytesRead
   }
 }

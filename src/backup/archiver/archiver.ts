@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
+import { CellError } from '../../errors.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
@@ -9,7 +10,9 @@ import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
-import { CellRestorer } from '../restore/cell-restorer.ts'
+import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
+import type { Flushed, Shipper } from '../shipping/shipper.ts'
+import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
 import { VersionVerifier } from '../verify/version-verifier.ts'
 import type {
@@ -24,6 +27,7 @@ import type { CellPort } from './cell-port.ts'
 import { withEta } from './eta.ts'
 import type { ArchiverLoad, Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
+import { newShipper, type ShippingParts } from './new-shipper.ts'
 
 /** What all requests say. */
 interface ArchiverRequest {
@@ -55,6 +59,8 @@ export interface BranchRequest extends ArchiverRequest {
   source: string
   /** Its record in the catalog, also of a deleted cell. */
   record: CellRecord | undefined
+  /** Its database file is on this machine. */
+  isLocal: boolean
   /** Undefined for the newest. */
   version: string | undefined
   /** Epoch milliseconds; not together with `version`. */
@@ -89,6 +95,14 @@ export interface ArchiverClient {
   raise(cellId: string, need: Need): void
   /** What waits, and what runs. */
   readonly load: ArchiverLoad
+  /**
+   * Resolves once everything that was committed before this call is in the object store, and counts there.
+   *
+   * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
+   */
+  flush(signal?: AbortSignal): Promise<Flushed>
+  /** How far the object store has what the cells commit; undefined if nothing is shipped. */
+  readonly shipping: ShippingStatus | undefined
 }
 
 export interface ArchiverParts {
@@ -100,6 +114,8 @@ export interface ArchiverParts {
   /** How large a restored cell may be. */
   limits: Limits
   queue: JobQueueLimits
+  /** Undefined: what cells commit is not shipped. */
+  shipping: ShippingParts | undefined
 }
 
 /**
@@ -114,24 +130,27 @@ export class Archiver implements ArchiverClient {
   readonly #restorer: CellRestorer
   readonly #brancher: CellBrancher
   readonly #verifier: VersionVerifier
+  readonly #shipper: Shipper | undefined
   readonly #clock: Clock
 
   constructor(parts: ArchiverParts) {
-    const { destination, cells, paths, limits, queue } = parts
-    const { objectStore, reader, storeId, index, clock, threads } = destination
+    const { destination, cells, paths, limits, queue, shipping } = parts
+    const { objectStore, reader, storeId, index, logIndex: log, clock, threads } = destination
     this.#parts = parts
     this.#cells = cells
     this.#clock = clock
     this.#queue = new JobQueue(queue, clock)
-    const restoring = {
+    const restoring: CellRestorerParts = {
       objectStore,
       reader,
       storeId,
       index,
+      log,
       clock,
       paths,
       limits,
       threads,
+      flush: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
@@ -146,6 +165,10 @@ export class Archiver implements ArchiverClient {
       threads,
       spoolDirectory,
     })
+    this.#shipper =
+      shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
+    destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
+    this.#shipper?.start()
   }
 
   backup(
@@ -237,6 +260,21 @@ export class Archiver implements ArchiverClient {
     return this.#queue.load
   }
 
+  /** @returns whether all that the cell has committed is stored now */
+  async #ship(cellId: string, signal: AbortSignal | undefined): Promise<boolean> {
+    const { withoutHistory } = await this.flush(signal)
+    return !withoutHistory.includes(cellId)
+  }
+
+  async flush(signal?: AbortSignal): Promise<Flushed> {
+    if (this.#shipper === undefined) throw notShipped()
+    return await this.#shipper.flush(signal)
+  }
+
+  get shipping(): ShippingStatus | undefined {
+    return this.#shipper && shippingStatus(this.#shipper.state, this.#clock.now())
+  }
+
   /** @throws `store_closed` once {@link stop} was called */
   assertRunning(): void {
     this.#queue.assertRunning()
@@ -246,8 +284,25 @@ export class Archiver implements ArchiverClient {
     this.#queue.raise(cellId, need)
   }
 
-  /** Takes no more requests. Its jobs may end until the deadline; then they are cancelled, and leave nothing behind. */
+  /**
+   * Takes no more requests, and ships what the cells have committed. Its jobs may end until the deadline; then they are
+   * cancelled, and leave nothing behind.
+   */
   async stop(deadline: AbortSignal): Promise<void> {
-    await this.#queue.stop(deadline)
+    await Promise.all([this.#queue.stop(deadline), this.#shipper?.stop(deadline)])
   }
+
+  async #makeVersion(cellId: string): Promise<void> {
+    await this.backup(
+      { cellId, account: '', need: 'background', kind: 'incremental', origin: 'schedule' },
+      {},
+    )
+  }
+}
+
+export function notShipped(): CellError {
+  return new CellError(
+    'object_store_not_configured',
+    'What cells commit is not shipped: there is no object store, or backups.maxLagMs (--max-lag) is off.',
+  )
 }

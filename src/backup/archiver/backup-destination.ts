@@ -10,6 +10,7 @@ import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
+import { LogIndex } from '../shipping/log-index.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
 import type { RetentionTable } from '../versions/retention-table.ts'
@@ -33,6 +34,8 @@ export interface BackupDestinationParts {
   threadsKept: number
   /** The size of the largest cell. */
   cellBytesMax: number
+  /** Whether what a cell of this process commits is shipped; by default it is not. */
+  isShipped?: ((cellId: string) => boolean) | undefined
   clock: Clock
   log: Log
 }
@@ -47,9 +50,15 @@ export class BackupDestination {
   readonly log: Log
   readonly progress: BackupProgressTable
   readonly index: VersionIndex
+  /** The log objects, for restores. */
+  readonly logIndex: LogIndex
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
+  /** The last log object that is stored, if this process ships; its archiver sets it. */
+  lastLogObject: () => string | null = () => null
+  /** Proves that the prefix is this store's. */
+  readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
@@ -68,9 +77,11 @@ export class BackupDestination {
     this.log = log
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
-    this.trackers = new ChangeTrackers(paths, progress, clock)
+    this.logIndex = new LogIndex(objectStore, storeId)
+    this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
+    this.claim = claim
     this.retention = new Retention({
       objectStore,
       storeId,
@@ -98,6 +109,7 @@ export class BackupDestination {
       probe: new PutProbe(objectStore),
       retention,
       spoolDirectory,
+      lastLogObject: () => this.lastLogObject(),
       clock,
       log,
       proveDatabase: async (file, size) => {

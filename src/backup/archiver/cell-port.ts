@@ -2,6 +2,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 
 /** A cell at the start of its backup. */
@@ -67,4 +68,13 @@ export interface CellPort {
   install(cellId: string, restored: RestoredCell): Promise<void>
   /** The restore has ended, well or badly. */
   endRestore(cellId: string): Promise<void>
+
+  /** What all cells have committed and not shipped. Bounded in time: a process that does not answer is left out. */
+  collectLogs(limits: CollectLimits): Promise<CollectedLogs>
+  /** Everything before these places is in the object store. */
+  logsShipped(places: ShippedPlace[]): Promise<void>
+  /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
+  dropHistory(cellId: string): Promise<void>
+  /** Whether the catalog has the cell, and it is not deleted. */
+  exists(cellId: string): Promise<boolean>
 }

@@ -11,13 +11,15 @@ interface Sample {
 }
 
 /** How long the rest of a phase will take, at the rate of its last seconds. */
-class Eta {
+export class Eta {
   readonly #clock: Clock
+  readonly #windowMs: number
   #phase: string | undefined
   #samples: Sample[] = []
 
-  constructor(clock: Clock) {
+  constructor(clock: Clock, windowMs = WINDOW_MS) {
     this.#clock = clock
+    this.#windowMs = windowMs
   }
 
   /** @returns milliseconds; undefined while nothing is known */
@@ -27,7 +29,7 @@ class Eta {
     const atMs = this.#clock.monotonic()
     const last = this.#samples.at(-1)
     if (last === undefined || atMs - last.atMs >= SAMPLE_EVERY_MS) this.#samples.push({ atMs, bytes })
-    while ((this.#samples[1]?.atMs ?? atMs) <= atMs - WINDOW_MS) this.#samples.shift()
+    while ((this.#samples[1]?.atMs ?? atMs) <= atMs - this.#windowMs) this.#samples.shift()
     const [first] = this.#samples
     if (first === undefined || atMs - first.atMs < SAMPLE_EVERY_MS || bytes <= first.bytes) return undefined
     return Math.round(((total - bytes) * (atMs - first.atMs)) / (bytes - first.bytes))

@@ -107,9 +107,14 @@ export class JobQueue {
     }
   }
 
-  /** Somebody needs the waiting jobs of a cell more than before. */
+  /** Somebody needs the jobs of a cell more than before. */
   raise(cellId: string, need: Need): void {
-    for (const lane of LANES) this.#waiting[lane].raise(cellId, need)
+    for (const lane of LANES) {
+      this.#waiting[lane].raise(cellId, need)
+      // It may have to wait again.
+      for (const job of this.#running[lane]) if (job.request.cellId === cellId) job.raise(need)
+      this.#fill(lane)
+    }
   }
 
   /** Takes no more jobs. Those that it has may end until the deadline, and are cancelled then. */
@@ -190,8 +195,12 @@ export class JobQueue {
     const running = [...this.#running[lane]]
     const most = this.#limits.heavyAtOnce[lane]
     const mayBeHeavy = running.filter(({ isHeavy }) => isHeavy).length < most
-    const mayBeLarge = running.filter(({ isLarge }) => isLarge).length < Math.max(1, most - 1)
-    return (job) => (mayBeHeavy || !job.isHeavy) && (mayBeLarge || !job.isLarge)
+    const large = running.filter(({ isLarge }) => isLarge).length
+    const largeMax = Math.max(1, most - 1)
+    // What nobody waits for also leaves room for a large cell that a request waits for.
+    const idleMax = lane === 'restore' ? Math.max(1, largeMax - 1) : largeMax
+    const mayBeLarge = ({ need }: Job) => large < (need === 'background' ? idleMax : largeMax)
+    return (job) => (mayBeHeavy || !job.isHeavy) && (!job.isLarge || mayBeLarge(job))
   }
 
   async #willMove(job: Job, bytes: number, signal: AbortSignal): Promise<void> {

@@ -35,6 +35,11 @@ export class Job {
   /** Called at its turn. */
   begin: () => void = () => {}
 
+  /** Somebody needs it as much as this, or more than that already. */
+  raise(need: Need): void {
+    if (NEEDS.indexOf(need) < NEEDS.indexOf(this.need)) this.need = need
+  }
+
   /** No other job of its cell may run next to it. A verification touches no cell. */
   get isExclusive(): boolean {
     return this.request.lane !== 'verify'

@@ -1,3 +1,4 @@
+import type { LogPosition } from './cell-log.ts'
 import type { Segment } from './segments.ts'
 
 /** The copy of a base may begin. */
@@ -14,6 +15,8 @@ export interface Cut {
   sqliteVersion: string
   /** Files that stay as they are until the backup is stored or has failed. */
   segments: Segment[]
+  /** Undefined if the cell is not shipped. */
+  log?: LogPosition | undefined
 }
 
 /** The copy has ended: with these logs applied, it is the database at the moment of the cut. */

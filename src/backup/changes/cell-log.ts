@@ -26,6 +26,8 @@ export interface LogPiece {
 /** What a cell has committed since it was last shipped. */
 export interface UnshippedLog {
   cellId: string
+  /** The cell's account: null if it has none. The process that has the catalog adds it. */
+  accountId?: string | null | undefined
   /** Id of the cell's unbroken row of WALs. */
   history: string
   /** In the order in which they apply. */
@@ -54,6 +56,15 @@ export interface CollectedLogs {
   withoutHistory: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll`. */
   asOf: number
+}
+
+/** @param record what the catalog has of a cell */
+export function withAccounts(
+  collected: CollectedLogs,
+  record: (cellId: string) => { accountId: string | null } | undefined,
+): CollectedLogs {
+  const logs = collected.logs.map((log) => ({ ...log, accountId: record(log.cellId)?.accountId ?? null }))
+  return { ...collected, logs }
 }
 
 /** Where a version is in the history of its cell: it holds everything up to the end of the sequence. */

@@ -12,10 +12,28 @@ import {
   noSuchBase,
   segmentsOfCopy,
 } from './base-in-progress.ts'
-import type { BaseCut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
+import type { BaseCut, Cut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
+import { CellHistory, type Unshipped } from './cell-history.ts'
+import type { ShippedPlace } from './cell-log.ts'
 import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
+import { KeptLogs } from './kept-logs.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
-import { type Segment, Segments } from './segments.ts'
+import type { Segment, Segments } from './segments.ts'
+
+export interface TrackerParts {
+  paths: CellPaths
+  table: BackupProgressTable
+  clock: Clock
+  /** Whether the cell's commits are shipped; otherwise it has no history. */
+  isShipped: boolean
+  /** Called at the first change since the newest backup. */
+  onChange(): void
+  /** Called when the cell may have something to ship. */
+  onUnshipped(): void
+}
+
+/** What a cut knows of its files. */
+export type PendingCut = Pick<Cut, 'segments' | 'log'>
 
 /**
  * Tracks the changes of one cell: notes that it changed, and keeps each write-ahead log as a segment before a checkpoint
@@ -33,42 +51,40 @@ import { type Segment, Segments } from './segments.ts'
  * That segments and WAL hold every change since the base is proven, not assumed (docs/decisions/0004). Only checkpoints
  * write the database file. The proof holds while the file, before each of our checkpoints, is as our last one left it,
  * and no other program commits during one. Otherwise dropChain() makes the next backup a base, and a base in progress
- * breaks (base-in-progress.ts).
+ * breaks (base-in-progress.ts). So does the cell's history, which shipping needs (cell-history.ts).
  */
 export class ChangeTracker {
   readonly progress: BackupProgress
-  readonly segments: Segments
-  readonly #paths: CellPaths
-  readonly #table: BackupProgressTable
-  readonly #clock: Clock
-  readonly #onChange: () => void
-  /** Sequence number of the newest segment. */
-  #newest: number
-  /** Segments up to this one are uploaded, or will be: none of them may grow. */
-  #sealed: number
+  readonly history: CellHistory
+  readonly #parts: TrackerParts
+  readonly #logs: KeptLogs
   /** A backup was cut here but is not stored: the cell is saved as changed until then. */
   #underWay = false
   /** Set from the keeping of a log to the end of its checkpoint. Shows whether another program committed meanwhile. */
   #dataVersion: number | undefined
   #detached = false
+  /** Whether the saved row has a history to which a version belongs. */
+  #isSavedWithHistory = false
 
-  constructor(
-    cellId: string,
-    paths: CellPaths,
-    table: BackupProgressTable,
-    clock: Clock,
-    onChange: () => void,
-  ) {
-    this.#paths = paths
-    this.#table = table
-    this.#clock = clock
-    this.#onChange = onChange
-    this.progress = table.find(cellId)
-    this.segments = new Segments(paths.segments)
-    const { chain, base } = this.progress
-    this.#newest = Math.max(chain?.newest ?? 0, base?.newest ?? 0)
-    // An earlier process may have named any of them to an upload that still runs.
-    this.#sealed = this.#newest
+  constructor(cellId: string, parts: TrackerParts) {
+    const { table, paths, clock, isShipped, onUnshipped } = parts
+    this.#parts = parts
+    const progress = table.find(cellId)
+    this.progress = progress
+    const logs = new KeptLogs(paths.segments, progress)
+    this.#logs = logs
+    if (!isShipped) progress.history = null
+    this.history = new CellHistory({ progress, paths, logs, clock, onUnshipped })
+    this.#isSavedWithHistory = this.history.shipped !== undefined
+  }
+
+  get segments(): Segments {
+    return this.#logs.segments
+  }
+
+  /** Whether there are changes that no stored version has. */
+  get isChanged(): boolean {
+    return this.progress.dirty || this.#underWay
   }
 
   readonly hooks: CellHooks = {
@@ -76,20 +92,21 @@ export class ChangeTracker {
     changed: () => this.#changed(),
     beforeCheckpoint: (database) => this.#beforeCheckpoint(database),
     afterCheckpoint: (database) => this.#afterCheckpoint(database),
+    closed: () => this.history.closed(),
   }
 
   /** Begins a base: from here on every log is kept, so that the database file can be copied while it is written. */
   beginBase(database: CellDatabase): BaseInProgress {
     // So that few frames are both in the file and in a log. It may fail to finish.
     database.checkpoints.run('TRUNCATE')
-    const file = fingerprintOf(this.#paths.database)
+    const file = fingerprintOf(this.#parts.paths.database)
     if (file === undefined) throw noSuchBase()
     // Before the base counts: without a chain, all segments are left over from a crash, and have its numbers.
     this.progress.base = null
     this.#removeUnneeded()
-    const newest = this.#newest
     // The first log of the copy must be whole.
-    this.#sealed = newest
+    this.#logs.seal()
+    const { newest } = this.#logs
     const base = { id: randomUUID(), from: newest, newest, through: null, database: file, broken: null }
     this.progress.base = base
     this.#save()
@@ -97,14 +114,13 @@ export class ChangeTracker {
   }
 
   /** Cuts the base at the end of its copy. @throws `busy` if the copy and the logs do not hold everything */
-  endBase(database: CellDatabase, id: string, version: string): Segment[] {
+  endBase(database: CellDatabase, id: string, version: string): PendingCut {
     const { base } = this.progress
     if (base?.id !== id) throw noSuchBase()
     this.#keepLog(database)
-    const segments = segmentsOfCopy(base, this.segments.list(), fingerprintOf(this.#paths.database))
+    const segments = segmentsOfCopy(base, this.#logs.list(), fingerprintOf(this.#parts.paths.database))
     base.through = base.newest
-    this.cut(database, version)
-    return segments
+    return { segments, log: this.cut(database, version) }
   }
 
   /** Cuts an incremental. @returns undefined if a new base is due */
@@ -112,31 +128,35 @@ export class ChangeTracker {
     database: CellDatabase,
     version: string,
     versionsMax: number,
-  ): Pick<IncrementalCut, 'chain' | 'segments'> | undefined {
+  ): (PendingCut & Pick<IncrementalCut, 'chain'>) | undefined {
     this.#keepLog(database)
     const { chain } = this.progress
     if (chain === null || chain.versions.length >= versionsMax) return undefined
-    const segments = nextSegments(chain, this.segments.list(), fingerprintOf(this.#paths.database))
+    const segments = nextSegments(chain, this.#logs.list(), fingerprintOf(this.#parts.paths.database))
     if (segments === undefined) return undefined
-    this.cut(database, version)
-    return { chain: [...chain.versions], segments }
+    return { chain: [...chain.versions], segments, log: this.cut(database, version) }
   }
 
   /** The cut of a backup: it holds all changes up to here, and no later ones. {@link failed} undoes it. */
-  cut(database: CellDatabase, version: string): void {
-    this.#sealed = this.#newest
+  cut(database: CellDatabase, version: string): Cut['log'] {
+    this.#logs.seal()
+    const position = this.#parts.isShipped ? this.history.cut() : undefined
     this.#underWay = true
     database.dirty = false
     this.progress.dirty = false
     // Before it is stored: its time is used up, even if the upload fails.
     this.progress.lastVersion = version
     this.#save()
+    return position
   }
 
-  /** Uses up the time of a version: a mark has it, or a version that another state of the store made. */
+  /**
+   * Uses up the time of a version: a mark has it, or a version that another state of the store made. What that has shipped
+   * must not be joined with what follows here.
+   */
   claimVersion(version: string): void {
     this.progress.lastVersion = version
-    this.#save()
+    this.dropHistory()
   }
 
   stored({ version, kind, cut }: StoredBackup): void {
@@ -149,12 +169,14 @@ export class ChangeTracker {
     this.progress.lastBackupAt = cut.cutAt
     this.progress.changedAt = this.progress.dirty ? cut.cutAt : null
     this.#underWay = false
+    this.history.stored(cut.log)
     this.#removeUnneeded()
     this.#save()
   }
 
   failed(): void {
     this.#underWay = false
+    this.history.failed()
     this.progress.dirty = true
     this.progress.base = null
     this.#removeUnneeded()
@@ -168,9 +190,36 @@ export class ChangeTracker {
     this.#save()
   }
 
+  /** Ends the history: the next version begins a new one. */
+  dropHistory(): void {
+    this.history.end()
+    this.#removeUnneeded()
+    this.#save()
+  }
+
+  /** What the cell has not shipped yet: see {@link CellHistory.collect}. */
+  collect(room: number): Unshipped | undefined {
+    const hadHistory = this.progress.history !== null
+    const unshipped = this.history.collect(room)
+    if (hadHistory && this.progress.history === null) this.dropHistory()
+    return unshipped
+  }
+
+  shipped(place: ShippedPlace): void {
+    if (!this.history.ship(place)) return
+    this.#removeUnneeded()
+    this.#save()
+  }
+
+  /** This process is about to forget what it knows of the cell. */
+  letGo(): void {
+    if (this.progress.history !== null) this.#save({ withTimes: true })
+  }
+
   /** Backups go to another place, where nothing is stored yet. The table has new rows already. */
   markNothingStored(): void {
-    Object.assign(this.progress, this.#table.find(this.progress.cellId))
+    Object.assign(this.progress, this.#parts.table.find(this.progress.cellId))
+    this.history.end()
     this.dropChain()
   }
 
@@ -183,13 +232,13 @@ export class ChangeTracker {
   markChanged(): void {
     if (this.progress.dirty) return
     this.#noteChange()
-    if (!this.#detached) this.#table.markChanged(this.progress.cellId, this.#clock.now())
-    this.#onChange()
+    if (!this.#detached) this.#parts.table.markChanged(this.progress.cellId, this.#parts.clock.now())
+    this.#parts.onChange()
   }
 
   /** Whether the files can hold changes that the row does not show: after a crash. */
   differsFromFiles(): boolean {
-    const exists = fingerprintOf(this.#paths.database) !== undefined
+    const exists = fingerprintOf(this.#parts.paths.database) !== undefined
     return exists && (this.progress.chain === null || this.#hasLogOrOtherFile())
   }
 
@@ -197,29 +246,32 @@ export class ChangeTracker {
     // A process was killed between a commit and the save of its row, or another program has written.
     if (!this.progress.dirty && this.#hasLogOrOtherFile()) this.#changed()
     if (this.progress.dirty) database.dirty = true
+    if (!this.#parts.isShipped) return
+    this.history.opened(database)
+    if (this.progress.chain !== null || this.progress.history !== null) this.#save()
   }
 
   #hasLogOrOtherFile(): boolean {
     const { chain } = this.progress
-    const wal = fingerprintOf(this.#paths.wal)
+    const wal = fingerprintOf(this.#parts.paths.wal)
     if (wal !== undefined && wal.size > 0) return true
-    const now = fingerprintOf(this.#paths.database)
+    const now = fingerprintOf(this.#parts.paths.database)
     return chain !== null && now !== undefined && !sameFingerprint(now, chain.database)
   }
 
   #changed(): void {
     this.#noteChange()
     this.#save()
-    this.#onChange()
+    this.#parts.onChange()
   }
 
   #noteChange(): void {
     this.progress.dirty = true
     this.progress.dirtySinceSnapshot = true
     // Before the first backup, due times count from the first change.
-    this.progress.lastBackupAt ??= this.#clock.now()
-    this.progress.lastSnapshotAt ??= this.#clock.now()
-    this.progress.changedAt ??= this.#clock.now()
+    this.progress.lastBackupAt ??= this.#parts.clock.now()
+    this.progress.lastSnapshotAt ??= this.#parts.clock.now()
+    this.progress.changedAt ??= this.#parts.clock.now()
   }
 
   #baseStored(version: string, { id }: BaseCut): void {
@@ -237,17 +289,20 @@ export class ChangeTracker {
   /** Keeps the WAL as a segment. If that fails, on a full disk for example, the checkpoint runs and the chain ends. */
   #beforeCheckpoint(database: CellDatabase): void {
     this.#dataVersion = undefined
-    if (!this.#needsSegments) return
     try {
-      const now = fingerprintOf(this.#paths.database)
-      if (now === undefined || !this.#isUntouched(now)) return
+      const now = fingerprintOf(this.#parts.paths.database)
+      if (now === undefined || !this.#isUntouched(now)) {
+        this.history.kept()
+        return
+      }
       // The frames are counted after the version was read: a commit in between shows in both.
       this.#dataVersion = database.dataVersion()
       const { frames } = database.checkpoints.state()
-      this.#newest = this.segments.keep(this.#paths.wal, frames, this.#newest, this.#sealed)
+      this.#logs.keep(this.#parts.paths.wal, frames)
       const { chain, base } = this.progress
-      if (chain !== null) chain.newest = this.#newest
-      if (base !== null) base.newest = this.#newest
+      if (chain !== null) chain.newest = this.#logs.newest
+      if (base !== null) base.newest = this.#logs.newest
+      this.history.kept()
       this.#dropOutgrown(now.size)
       this.#save()
     } catch {
@@ -265,21 +320,23 @@ export class ChangeTracker {
       this.#breakAll('foreign write')
       return
     }
-    const now = fingerprintOf(this.#paths.database)
+    const now = fingerprintOf(this.#parts.paths.database)
     if (now === undefined) return
     const { chain, base } = this.progress
     if (base !== null) base.database = now
     if (chain !== null) chain.database = now
+    this.history.checkpointed(now)
     this.#save()
   }
 
   get #needsSegments(): boolean {
-    const { chain, base } = this.progress
-    return chain !== null || (base !== null && base.broken === null)
+    const { chain, base, history } = this.progress
+    return chain !== null || history !== null || (base !== null && base.broken === null)
   }
 
   /** If another program wrote the file, it may hold changes that are in no segment. */
   #isUntouched(now: FileFingerprint): boolean {
+    this.history.check(now)
     const { chain, base } = this.progress
     if (base !== null && !sameFingerprint(now, base.database)) base.broken ??= 'foreign write'
     if (chain !== null && !sameFingerprint(now, chain.database)) this.dropChain()
@@ -288,9 +345,10 @@ export class ChangeTracker {
 
   /** Segments that are larger than the whole database are not worth their disk space. */
   #dropOutgrown(databaseBytes: number): void {
-    const segments = this.segments.list()
+    const segments = this.#logs.list()
     const { chain, base } = this.progress
     if (base !== null) boundLogs(base, segments, databaseBytes)
+    this.history.bound(segments, databaseBytes)
     if (chain === null) return
     const after = segments.filter(({ sequence }) => sequence > chain.through)
     if (isOutgrown(after, chain.walBytes, databaseBytes)) this.dropChain()
@@ -298,6 +356,7 @@ export class ChangeTracker {
 
   #breakAll(reason: NonNullable<BaseInProgress['broken']>): void {
     if (this.progress.base !== null) this.progress.base.broken ??= reason
+    this.history.end()
     this.dropChain()
   }
 
@@ -306,8 +365,9 @@ export class ChangeTracker {
     const isNeeded = (segment: Segment) =>
       (chain !== null && segment.sequence > chain.through) ||
       (base !== null && isNeededBy(base, segment)) ||
+      this.history.needs(segment) ||
       // An upload reads them.
-      (this.#underWay && segment.sequence <= this.#sealed)
+      (this.#underWay && segment.sequence <= this.#logs.sealed)
     this.#tryTo(() => this.segments.keepOnly(isNeeded))
   }
 
@@ -315,10 +375,14 @@ export class ChangeTracker {
    * A failed save must not fail a commit. An old row only costs a new base, since the file's fingerprint or a segment's
    * number will not match. The next save writes the whole row.
    */
-  #save(): void {
+  #save({ withTimes = false } = {}): void {
     if (this.#detached) return
-    const dirty = this.progress.dirty || this.#underWay
-    this.#tryTo(() => this.#table.save({ ...this.progress, dirty }))
+    const row = { ...this.progress, dirty: this.isChanged, history: this.history.row(withTimes) }
+    this.#tryTo(() => this.#parts.table.save(row))
+    const hadHistory = this.#isSavedWithHistory
+    this.#isSavedWithHistory = this.history.shipped !== undefined
+    // Its next backup is due now: what it commits is not shipped before that.
+    if (hadHistory && !this.#isSavedWithHistory && row.dirty) this.#parts.onChange()
   }
 
   #tryTo(run: () => void): void {

@@ -4,32 +4,85 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import { ChangeTracker } from './change-tracker.ts'
 import type { BackupProgressTable } from './progress-table.ts'
 
-/** The change trackers of open cells and of cells under backup. For all other cells, the local state has a row. */
+/** The change trackers of open cells, of cells under backup, and of those with something to ship. For all other cells, the local state has a row. */
 export class ChangeTrackers {
   /** Emitted at a cell's first change since its newest backup. */
   readonly changed = new Emitter<[cellId: string]>()
   readonly #trackers = new Map<string, ChangeTracker>()
   /** Number of users of each tracker. */
   readonly #users = new Map<string, number>()
+  /** Cells that may have something to ship, in the order in which they are collected. */
+  readonly #unshipped = new Set<string>()
   readonly #paths: (cellId: string) => CellPaths
   readonly #table: BackupProgressTable
   readonly #clock: Clock
+  readonly #isShipped: (cellId: string) => boolean
 
-  constructor(paths: (cellId: string) => CellPaths, table: BackupProgressTable, clock: Clock) {
+  /** @param isShipped whether what a cell commits is shipped; by default it is not */
+  constructor(
+    paths: (cellId: string) => CellPaths,
+    table: BackupProgressTable,
+    clock: Clock,
+    isShipped: (cellId: string) => boolean = () => false,
+  ) {
     this.#paths = paths
     this.#table = table
     this.#clock = clock
+    this.#isShipped = isShipped
   }
 
   /** The cell's tracker; created if necessary. */
   get(cellId: string): ChangeTracker {
     let tracker = this.#trackers.get(cellId)
     if (tracker === undefined) {
-      const onChange = () => this.changed.emit(cellId)
-      tracker = new ChangeTracker(cellId, this.#paths(cellId), this.#table, this.#clock, onChange)
+      tracker = new ChangeTracker(cellId, {
+        paths: this.#paths(cellId),
+        table: this.#table,
+        clock: this.#clock,
+        isShipped: this.#isShipped(cellId),
+        onChange: () => this.changed.emit(cellId),
+        onUnshipped: () => this.noteUnshipped(cellId),
+      })
       this.#trackers.set(cellId, tracker)
     }
     return tracker
+  }
+
+  /** Cells that may have something to ship: those first that were collected longest ago. */
+  get unshipped(): Iterable<string> {
+    return this.#unshipped
+  }
+
+  /** The cell may have something to ship: its tracker stays in memory. */
+  noteUnshipped(cellId: string): void {
+    if (this.#unshipped.has(cellId)) return
+    this.#unshipped.add(cellId)
+    this.acquire(cellId)
+  }
+
+  /** The cell comes last from here on. */
+  collected(cellId: string): void {
+    if (this.#unshipped.delete(cellId)) this.#unshipped.add(cellId)
+  }
+
+  /** The cell has nothing to ship. */
+  settled(cellId: string): void {
+    if (!this.#unshipped.delete(cellId)) return
+    this.#trackers.get(cellId)?.history.settled()
+    this.release(cellId)
+  }
+
+  /** Another process takes the cell over. @returns whether it may have something to ship */
+  letGo(cellId: string): boolean {
+    if (!this.#unshipped.delete(cellId)) return false
+    this.#trackers.get(cellId)?.letGo()
+    this.release(cellId)
+    return true
+  }
+
+  /** This process ends. */
+  letGoOfAll(): void {
+    for (const cellId of [...this.#unshipped]) this.letGo(cellId)
   }
 
   /** Keeps a cell's tracker in memory until the matching {@link release}. */
@@ -61,6 +114,7 @@ export class ChangeTrackers {
   /** The cell was deleted or restored: a tracker that is still in use no longer writes. */
   detach(cellId: string): void {
     this.#trackers.get(cellId)?.detach()
+    this.settled(cellId)
     this.#trackers.delete(cellId)
   }
 

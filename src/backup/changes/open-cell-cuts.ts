@@ -1,8 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
 import type { BaseCut, BaseStart, CellCuts, Cut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
-import type { ChangeTracker } from './change-tracker.ts'
-import type { Segment } from './segments.ts'
+import type { ChangeTracker, PendingCut } from './change-tracker.ts'
 
 /** Cuts a cell that is open in this process. */
 export class OpenCellCuts implements CellCuts {
@@ -22,13 +21,12 @@ export class OpenCellCuts implements CellCuts {
   }
 
   async endBase(id: string, version: string): Promise<BaseCut> {
-    const segments = this.#tracker.endBase(this.#database, id, version)
-    return { kind: 'base', id, ...this.#cut(segments) }
+    return { kind: 'base', id, ...this.#cut(this.#tracker.endBase(this.#database, id, version)) }
   }
 
   async cutIncremental(version: string, versionsMax: number): Promise<IncrementalCut | undefined> {
     const pending = this.#tracker.cutIncremental(this.#database, version, versionsMax)
-    return pending && { kind: 'incremental', chain: pending.chain, ...this.#cut(pending.segments) }
+    return pending && { kind: 'incremental', chain: pending.chain, ...this.#cut(pending) }
   }
 
   async stored(backup: StoredBackup): Promise<void> {
@@ -39,8 +37,8 @@ export class OpenCellCuts implements CellCuts {
     this.#tracker.failed()
   }
 
-  #cut(segments: Segment[]): Cut {
+  #cut({ segments, log }: PendingCut): Cut {
     const sqliteVersion = this.#database.prepare('SELECT sqlite_version()').pluck().get() as string
-    return { cutAt: this.#clock.now(), sqliteVersion, segments }
+    return { cutAt: this.#clock.now(), sqliteVersion, segments, log }
   }
 }

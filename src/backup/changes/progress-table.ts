@@ -2,6 +2,7 @@ import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
 import type { BackupChain } from './backup-chain.ts'
 import { type BaseInProgress, isBaseInProgress } from './base-in-progress.ts'
+import { type History, isHistory } from './history.ts'
 
 /** Key of the place that this machine's backups last went to. */
 const TARGET_KEY = 'backup_target'
@@ -13,6 +14,8 @@ export interface BackupProgress {
   chain: BackupChain | null
   /** A base that has begun and is not stored yet. */
   base: BaseInProgress | null
+  /** What shipping continues; null if the next version begins a new one. */
+  history: History | null
   /** The newest version that this machine made, tried to make or has seen. The next one gets a later time. */
   lastVersion: string | null
   /** Changed since the newest backup. */
@@ -36,7 +39,8 @@ const SCHEMA = `
     dirty_since_snapshot INTEGER NOT NULL,
     last_backup_at INTEGER,
     last_snapshot_at INTEGER,
-    changed_at INTEGER
+    changed_at INTEGER,
+    history TEXT
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS backup_foreign (
     cell_id TEXT NOT NULL,
@@ -53,18 +57,18 @@ const SCHEMA = `
 
 const COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = ?"
 /** Those that a table lacks which an earlier version made. */
-const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER']
+const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER', 'history TEXT']
 
 const SELECT = `
-  SELECT cell_id AS cellId, chain, base, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
+  SELECT cell_id AS cellId, chain, base, history, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
     last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
-    (cell_id, chain, base, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
+    (cell_id, chain, base, history, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
   VALUES
-    (@cellId, @chain, @base, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt)`
+    (@cellId, @chain, @base, @history, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt)`
 
 /** Only the columns that a change sets: a worker may have saved the others since they were read. */
 const MARK_CHANGED = `
@@ -87,9 +91,10 @@ export interface BackupLag {
   oldestChangeAt: number | null
 }
 
-type Row = Omit<BackupProgress, 'chain' | 'base' | 'dirty' | 'dirtySinceSnapshot'> & {
+type Row = Omit<BackupProgress, 'chain' | 'base' | 'history' | 'dirty' | 'dirtySinceSnapshot'> & {
   chain: string | null
   base: string | null
+  history: string | null
   dirty: number
   dirtySinceSnapshot: number
 }
@@ -108,6 +113,7 @@ export class BackupProgressTable {
   readonly #markChanged: Statement
   readonly #remove: Statement
   readonly #due: Statement
+  readonly #withHistory: Statement
   readonly #putForeign: Statement
   readonly #putDamaged: Statement
   readonly #findDamaged: Statement
@@ -135,6 +141,9 @@ export class BackupProgressTable {
     this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#lag = state.prepare(LAG)
+    this.#withHistory = state.prepare(
+      `${SELECT} WHERE history IS NOT NULL AND cell_id > ? ORDER BY cell_id LIMIT ?`,
+    )
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -144,11 +153,12 @@ export class BackupProgressTable {
   }
 
   save(progress: BackupProgress): void {
-    const { chain, base, dirty, dirtySinceSnapshot } = progress
+    const { chain, base, history, dirty, dirtySinceSnapshot } = progress
     const row: Row = {
       ...progress,
       chain: chain && JSON.stringify(chain),
       base: base && JSON.stringify(base),
+      history: history && JSON.stringify(history),
       dirty: Number(dirty),
       dirtySinceSnapshot: Number(dirtySinceSnapshot),
     }
@@ -184,7 +194,7 @@ export class BackupProgressTable {
       return false
     }
     this.#state.define(
-      `UPDATE backup_progress SET chain = NULL, base = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1,
+      `UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1,
          changed_at = coalesce(changed_at, last_backup_at)`,
     )
     this.#state.set(TARGET_KEY, target)
@@ -224,6 +234,11 @@ export class BackupProgressTable {
     return this.#lag.get(storeId) as BackupLag
   }
 
+  /** Some of the cells that have a history. @param after the last id of the page before */
+  withHistory(after: string, limit: number): BackupProgress[] {
+    return (this.#withHistory.all(after, limit) as Row[]).map(fromRow)
+  }
+
   /** All cells that have changed since their newest backup or snapshot. */
   changed(): BackupProgress[] {
     return (this.#due.all() as Row[]).map(fromRow)
@@ -235,6 +250,7 @@ function untouched(cellId: string): BackupProgress {
     cellId,
     chain: null,
     base: null,
+    history: null,
     lastVersion: null,
     dirty: false,
     dirtySinceSnapshot: false,
@@ -249,6 +265,7 @@ function fromRow(row: Row): BackupProgress {
     ...row,
     chain: parse(row.chain, isChain),
     base: parse(row.base, isBaseInProgress),
+    history: parse(row.history, isHistory),
     dirty: row.dirty !== 0,
     dirtySinceSnapshot: row.dirtySinceSnapshot !== 0,
   }

@@ -21,6 +21,8 @@ export interface BackupTarget {
   /** Told how each PUT ended. */
   probe: PutProbe
   spoolDirectory: string
+  /** The last log object that is stored; null if there is none. */
+  lastLogObject(): string | null
   clock: Clock
   /** Runs SQLite's check of every page. @throws `backup_corrupt` */
   proveDatabase(file: string, size: number): Promise<void>
@@ -89,11 +91,12 @@ export class CellBackup {
   async #incremental(order: BackupOrder): Promise<BackupResult | undefined> {
     const { cuts } = this.#cell
     const version = order.nextVersion()
+    const after = this.#target.lastLogObject()
     const cut = await cuts.cutIncremental(version, order.versionsMax)
     if (cut === undefined) return undefined
     const { chain, segments } = cut
     await this.#options.willMove?.(segments.reduce((sum, { size }) => sum + size, 0))
-    const manifest = this.#manifest(order, version, cut, {
+    const manifest = this.#manifest(order, version, cut, after, {
       database: null,
       chain,
       wals: segments.map(walEntry),
@@ -113,11 +116,12 @@ export class CellBackup {
       const start = await cuts.beginBase()
       await this.#read(copy, start)
       const version = order.nextVersion()
+      const after = this.#target.lastLogObject()
       const cut = await cuts.endBase(start.id, version)
       await copy.redo(cut.segments, this.#options.signal)
       const source = copy.source()
       const database = { name: DATABASE_MEMBER, size: source.size } as const
-      const manifest = this.#manifest(order, version, cut, { database, chain: [], wals: [] })
+      const manifest = this.#manifest(order, version, cut, after, { database, chain: [], wals: [] })
       const result = await this.#store(manifest, [source], copy)
       await cuts.stored({ version, kind: order.kind, cut })
       return result
@@ -208,7 +212,8 @@ export class CellBackup {
   #manifest(
     { kind, origin }: BackupOrder,
     version: string,
-    { cutAt, sqliteVersion }: BaseCut | IncrementalCut,
+    { cutAt, sqliteVersion, log }: BaseCut | IncrementalCut,
+    after: string | null,
     content: Pick<Manifest, 'database' | 'chain' | 'wals'>,
   ): Manifest {
     return {
@@ -221,6 +226,7 @@ export class CellBackup {
       created_at: new Date(cutAt).toISOString(),
       origin,
       sqlite_version: sqliteVersion,
+      ...(log && { log: { ...log, after } }),
       ...content,
     }
   }

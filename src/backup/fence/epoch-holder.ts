@@ -34,6 +34,8 @@ export interface EpochHolderParts {
   leaseMs: number
   /** Takes the next epoch whoever has the newest, and whatever was written there. */
   takesOver: boolean
+  /** Refuses an object store on whose conditional writes nobody can rely. */
+  needsConditionalWrites?: boolean | undefined
   clock: Clock
   random: () => number
   log: Log
@@ -185,9 +187,10 @@ export class EpochHolder {
 
   /** @throws `object_exists` if another start was faster */
   async #create(epoch: number, options: CallOptions): Promise<void> {
-    const { store, clock, random, log } = this.#parts
+    const { store, clock, random, log, needsConditionalWrites } = this.#parts
     const body = bufferBody(this.#record(epoch, 0, false))
     if ((await store.createsOnlyOnce?.(options)) === false) {
+      if (needsConditionalWrites) throw unconditional(store.url)
       log.warn(
         { url: store.url },
         'the object store does not honour conditional writes: that only one node uses it depends on its listings',
@@ -274,5 +277,13 @@ function outdated(url: string, { record }: FenceTail): CellError {
   return new CellError(
     'store_outdated',
     `${url} holds history that this directory did not write (${describeHolder(record)}): the directory is an older copy, or another node has taken over meanwhile. To go on from the object store, start with --adopt (adopt in the library): what the directory has is set aside. To go on from this directory, start with --take-over (takeOver): the other history stays in older versions only.`,
+  )
+}
+
+function unconditional(url: string): CellError {
+  return new CellError(
+    'invalid_setting',
+    `durability: remote needs an object store that honours conditional writes (If-None-Match), and ${url} does not. Without them two nodes may both take themselves for the one that writes. Use full.`,
+    { field: 'durability' },
   )
 }

@@ -1,3 +1,4 @@
+import { isCellError } from '../../errors.ts'
 import type {
   CallOptions,
   GetOptions,
@@ -9,7 +10,7 @@ import type {
   SweepOptions,
   TransferOptions,
 } from '../object-store/object-store.ts'
-import { extendsHistory } from '../versions/object-keys.ts'
+import { extendsHistory, parseLogKey } from '../versions/object-keys.ts'
 import type { EpochGuard } from './epoch-guard.ts'
 
 /**
@@ -63,12 +64,16 @@ export class FencedObjectStore implements ObjectStore {
     return this.#store.close()
   }
 
-  /** What does not count is removed: the other node's history goes on without it. */
+  /**
+   * What does not count is removed: the other node's history goes on without it. But if nobody knows whether a log object
+   * counts, it is put again under the same number, and a removal whose answer was lost could take it after that.
+   */
   async #count(key: string, signal: AbortSignal | undefined): Promise<void> {
     try {
       await this.#guard.check({ signal })
     } catch (error) {
-      await this.#store.delete(key).catch(() => {})
+      const isPutAgain = parseLogKey(key) !== undefined && !isCellError(error, 'taken_over')
+      if (!isPutAgain) await this.#store.delete(key).catch(() => {})
       throw error
     }
   }

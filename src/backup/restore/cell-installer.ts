@@ -20,15 +20,13 @@ export interface CellInstallerParts {
 
 /** What the object store has of a restored cell. */
 export interface RestoredNames {
-  /** The cell's newest version. */
-  newest: string
+  /** The cell's newest version holds its state. */
+  isNewest: boolean
   /** The last name that a version or a mark has: the next version gets a later one. */
   last: string
 }
 
 export interface InstallOptions extends RestoredNames {
-  /** The restored version. */
-  version: string
   /** The process that had the cell ended during an earlier try, which may have done the switch. */
   isRepeat?: boolean | undefined
 }
@@ -62,10 +60,14 @@ export class CellInstaller {
     this.building = [...this.#building].filter((each) => each !== cellId)
   }
 
-  /** A mark in the object store says that the cell is restored: until the switch, the old cell counts as changed. */
+  /**
+   * A mark in the object store says that the cell is restored: until the switch, the old cell counts as changed. Nothing that
+   * it commits after this is shipped: that would contradict the mark.
+   */
   noteMark(cellId: string, name: string): void {
     this.#parts.trackers.use(cellId, (tracker) => {
       tracker.markChanged()
+      tracker.dropHistory()
       tracker.claimVersion(name)
     })
   }
@@ -75,7 +77,7 @@ export class CellInstaller {
     return this.#parts.trackers.use(cellId, ({ progress }) => progress.lastVersion)
   }
 
-  install(cellId: string, { newest, last, version, isRepeat = false }: InstallOptions): void {
+  install(cellId: string, { isNewest, last, isRepeat = false }: InstallOptions): void {
     const { paths, replace, trackers } = this.#parts
     const files = paths(cellId)
     // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
@@ -85,9 +87,9 @@ export class CellInstaller {
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
     this.#resetProgress(cellId, last, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
-    // After a restore to an older version the cell counts as changed: the newest backup does not hold its state.
-    this.#resetProgress(cellId, last, version !== newest)
-    if (version !== newest) trackers.changed.emit(cellId)
+    // After a restore to another state the cell counts as changed: the newest backup does not hold it.
+    this.#resetProgress(cellId, last, !isNewest)
+    if (!isNewest) trackers.changed.emit(cellId)
   }
 
   /** After a restore the next backup is a base. */
@@ -99,6 +101,7 @@ export class CellInstaller {
       cellId,
       chain: null,
       base: null,
+      history: null,
       lastVersion,
       dirty: changed,
       dirtySinceSnapshot: changed,

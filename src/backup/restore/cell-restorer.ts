@@ -1,31 +1,48 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
-import type { ObjectStore } from '../object-store/object-store.ts'
-import type { RestoreResult } from '../versions/backup-types.ts'
-import type { VersionIndex } from '../versions/version-index.ts'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import type { LogIndex } from '../shipping/log-index.ts'
+import type { RestoreOptions, RestoreResult } from '../versions/backup-types.ts'
+import { isUnusable, type Listing, type VersionIndex } from '../versions/version-index.ts'
 import type { RestoredNames } from './cell-installer.ts'
-import { findVersion, type WantedState } from './find-version.ts'
+import { findTarget } from './find-target.ts'
 import { buildDatabase } from './restore-build.ts'
 import { proveCell } from './restore-database.ts'
 import { discardRestored } from './restore-install.ts'
+import { type RestoreTarget, type RestoreTargets, timeOf } from './restore-target.ts'
 import type { RestoreThreads } from './restore-threads.ts'
-import { currentVersion, lastName, type MarkedCell, markRestored } from './restored-mark.ts'
+import { type CellContents, currentState, lastName, type MarkedCell, markRestored } from './restored-mark.ts'
+import { ShippedLog } from './shipped-log.ts'
 
 export interface CellRestorerParts {
   objectStore: ObjectStore
   reader: ObjectReader
   storeId: string
   index: VersionIndex
+  log: LogIndex
   threads: RestoreThreads
   limits: Limits
   clock: Clock
   paths(cellId: string): CellPaths
+  /**
+   * Stores what the cell has committed and is not shipped yet. Undefined: nothing is shipped.
+   *
+   * @returns whether all that it has committed is stored now
+   */
+  flush?: ((cellId: string, options: CallOptions) => Promise<boolean>) | undefined
 }
 
-export interface CellRestore extends WantedState, MarkedCell {
+export interface CellRestore extends RestoreOptions, MarkedCell {
+  /** The cell's record in the catalog, also of a deleted cell. */
+  record: CellRecord | undefined
+  /** The cell's database file is on this machine. */
+  isLocal: boolean
+  /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
+  recovers: boolean
   /** Waits until so many stored bytes may be read. */
   willMove(bytes: number): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
@@ -42,38 +59,107 @@ export class CellRestorer {
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
-    const { objectStore, reader, index, clock, storeId, threads, limits } = this.#parts
-    const { signal, onProgress, willMove } = restore
+    const { clock } = this.#parts
+    const { signal } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    const { manifest, listing, contents } = await findVersion(index, cellId, restore)
-    const { version, kind } = manifest
+    await this.#flush(cellId, restore)
+    const { target, targets, listing, contents } = await findTarget(this.#parts, cellId, restore)
+    const { version, kind } = target.manifest
     const paths = this.#parts.paths(cellId)
-    const expected = { storeId, cellId, limits }
-    const sizeBytes = await buildDatabase(reader, manifest, expected, paths, threads, {
-      signal,
-      onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
-      willMove,
-      onDamage: (each) => index.proven(each, listing, false),
-    })
-    for (const each of [...manifest.chain, version]) index.proven(each, listing, true)
+    const sizeBytes = await this.#build(cellId, target, listing, restore)
     try {
       proveCell(paths.restoreTarget, DATABASE_MEMBER)
       signal?.throwIfAborted()
-      const mark =
-        version === currentVersion(contents)
-          ? undefined
-          : await markRestored(objectStore, clock, version, contents, { ...restore, cellId }, { signal })
+      // What was committed while the database was built.
+      const isStored = await this.#flush(cellId, restore)
+      const replacedAt = isStored ? await this.#replacedAt(targets) : null
+      const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
+      const mark = isLast ? undefined : await this.#mark(cellId, target, contents, restore)
       signal?.throwIfAborted()
       const newest = contents.versions[0]?.version ?? version
       const last = mark ?? lastName(cellId, contents) ?? newest
-      await restore.install(manifest, { newest, last })
+      const isNewest = version === newest && target.wals.length === 0
+      await restore.install(target.manifest, { isNewest, last })
+      const durationMs = clock.monotonic() - started
+      return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
     } catch (error) {
       discardRestored(paths)
       throw error
     }
-    const timestamp = Date.parse(manifest.created_at)
-    const durationMs = clock.monotonic() - started
-    return { version, kind, timestamp, replacedAt: null, sizeBytes, durationMs }
+  }
+
+  async #build(
+    cellId: string,
+    target: RestoreTarget,
+    listing: Listing,
+    { signal, onProgress, willMove }: CellRestore,
+  ): Promise<number> {
+    const { reader, index, storeId, threads, limits, paths } = this.#parts
+    const { manifest } = target
+    const sizeBytes = await buildDatabase(
+      reader,
+      manifest,
+      { storeId, cellId, limits },
+      paths(cellId),
+      threads,
+      {
+        signal,
+        onProgress: (bytes, total) => onProgress?.({ phase: 'download', bytes, total }),
+        willMove,
+        onDamage: (each) => index.proven(each, listing, false),
+        log: this.#shipped(target, { signal }),
+      },
+    )
+    for (const each of [...manifest.chain, manifest.version]) index.proven(each, listing, true)
+    return sizeBytes
+  }
+
+  #shipped({ wals, manifest }: RestoreTarget, options: CallOptions): ShippedLog | undefined {
+    return wals.length === 0 ? undefined : new ShippedLog(this.#parts.log, wals, timeOf(manifest), options)
+  }
+
+  /** @throws what the object store does, unless the cell is lost: then there is nothing to ship */
+  async #flush(cellId: string, { recovers, isLocal, signal }: CellRestore): Promise<boolean> {
+    const { flush } = this.#parts
+    return flush !== undefined && !recovers && isLocal && (await flush(cellId, { signal }))
+  }
+
+  /** When the state was that is replaced. */
+  async #replacedAt(targets: RestoreTargets): Promise<number | null> {
+    try {
+      const { manifest, time } = await targets.last()
+      return manifest.log === undefined ? null : time
+    } catch (error) {
+      // Its newest state cannot be restored. The one that was asked for can.
+      if (isUnusable(error)) return null
+      throw error
+    }
+  }
+
+  /** Whether a total loss brings this state back without a mark. */
+  async #isLast(
+    { manifest, wals }: RestoreTarget,
+    targets: RestoreTargets,
+    contents: CellContents,
+    { timestamp }: CellRestore,
+  ): Promise<boolean> {
+    const state = currentState(contents)
+    if (timestamp !== undefined || wals.length > 0 || state?.version !== manifest.version) return false
+    if (!state.hasLog || manifest.log === undefined) return !state.hasLog || state.until === undefined
+    const { wals: later, damage } = await targets.logAfter(manifest)
+    return later.length === 0 && damage === undefined
+  }
+
+  #mark(
+    cellId: string,
+    { manifest: { version }, wals, time }: RestoreTarget,
+    contents: CellContents,
+    restore: CellRestore,
+  ): Promise<string> {
+    const { objectStore, clock } = this.#parts
+    const at = wals.length === 0 ? undefined : time
+    const { signal } = restore
+    return markRestored(objectStore, clock, { version, at }, contents, { ...restore, cellId }, { signal })
   }
 }

@@ -19,13 +19,21 @@ export class Download {
   #before = 0
   #done = 0
 
-  /** @param sizes of all objects, in their order */
-  constructor(reader: ObjectReader, sizes: ReadonlyMap<string, number>, progress: DownloadProgress) {
+  /**
+   * @param sizes of all objects, in their order
+   * @param furtherBytes what is read of further objects after them
+   */
+  constructor(
+    reader: ObjectReader,
+    sizes: ReadonlyMap<string, number>,
+    furtherBytes: number,
+    progress: DownloadProgress,
+  ) {
     this.#reader = reader
     this.#sizes = sizes
     this.#progress = progress
     this.#refetches = new Refetches(reader.clock, progress.signal)
-    this.#total = [...sizes.values()].reduce((total, size) => total + size, 0)
+    this.#total = [...sizes.values()].reduce((total, size) => total + size, furtherBytes)
   }
 
   get total(): number {
@@ -43,19 +51,28 @@ export class Download {
     }
   }
 
+  /** Parts of further objects have come. */
+  received(bytes: number): void {
+    this.#before += bytes
+    this.#tell(this.#before)
+  }
+
   /** @param at where the bytes are among those of all objects; a part that is fetched again counts once */
   async *#count(bytes: AsyncIterable<Uint8Array>, at: number): AsyncGenerator<Uint8Array> {
-    const { signal, onProgress } = this.#progress
+    const { signal } = this.#progress
     let end = at
     for await (const chunk of bytes) {
       signal?.throwIfAborted()
       this.#refetches.received()
       end += chunk.length
-      if (end > this.#done) {
-        this.#done = Math.min(end, this.#total)
-        onProgress?.(this.#done, this.#total)
-      }
+      this.#tell(end)
       yield chunk
     }
+  }
+
+  #tell(end: number): void {
+    if (end <= this.#done) return
+    this.#done = Math.min(end, this.#total)
+    this.#progress.onProgress?.(this.#done, this.#total)
   }
 }

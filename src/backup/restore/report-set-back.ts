@@ -21,7 +21,7 @@ export async function reportSetBack(
   if (missing !== undefined) {
     log.error(
       { cellId, version, missing },
-      'the local files of a cell are lost, and the backup that this machine stored last is no longer listed; the cell is set back to the newest one that is, and what was changed between the two is lost',
+      'the local files of a cell are lost, and the backup that this machine stored or restored last is no longer listed; the cell is set back to an older one, and what was changed between the two is lost',
     )
   } else if (dirty) {
     const lostSince = lastBackupAt === null ? null : new Date(lastBackupAt).toISOString()
@@ -49,9 +49,7 @@ async function missingVersion(
   const stored = chain?.versions.at(-1) ?? (dirty ? null : lastVersion)
   if (stored === null || compareVersions(version, stored) <= 0) return undefined
   const { versions, marks } = await index.contents(cellId)
-  const isThere =
-    versions.some((each) => each.version === stored) ||
-    // The name of a mark: the cell was restored then, and has come back to that state.
-    marks.some(({ time }) => versionOf(cellId, time) === stored)
-  return isThere ? undefined : stored
+  // The name may be that of a mark: the cell was restored then, to the version that the mark names.
+  const last = marks.find(({ time }) => versionOf(cellId, time) === stored)?.version ?? stored
+  return versions.some((each) => each.version === last) ? undefined : last
 }

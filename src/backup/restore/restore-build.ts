@@ -5,14 +5,18 @@ import { inObject } from '../archive/backup-errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
+import type { PlannedObject } from '../versions/backup-types.ts'
 import { Download, type DownloadProgress } from './download.ts'
 import { type Acceptable, RestoreBuilder } from './restore-builder.ts'
 import { removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
+import type { ShippedLog } from './shipped-log.ts'
 
 export interface RestoreProgress extends DownloadProgress {
   /** Called with the stored bytes of the whole chain before the first is read, which waits for it. */
   willMove?: ((bytes: number) => Promise<void>) | undefined
+  /** What was shipped after the version. */
+  log?: ShippedLog | undefined
   /** Called with the version that proved damaged, before the rejection. */
   onDamage?: ((version: string) => void) | undefined
 }
@@ -43,13 +47,18 @@ export async function buildDatabase(
   let reading: string | undefined
   try {
     const sizes = await sizesOf(reader, versions, progress)
-    const download = new Download(reader, sizes, progress)
+    const shipped = await progress.log?.sizes()
+    const download = new Download(reader, sizes, sum(shipped ?? []), progress)
     await progress.willMove?.(download.total)
     for (const version of versions) {
       reading = version
       const archive = download.open(version)
       await readArchive(archive.from(0), builder.sinkFor(version), archive)
       builder.endArchive()
+    }
+    if (progress.log !== undefined) {
+      reading = undefined
+      await progress.log.apply(builder, download)
     }
     reading = target.version
     const size = await builder.prove()
@@ -62,6 +71,10 @@ export async function buildDatabase(
     removeUnfinished(paths)
     throw isDamage ? inObject(reading ?? target.version, error) : error
   }
+}
+
+function sum(sizes: readonly PlannedObject[]): number {
+  return sizes.reduce((total, { sizeBytes }) => total + sizeBytes, 0)
 }
 
 /** Also finds a missing version before the download starts. */

@@ -1,6 +1,7 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import type { Limits } from '../../base/limits.ts'
+import { walBytes } from '../../engine/wal-file.ts'
 import type { ArchiveSink, Received } from '../archive/archive-reader.ts'
 import { corrupt } from '../archive/backup-errors.ts'
 import {
@@ -10,11 +11,13 @@ import {
   MANIFEST_MEMBER,
   type Manifest,
 } from '../archive/manifest.ts'
-import { checkDeclared, checkRoom, checkSize } from './restore-limits.ts'
+import type { JoinedWal } from '../shipping/cell-pieces.ts'
+import { checkDeclared, checkRoom, checkSize, checkWal } from './restore-limits.ts'
 import { writeMember } from './restore-member.ts'
 import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
 import { OWN_THREAD_BYTES, type RestoreThreads } from './restore-threads.ts'
+import { type ReadPiece, writeWal } from './shipped-wal.ts'
 
 /** Whose backup it has to be, and how large it may be. */
 export interface Acceptable extends Expected {
@@ -56,6 +59,16 @@ export class RestoreBuilder {
   endArchive(): void {
     const [missing] = this.#expectedMembers().slice(this.#members.length)
     if (missing !== undefined) throw corrupt(missing, 'it is missing')
+  }
+
+  /** Applies a log that was shipped after the last archive. */
+  async applyWal({ frames, pageSize, pieces }: JoinedWal, read: ReadPiece): Promise<void> {
+    const size = walBytes(frames, pageSize)
+    checkWal(size, this.#expected.limits)
+    const parts = await writeWal(`${this.#file}-wal`, pieces, read)
+    const member = parts.at(-1)?.member ?? ''
+    await this.#tasks.run({ kind: 'apply log', file: this.#file, member, frames, parts })
+    checkSize((await fs.stat(this.#file)).size, this.#expected.limits)
   }
 
   /** @returns the database's size in bytes; the file is fsynced */
@@ -103,11 +116,12 @@ export class RestoreBuilder {
     this.#started++
     this.#current = manifest
     this.#members = []
-    this.#takeThread(manifest)
+    const { database, wals } = manifest
+    this.takeThreadFor(wals.reduce((sum, wal) => sum + wal.size, database?.size ?? 0))
   }
 
-  #takeThread({ database, wals }: Manifest): void {
-    const size = wals.reduce((sum, wal) => sum + wal.size, database?.size ?? 0)
+  /** @param size of what is to be applied */
+  takeThreadFor(size: number): void {
     if (size < OWN_THREAD_BYTES || this.#thread !== undefined) return
     this.#thread = this.#threads.take()
     this.#tasks = this.#thread

@@ -5,14 +5,21 @@ import { isSqliteError } from '../../engine/sqlite-errors.ts'
 import { CellError, isCellError } from '../../errors.ts'
 import { corrupt, localFailure } from '../archive/backup-errors.ts'
 
+/** Frames of a log, up to `to`, that come from one object. */
+export interface WalPart {
+  to: number
+  member: string
+}
+
 /**
  * Lets SQLite's own recovery apply the log next to a restored database, and checks that it applied every frame: SQLite
  * stops silently at a bad one.
  *
  * @param member the log's name, for the message
+ * @param parts of a log that comes from several objects: the one with the first bad frame is named
  * @throws `backup_corrupt`
  */
-export function applyLog(file: string, member: string, frames: number): void {
+export function applyLog(file: string, member: string, frames: number, parts: readonly WalPart[] = []): void {
   withDatabase(file, member, (connection) => {
     connection.pragma('journal_mode = WAL')
     // The complete file is fsynced at the end.
@@ -20,8 +27,11 @@ export function applyLog(file: string, member: string, frames: number): void {
     connection.pragma('wal_autocheckpoint = 0')
     connection.prepare('SELECT count(*) FROM sqlite_schema').get()
     const [state] = connection.pragma('wal_checkpoint(NOOP)') as { log: number }[]
-    if (state?.log !== frames)
-      throw corrupt(member, `SQLite accepts ${state?.log ?? 0} of its ${frames} frames`)
+    const accepted = state?.log ?? 0
+    if (accepted !== frames) {
+      const bad = parts.find(({ to }) => to > accepted)?.member ?? member
+      throw corrupt(bad, `SQLite accepts ${accepted} of its ${frames} frames`)
+    }
     const [done] = connection.pragma('wal_checkpoint(TRUNCATE)') as { busy: number }[]
     if (done?.busy !== 0) throw corrupt(member, 'SQLite could not apply it')
   })

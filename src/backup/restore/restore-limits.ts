@@ -16,8 +16,13 @@ const LOGS_BYTES_MIN = 1_048_576
 export function checkDeclared({ database, wals }: Manifest, limits: Limits): void {
   checkSize(database?.size ?? 0, limits)
   const logs = wals.reduce((sum, { size }) => sum + size, 0)
+  checkWal(logs, limits)
+}
+
+/** @throws `cell_full` for logs that no cell can have at a time */
+export function checkWal(bytes: number, limits: Limits): void {
   const max = Math.max(bytesWithReserve(limits.cellBytesMax), LOGS_BYTES_MIN) + limits.walBytesMax
-  if (logs > max) throw tooLarge('logs', logs, limits)
+  if (bytes > max) throw tooLarge('logs', bytes, limits)
 }
 
 /**

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { type ImportRules, importDatabase } from '../../engine/import-database.ts'
 import { examineDatabase } from './examine-database.ts'
-import { applyLog, detachCell, proveDatabase } from './restore-database.ts'
+import { applyLog, detachCell, proveDatabase, type WalPart } from './restore-database.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
@@ -10,7 +10,13 @@ export type RestoreTask =
   | { kind: 'hash'; file: string; bytes: number }
   /** Ends the hash. The result is the SHA-256 in hexadecimal. */
   | { kind: 'digest' }
-  | { kind: 'apply log'; file: string; member: string; frames: number }
+  | {
+      kind: 'apply log'
+      file: string
+      member: string
+      frames: number
+      parts?: readonly WalPart[] | undefined
+    }
   | { kind: 'prove'; file: string; member: string }
   /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
   | { kind: 'examine'; file: string; member: string; deep: boolean }
@@ -41,7 +47,7 @@ export class RestoreTasks implements RestoreTaskRunner {
       case 'digest':
         return this.#digest()
       case 'apply log':
-        applyLog(task.file, task.member, task.frames)
+        applyLog(task.file, task.member, task.frames, task.parts)
         return undefined
       case 'prove':
         proveDatabase(task.file, task.member)

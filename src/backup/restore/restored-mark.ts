@@ -9,15 +9,27 @@ export interface CellContents {
   marks: readonly RestoredMark[]
 }
 
+/** A state of a cell: a version, and what was committed after it. */
+export interface CellState {
+  version: string
+  /** With what was shipped after the version. */
+  hasLog: boolean
+  /** Epoch milliseconds: up to then. Undefined: all of it. */
+  until: number | undefined
+}
+
 /**
- * The version whose state the cell had last, as far as the object store knows: its newest, unless the cell was restored to
- * another one after that.
+ * The state that the cell had last, as far as the object store knows: its newest version and the log after it, unless the cell
+ * was restored to another state after that.
  */
-export function currentVersion({ versions, marks }: CellContents): string | undefined {
+export function currentState({ versions, marks }: CellContents): CellState | undefined {
   const newest = versions[0]?.version
   const [mark] = marks
-  if (newest === undefined || mark === undefined || mark.time <= timeOf(newest)) return newest
-  return versions.some(({ version }) => version === mark.version) ? mark.version : newest
+  if (newest === undefined) return undefined
+  const isMarked = mark !== undefined && mark.time > timeOf(newest)
+  if (!isMarked || !versions.some(({ version }) => version === mark.version))
+    return { version: newest, hasLog: true, until: undefined }
+  return { version: mark.version, hasLog: mark.at !== undefined, until: mark.at }
 }
 
 /** The cell of a mark, wherever it is open. */
@@ -29,7 +41,7 @@ export interface MarkedCell {
 }
 
 /**
- * Marks that a cell is restored to a version: a total loss then brings back this state, and not that of its newest backup.
+ * Marks that a cell is restored to a state: a total loss then brings back this one, and not that of its newest backup.
  * Call it before the switch, so that the restored cell never serves without its mark. After a crash between the two, the
  * old cell is still here and counts as changed, and its next backup is newer than the mark.
  *
@@ -38,7 +50,7 @@ export interface MarkedCell {
 export async function markRestored(
   store: ObjectStore,
   clock: Clock,
-  version: string,
+  state: Pick<RestoredMark, 'version' | 'at'>,
   { versions, marks }: CellContents,
   { cellId, last, noteMark }: MarkedCell & { cellId: string },
   options: CallOptions,
@@ -47,8 +59,8 @@ export async function markRestored(
   const time = Math.max(clock.now(), ...taken)
   const name = versionOf(cellId, time)
   await noteMark(name)
-  const body = Buffer.from(`${JSON.stringify({ version })}\n`)
-  await store.put(restoredMarkOf(time, version).key, bufferBody(body), options)
+  const body = Buffer.from(`${JSON.stringify({ version: state.version, at: state.at })}\n`)
+  await store.put(restoredMarkOf(time, state).key, bufferBody(body), options)
   // Only the newest mark counts. One that stays is removed by the next restore.
   await Promise.allSettled(marks.map(({ key }) => store.delete(key, options)))
   return name

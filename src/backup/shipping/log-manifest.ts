@@ -13,9 +13,12 @@ export interface LogManifest {
   number: number
   /** The object before this one, of this epoch or an earlier one; null if there was none. */
   previous: { key: string; sha256: string } | null
-  /** Epoch milliseconds: what was committed in this time is here. */
+  /** Epoch milliseconds: nothing here was committed before it. */
   from: number
+  /** Epoch milliseconds: nothing here was committed after it. */
   to: number
+  /** What the cells that have a history committed up to `to` is here or in earlier objects. Otherwise the next object has the rest. */
+  complete: boolean
   /** RFC 3339. */
   created_at: string
   cells: CellPieces[]
@@ -32,7 +35,7 @@ export interface CellPieces {
 export interface StoredPiece {
   /** Name of the member that has its bytes: the WAL's header if `from` is 0, and the frames. */
   member: string
-  /** Where the member's bytes begin in the tar. */
+  /** Where the member's bytes begin in the tar: counted from the end of the manifest's entry, whose length is its own. */
   offset: number
   size: number
   sequence: number

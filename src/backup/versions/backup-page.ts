@@ -19,8 +19,8 @@ export interface BackupList {
   /** Pass as `cursor` for the next page; null after the last. */
   nextCursor: string | null
   /**
-   * Only on the first page: the times that can be restored, newest first. Between two of them nothing can: what the cell
-   * committed there was not shipped, or is lost.
+   * The times that can be restored from the versions on this page, newest first. What the cell committed between two of them
+   * is in no backup. A range may go on where the next page's newest one ends.
    */
-  restorable?: RestorableRange[] | undefined
+  restorable: RestorableRange[]
 }

@@ -13,6 +13,9 @@ export interface CellSource {
   timestamp?: number | undefined
 }
 
+/** Stamps have four digits for the year. */
+const TIMESTAMP_MAX = Date.UTC(9999, 0)
+
 const SOURCE_NAMES: Known<CellSource> = { cellId: true, version: true, timestamp: true }
 
 /** @throws `invalid_request` */
@@ -32,8 +35,14 @@ export function checkMoment(
       field: 'timestamp',
     })
   if (version !== undefined) checkVersion(version, cellId)
-  if (timestamp === undefined || Number.isSafeInteger(timestamp)) return
-  throw new CellError('invalid_request', 'timestamp must be a time in epoch milliseconds.', {
-    field: 'timestamp',
-  })
+  const isTime =
+    Number.isSafeInteger(timestamp) && Number(timestamp) >= 0 && Number(timestamp) < TIMESTAMP_MAX
+  if (timestamp === undefined || isTime) return
+  throw new CellError(
+    'invalid_request',
+    'timestamp must be a time in epoch milliseconds, before the year 9999.',
+    {
+      field: 'timestamp',
+    },
+  )
 }

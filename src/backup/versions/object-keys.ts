@@ -58,6 +58,32 @@ export function parseHolder(key: string): { epoch: number; sequence: number } | 
   return epoch === undefined ? undefined : { epoch: Number(epoch), sequence: Number(sequence) }
 }
 
+/** What all cells of a node have committed, one object per tick (docs/decisions/0021). */
+export const LOG_PREFIX = 'log/'
+const LOG_OBJECT = /^log\/(\d{10})-(\d{10})$/
+
+/** The order of keys is that of epochs, and in an epoch that of numbers. */
+export interface LogNumber {
+  epoch: number
+  /** Counts the log objects of an epoch from 1, without gaps. */
+  number: number
+}
+
+export function logKey({ epoch, number }: LogNumber): string {
+  return `${logsOf(epoch)}${digits(number)}`
+}
+
+/** The prefix of an epoch's log objects. */
+function logsOf(epoch: number): string {
+  return `${LOG_PREFIX}${digits(epoch)}-`
+}
+
+/** @returns undefined if it is no log object */
+export function parseLogKey(key: string): LogNumber | undefined {
+  const [, epoch, number] = LOG_OBJECT.exec(key) ?? []
+  return epoch === undefined ? undefined : { epoch: Number(epoch), number: Number(number) }
+}
+
 /** Of one length, so that the order of keys is that of numbers. */
 function digits(number: number): string {
   return String(number).padStart(EPOCH_DIGITS, '0')
@@ -68,16 +94,21 @@ const TIME_MAX = Date.UTC(9999, 0)
 
 const VERSION = /^snapshots\/([^/]+)\/backup-(\d{4})(\d{2})(\d{2})T(\d{2})(\d{2})(\d{2})(?:\.(\d{3}))?Z$/
 
-/** A mark's name has two times: when the cell was restored, and that of the version which it was restored to. */
-const RESTORED_MARK = /^(snapshots\/[^/]+\/)restored-([^-]+)-to-([^-]+)$/
+/**
+ * A mark's name has two times: when the cell was restored, and that of the version which it was restored to. A third one says up
+ * to when the log was restored that comes after the version.
+ */
+const RESTORED_MARK = /^(snapshots\/[^/]+\/)restored-([^-]+)-to-([^-]+?)(?:-at-([^-]+))?$/
 
-/** Says that a cell was restored to a version that was not its newest one. */
+/** Says that a cell was restored to a state that was not its newest one. */
 export interface RestoredMark {
   key: string
   /** Epoch milliseconds; it has a place in the order of the cell's versions. */
   time: number
   /** What the cell was restored to. */
   version: string
+  /** Epoch milliseconds: with what the cell had committed after the version up to then. Undefined: the version alone. */
+  at: number | undefined
 }
 const NOTE = /^(snapshots\/[^/]+\/)(pin|marks|proven|plan)-(\d{8}T\d{6}\.\d{3}Z)$/
 
@@ -122,18 +153,24 @@ export function parseNote(key: string): { kind: NoteKind; time: number } | undef
 }
 
 /** @param version of the same cell */
-export function restoredMarkOf(time: number, version: string): RestoredMark {
+export function restoredMarkOf(
+  time: number,
+  { version, at }: Pick<RestoredMark, 'version' | 'at'>,
+): RestoredMark {
   const { cellId } = parseVersion(version) as ParsedVersion
-  const key = `${cellPrefix(cellId)}restored-${stampOf(time)}-to-${version.slice(version.lastIndexOf('-') + 1)}`
-  return { key, time, version }
+  const to = version.slice(version.lastIndexOf('-') + 1)
+  const log = at === undefined ? '' : `-at-${stampOf(at)}`
+  return { key: `${cellPrefix(cellId)}restored-${stampOf(time)}-to-${to}${log}`, time, version, at }
 }
 
 /** @returns undefined if it is malformed */
 export function parseRestoredMark(key: string): RestoredMark | undefined {
-  const [, prefix, stamp, to] = RESTORED_MARK.exec(key) ?? []
+  const [, prefix, stamp, to, until] = RESTORED_MARK.exec(key) ?? []
   const version = `${prefix}backup-${to}`
   const time = parseVersion(`${prefix}backup-${stamp}`)?.time
-  return time === undefined || parseVersion(version) === undefined ? undefined : { key, time, version }
+  const at = until === undefined ? undefined : parseVersion(`${prefix}backup-${until}`)?.time
+  if (time === undefined || parseVersion(version) === undefined) return undefined
+  return until !== undefined && at === undefined ? undefined : { key, time, version, at }
 }
 
 /** A key right before a version that this store made: a listing after the key starts with that version. */
@@ -156,7 +193,7 @@ export function parseVersion(version: string): ParsedVersion | undefined {
 
 /** Whether an object changes what a restore brings back. */
 export function extendsHistory(key: string): boolean {
-  return parseVersion(key) !== undefined || parseRestoredMark(key) !== undefined
+  return [parseVersion, parseRestoredMark, parseLogKey].some((parse) => parse(key) !== undefined)
 }
 
 /** Newest first. */

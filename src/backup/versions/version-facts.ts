@@ -55,11 +55,12 @@ export class VersionFactsReader {
     return all.toReversed()
   }
 
-  /** Forgets versions that are no longer stored. */
+  /** Forgets versions that are no longer stored. One below a stored version is remembered: it tells what lies further down. */
   forgetOthers(cellId: string, versions: readonly StoredVersion[]): void {
-    const stored = listingOf(versions)
-    for (const { version } of this.#table.facts(cellId)) {
-      if (!stored.has(version)) this.#table.removeFacts(cellId, version)
+    const remembered = new Map(this.#table.facts(cellId).map((facts) => [facts.version, facts]))
+    const needed = new Set(versions.flatMap(({ version }) => [version, ...linksBelow(version, remembered)]))
+    for (const version of remembered.keys()) {
+      if (!needed.has(version)) this.#table.removeFacts(cellId, version)
     }
   }
 

@@ -1,5 +1,6 @@
 import { type Command, InvalidArgumentError, Option } from 'commander'
 import type { AccountDocument } from '../../http/answers/account-answers.ts'
+import { BYTES_FORM, parseBytes } from '../byte-size.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
 import { examples, formatTable, printNote, printResult } from '../output.ts'
 import { allPages, runOwnerCommand } from '../owner-command.ts'
@@ -87,6 +88,7 @@ function setSuspended(id: string, suspended: boolean, flags: StoreFlags): Promis
 }
 
 const DEFAULT = 'default'
+const NUMBER_FORM = 'a whole number above 0'
 type Quota = number | typeof DEFAULT
 type QuotaFlags = { cells?: Quota; keys?: Quota; bytes?: Quota; rate?: Quota } & StoreFlags
 
@@ -100,9 +102,14 @@ function addQuotas(accounts: Command): void {
     .argument('<account>', 'the id of the account; its name is only for people')
     .addOption(quotaOption('--cells <number|default>', 'cells that it may have'))
     .addOption(quotaOption('--keys <number|default>', 'active API keys that it may have'))
-    .addOption(quotaOption('--bytes <number|default>', 'bytes that its cells may store'))
+    .addOption(
+      quotaOption('--bytes <bytes|default>', 'bytes that its cells may store, such as 100MiB', BYTES_FORM),
+    )
     .addOption(quotaOption('--rate <number|default>', 'requests per second that it may make'))
-    .addHelpText('after', examples('cellstore accounts quotas "$ACCOUNT" --cells 100 --rate default'))
+    .addHelpText(
+      'after',
+      examples('cellstore accounts quotas "$ACCOUNT" --cells 100 --bytes 2GiB --rate default'),
+    )
   addStoreFlags(command).action((id: string, { cells, keys, bytes, rate, ...flags }: QuotaFlags) =>
     runOwnerCommand(flags, async (client) => {
       const asked = { cells_max: cells, api_keys_max: keys, bytes_max: bytes, requests_per_second: rate }
@@ -118,11 +125,13 @@ function addQuotas(accounts: Command): void {
   )
 }
 
-function quotaOption(flags: string, description: string): Option {
+/** @param form what else than default it must be */
+function quotaOption(flags: string, description: string, form: string = NUMBER_FORM): Option {
   return new Option(flags, description).argParser((text) => {
     if (text === DEFAULT) return text
-    if (/^[1-9]\d{0,14}$/.test(text)) return Number(text)
-    throw new InvalidArgumentError('It must be a whole number above 0, or default.')
+    const quota = form === BYTES_FORM ? parseBytes(text) : /^\d{1,15}$/.test(text) ? Number(text) : 0
+    if (Number.isSafeInteger(quota) && quota > 0) return quota
+    throw new InvalidArgumentError(`It must be ${form}, or default.`)
   })
 }
 

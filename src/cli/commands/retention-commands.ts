@@ -4,7 +4,7 @@ import { CellError } from '../../errors.ts'
 import type { PruneDocument } from '../../http/retention-actions.ts'
 import { addPlanFlags, addStoreFlags, planOrDefault, type StoreFlags } from '../flags.ts'
 import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
-import { allCellIds, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
+import { allCells, checkCellOrAll, runOwnerCommand } from '../owner-command.ts'
 
 /** The commands that decide how long versions stay, under `backups`. */
 export function addRetentionCommands(backups: Command): void {
@@ -35,7 +35,7 @@ function addPrune(backups: Command): void {
     .action((cell: string | undefined, { all, dryRun, ...flags }: PruneFlags) => {
       checkCellOrAll(command, cell, all)
       return runOwnerCommand(flags, async (client) => {
-        const cells = cell === undefined ? await allCellIds(client) : [cell]
+        const cells = cell === undefined ? (await allCells(client)).map(({ id }) => id) : [cell]
         const results: ({ id: string } & PruneDocument)[] = []
         for (const id of cells) results.push({ id, ...(await client.prune({ cell: id, dryRun })) })
         printResult({ dry_run: dryRun === true, databases: results }, flags.json, () =>

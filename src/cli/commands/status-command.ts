@@ -30,6 +30,7 @@ function showStatus(status: StatusDocument): string {
     `${counted(status.statements, 'statement')} and ${counted(status.commits, 'commit')} since then`,
     `${counted(cells.count, 'cell')}, ${cells.open} open, ${formatBytes(cells.bytes)}`,
     backupLines(status),
+    recoveryLine(status),
     workerLine(status),
     section('Largest cells', ['ID', 'NAME', 'SIZE'], cells.largest, (cell) => formatBytes(cell.size_bytes)),
     section('Busiest cells', ['ID', 'NAME', 'OPERATIONS IN THE LAST MINUTES'], cells.busiest, (cell) =>
@@ -56,6 +57,16 @@ function backupLines({ backups }: StatusDocument): string {
       : `\nTHE OBJECT STORE DOES NOT ANSWER since ${backups.object_store_lost_at}`
   const bad = damaged === 0 ? '' : `\n${damaged} WITH DAMAGED BACKUPS: see \`cellstore backups verify --all\``
   return `backups in ${backups.object_store}: ${lag}; newest stored ${newest_stored_at ?? 'never'}; ${counted(jobs, 'backup job')} now${lost}${bad}`
+}
+
+/** Nothing to say where no cell was lost. */
+function recoveryLine({ recovery }: StatusDocument): string {
+  if (recovery === null) return ''
+  const { cells, recovered, failed, bytes, ended_at, eta_ms } = recovery
+  const done = `${recovered} of ${counted(cells, 'lost cell')} restored, ${formatBytes(bytes)}`
+  const left = ended_at === null && eta_ms !== null ? `, ${age(eta_ms)} left` : ''
+  const bad = failed === 0 ? '' : `\n${failed} COULD NOT BE RESTORED: see \`cellstore recover --all\``
+  return `${done}${left}${bad}`
 }
 
 function workerLine({ workers }: StatusDocument): string {

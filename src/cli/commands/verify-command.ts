@@ -1,22 +1,24 @@
 import type { Command } from 'commander'
 import type { BackupOptions } from '../../backup/versions/backup-types.ts'
 import { type CellErrorCode, isCellError } from '../../errors.ts'
+import type { CellDocument } from '../../http/owner-routes.ts'
 import type { VerifyDocument } from '../../http/verify-actions.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
-import { examples, formatBytes, formatTable, printResult } from '../output.ts'
+import { examples, formatBytes, formatTable, printResult, visible } from '../output.ts'
 import type { OwnerClient } from '../owner/owner-client.ts'
-import { allCellIds, checkCellOrAll, runOwnerCommand, USAGE } from '../owner-command.ts'
+import { allCells, checkCellOrAll, runOwnerCommand, USAGE } from '../owner-command.ts'
 import { FailedResult } from '../report-error.ts'
 import { runTransfer } from '../transfer.ts'
 
 type VerifyFlags = { all?: true; version?: string; deep?: true } & StoreFlags
 
 /** What came of one cell: proven, without a backup, or failed. */
-type Outcome = { id: string } & (
-  | VerifyDocument
-  | { proven: false; code: CellErrorCode; message: string; version: string | null; member: string | null }
-  | { proven: null }
-)
+type Outcome = Pick<VerifyDocument, 'id' | 'name'> &
+  (
+    | VerifyDocument
+    | { proven: false; code: CellErrorCode; message: string; version: string | null; member: string | null }
+    | { proven: null }
+  )
 
 export function addVerify(backups: Command): void {
   const command = backups
@@ -51,7 +53,7 @@ function checkChoice(command: Command, cell: string | undefined, { all, version 
 async function verifyOne(client: OwnerClient, cell: string, flags: VerifyFlags): Promise<void> {
   const { version, deep, json } = flags
   const proven = await runTransfer(json, (options) => client.verify({ cell, version, deep }, options))
-  printResult({ id: cell, ...proven }, json, (result) => {
+  printResult(proven, json, (result) => {
     const rows = result.tables.map(({ name, rows: count }) => [name, String(count)])
     const table = rows.length === 0 ? '' : `${formatTable(['TABLE', 'ROWS'], rows)}\n`
     return `${table}${describe(result)}`
@@ -60,11 +62,12 @@ async function verifyOne(client: OwnerClient, cell: string, flags: VerifyFlags):
 
 /** Goes on after a failure: the summary says what failed. */
 async function verifyAll(client: OwnerClient, { deep, json }: VerifyFlags): Promise<void> {
-  const ids = [(await client.store()).id, ...(await allCellIds(client))]
+  const catalog = { id: (await client.store()).id, name: null }
+  const cells = [catalog, ...(await allCells(client))]
   const outcomes: Outcome[] = []
   await runTransfer(json, async ({ signal }) => {
-    for (const id of ids) {
-      const outcome = await outcomeOf(client, id, deep, { signal })
+    for (const cell of cells) {
+      const outcome = await outcomeOf(client, cell, deep, { signal })
       outcomes.push(outcome)
       if (json !== true) process.stdout.write(`${describe(outcome)}\n`)
     }
@@ -83,27 +86,28 @@ async function verifyAll(client: OwnerClient, { deep, json }: VerifyFlags): Prom
 
 async function outcomeOf(
   client: OwnerClient,
-  id: string,
+  { id, name }: Pick<CellDocument, 'id' | 'name'>,
   deep: true | undefined,
   options: BackupOptions,
 ): Promise<Outcome> {
   try {
-    return { id, ...(await client.verify({ cell: id, deep }, options)) }
+    return await client.verify({ cell: id, deep }, options)
   } catch (error) {
     if (options.signal?.aborted || !isCellError(error)) throw error
-    if (error.code === 'backup_not_found') return { id, proven: null }
+    if (error.code === 'backup_not_found') return { id, name, proven: null }
     const { code, message, details } = error
     const { version = null, member = null } = details
-    return { id, proven: false, code, message, version, member }
+    return { id, name, proven: false, code, message, version, member }
   }
 }
 
 function describe(outcome: Outcome): string {
-  if (outcome.proven === null) return `${outcome.id}: no backup`
-  if (!outcome.proven) return `${outcome.id}: FAILED: ${outcome.message}`
-  const { id, version, objects, size_bytes, table_count, row_count, duration_ms } = outcome
+  const who = outcome.name === null ? outcome.id : `${outcome.id} (${visible(outcome.name)})`
+  if (outcome.proven === null) return `${who}: no backup`
+  if (!outcome.proven) return `${who}: FAILED: ${outcome.message}`
+  const { version, objects, size_bytes, table_count, row_count, duration_ms } = outcome
   const what = `${plural(objects.length, 'object')}, ${formatBytes(size_bytes)}, ${plural(table_count, 'table')}, ${plural(row_count, 'row')}`
-  return `${id}: proven ${version} (${what}, ${(duration_ms / 1_000).toFixed(2)} s)`
+  return `${who}: proven ${version} (${what}, ${(duration_ms / 1_000).toFixed(2)} s)`
 }
 
 function plural(count: number, noun: string): string {

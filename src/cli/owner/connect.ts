@@ -15,10 +15,16 @@ const LOOK_EVERY_MS = 100
  * Reaches the store in a directory: through the socket of the node that runs on it, or by opening it in this process where
  * no node runs.
  *
+ * @param bringsBack as `openStore`
  * @throws `store_not_found`, `store_locked` if its owner takes no commands, and as opening a store does
  */
-export async function connectOwner(flags: StoreFlags, clock: Clock, log: Log): Promise<OwnerClient> {
-  return new OwnerClient(await findTransport(flags, clock, log), clock)
+export async function connectOwner(
+  flags: StoreFlags,
+  clock: Clock,
+  log: Log,
+  bringsBack = false,
+): Promise<OwnerClient> {
+  return new OwnerClient(await findTransport(flags, clock, log, bringsBack), clock)
 }
 
 /** As {@link connectOwner}, and only to a node. @throws `store_closed` if none runs on the store */
@@ -32,7 +38,12 @@ export async function connectNode({ dataDir }: StoreFlags, clock: Clock): Promis
   )
 }
 
-async function findTransport(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
+async function findTransport(
+  flags: StoreFlags,
+  clock: Clock,
+  log: Log,
+  bringsBack: boolean,
+): Promise<Transport> {
   const paths = new StorePaths(flags.dataDir)
   const deadline = clock.monotonic() + SETTLE_MS
   for (;;) {
@@ -42,7 +53,7 @@ async function findTransport(flags: StoreFlags, clock: Clock, log: Log): Promise
     try {
       // The engine and the S3 client take time to load, and a command to a running node does not need them.
       const { openStore } = await import('./store-transport.ts')
-      return await openStore(flags, clock, log)
+      return await openStore(flags, clock, log, bringsBack)
     } catch (error) {
       if (!isCellError(error, 'store_locked')) throw error
       if (clock.monotonic() >= deadline) throw takesNoCommands(error)

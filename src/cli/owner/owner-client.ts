@@ -18,6 +18,7 @@ import type {
   KeyDocument,
   RotatedKeyDocument,
 } from '../../http/owner-routes.ts'
+import type { RecoverDocument } from '../../http/recover-actions.ts'
 import type { PinDocument, PlanDocument, PruneDocument, PurgeDocument } from '../../http/retention-actions.ts'
 import type { StatusDocument } from '../../http/status-document.ts'
 import type { StoreDocument, VerifyDocument } from '../../http/verify-actions.ts'
@@ -204,6 +205,15 @@ export class OwnerClient implements StoreClient {
   /** Newest first. */
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
     return this.#ask('GET', `${pathOf(cell)}/backups${queryOf({ cursor })}`)
+  }
+
+  /**
+   * Restores a cell whose data is not on the node's machine from its newest backup.
+   *
+   * @throws `no_backup`, `backup_corrupt`
+   */
+  recover({ cell }: { cell: string }, options: CallOptions = {}): Promise<RecoverDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/recover`, {}, options)
   }
 
   /** How the running node is. @throws `store_closed` if none runs */

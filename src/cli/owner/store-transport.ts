@@ -16,19 +16,29 @@ import type { OwnerRequest, Transport } from './owner-client.ts'
 /**
  * Opens the store in this process: no node runs on it.
  *
+ * @param bringsBack a directory without a store gets the one back whose backups are in the object store, if the flags name that
  * @throws `store_not_found`, `store_locked`, and as opening a store does
  */
-export async function openStore(flags: StoreFlags, clock: Clock, log: Log): Promise<Transport> {
+export async function openStore(
+  flags: StoreFlags,
+  clock: Clock,
+  log: Log,
+  bringsBack: boolean,
+): Promise<Transport> {
   const objectStore = objectStoreOf(flags)
-  // A command never brings a store back from the object store: a node may run on it elsewhere.
-  if (!exists(new StorePaths(flags.dataDir).catalog)) throw noStore(flags.dataDir, objectStore)
+  // A command brings no store back from the object store unless it is for that: a node may run on it elsewhere.
+  const mayBringBack = bringsBack && flags.objectStore !== undefined
+  if (!mayBringBack && !exists(new StorePaths(flags.dataDir).catalog))
+    throw noStore(flags.dataDir, objectStore, bringsBack)
   // A command does what it is for, and leaves the rest to the node.
   const { keep, keepTenant } = flags
   const backups = {
     snapshotEveryMs: null,
     incrementalEveryMs: null,
     drillEveryMs: null,
+    maxLagMs: null,
     prune: false,
+    recoverInBackground: false,
     keep,
     keepTenant,
   }
@@ -64,9 +74,9 @@ function localRequest({ method, target, body = '', file, signal, onProgress }: O
   }
 }
 
-function noStore(dataDir: string, objectStore: string): CellError {
-  return new CellError(
-    'store_not_found',
-    `There is no store in ${dataDir}. \`cellstore serve\` makes one, or brings back the one whose backups are in ${objectStore}.`,
-  )
+function noStore(dataDir: string, objectStore: string, bringsBack: boolean): CellError {
+  const mend = bringsBack
+    ? 'To bring back a store whose backups are in an object store, name that with --object-store.'
+    : `\`cellstore serve\` makes one, or brings back the one whose backups are in ${objectStore}.`
+  return new CellError('store_not_found', `There is no store in ${dataDir}. ${mend}`)
 }

@@ -42,6 +42,7 @@ function backupsOf({ registry, retention, settings }: Announcement['store']) {
   return {
     snapshot_every_ms: snapshotEveryMs,
     incremental_every_ms: incrementalEveryMs,
+    max_lag_ms: settings.backups.maxLagMs ?? null,
     keep: summary?.keep ?? null,
     keep_tenant: summary?.keepTenant ?? null,
     cells: registry.countAll(),
@@ -53,10 +54,19 @@ function backupsOf({ registry, retention, settings }: Announcement['store']) {
 
 /** Says what is backed up and when, and how the cells stand. */
 function backupLines(store: Announcement['store']): string {
-  const { snapshot_every_ms, incremental_every_ms, keep, cells, stored, oldest_stored_at, changed } =
-    backupsOf(store)
+  const {
+    snapshot_every_ms,
+    incremental_every_ms,
+    max_lag_ms,
+    keep,
+    cells,
+    stored,
+    oldest_stored_at,
+    changed,
+  } = backupsOf(store)
   const every = (ms: number | null) => (ms === null ? 'never' : `every ${formatDuration(ms)}`)
-  const schedule = `backups of what changed ${every(incremental_every_ms)}, snapshots ${every(snapshot_every_ms)}; keeps ${keep}`
+  const schedule = `backups of what changed ${every(incremental_every_ms)}, snapshots ${every(snapshot_every_ms)}; keeps ${keep}
+${max_lag_ms === null ? 'what cells commit is in their backups only' : `what cells commit is in the object store after ${formatDuration(max_lag_ms)}`}`
   if (cells === 0) return schedule
   const lost = stored + changed < cells ? '; the others come back from their backups at their first use' : ''
   const since = oldest_stored_at === null ? '' : `, each since ${oldest_stored_at}`

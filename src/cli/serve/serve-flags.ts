@@ -1,11 +1,13 @@
 import { availableParallelism } from 'node:os'
 import { type Command, Option } from 'commander'
 import { DEFAULT_LEASE_MS } from '../../backup/fence/epoch-holder.ts'
-import type { Durability } from '../../engine/cell-settings.ts'
+import { DURABILITIES, type Durability } from '../../engine/cell-settings.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
+  DEFAULT_HISTORY_MS,
   DEFAULT_INCREMENTAL_EVERY_MS,
+  DEFAULT_MAX_LAG_MS,
   DEFAULT_SNAPSHOT_EVERY_MS,
 } from '../../store/settings.ts'
 import {
@@ -16,6 +18,7 @@ import {
   numberOption,
   type StoreFlags,
   shortIntervalOption,
+  switchableOption,
 } from '../flags.ts'
 import { addLimitFlags } from './limits/limit-flags.ts'
 
@@ -30,6 +33,11 @@ export interface ServeFlags extends StoreFlags {
   snapshotEvery: number | null
   incrementalEvery: number | null
   drillEvery: number | null
+  /** When cells come back whose data is lost. */
+  recovery: 'background' | 'first-use'
+  /** Null: what cells commit is not shipped. */
+  maxLag: number | null
+  history: number
   drain: number
   /** How long another machine waits for a sign of this node. */
   lease: number
@@ -62,10 +70,10 @@ export function addServeFlags(command: Command): Command {
     .addOption(
       new Option(
         '--durability <mode>',
-        'full: a change is on disk before it is answered; relaxed: a power loss may drop the newest changes',
+        'full: a change is on disk before it is answered; relaxed: a power loss may drop the newest changes; remote: it is in the object store, too',
       )
         .env('CELLSTORE_DURABILITY')
-        .choices(['full', 'relaxed'])
+        .choices(DURABILITIES)
         .default('full'),
     )
     .addOption(
@@ -101,6 +109,28 @@ export function addServeFlags(command: Command): Command {
       )
         .env('CELLSTORE_DRILL_EVERY')
         .default(DEFAULT_DRILL_EVERY_MS, '7d'),
+    )
+    .addOption(
+      new Option(
+        '--recovery <mode>',
+        'when lost cells are restored: all in the background, or each at its first use',
+      )
+        .env('CELLSTORE_RECOVERY')
+        .choices(['background', 'first-use'])
+        .default('background'),
+    )
+    .addOption(
+      switchableOption(
+        '--max-lag <duration>',
+        'how long what a cell has committed may be on this machine only: from 1s to 1h; or off',
+      )
+        .env('CELLSTORE_MAX_LAG')
+        .default(DEFAULT_MAX_LAG_MS, '10s'),
+    )
+    .addOption(
+      durationOption('--history <duration>', 'how far back a cell can be restored to any moment')
+        .env('CELLSTORE_KEEP_HISTORY')
+        .default(DEFAULT_HISTORY_MS, '7d'),
     )
     .addOption(
       durationOption('--drain <duration>', 'after SIGTERM, how long requests under way may still take')

@@ -88,7 +88,8 @@ function storeOptions(
   flags: ServeFlags,
   { limits, quotas, store, watch, backups }: NodeLimits,
 ): StoreOptions {
-  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery, keep, keepTenant } = flags
+  const { durability, objectStoreWait, snapshotEvery, incrementalEvery, drillEvery } = flags
+  const { keep, keepTenant, recovery, maxLag, history } = flags
   const { lease, takeOver = false, adopt = false, moveObjectStore = false } = flags
   return {
     ...store,
@@ -107,6 +108,9 @@ function storeOptions(
       snapshotEveryMs: snapshotEvery,
       incrementalEveryMs: incrementalEvery,
       drillEveryMs: drillEvery,
+      recoverInBackground: recovery === 'background',
+      maxLagMs: maxLag,
+      historyMs: history,
       keep,
       keepTenant,
     },

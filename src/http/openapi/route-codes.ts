@@ -26,6 +26,7 @@ const OF_CELL: readonly CellErrorCode[] = [
   'backup_corrupt',
   'object_store_unavailable',
   'object_store_error',
+  'not_replicated',
 ]
 
 /** The codes of all errors that a route may answer. */

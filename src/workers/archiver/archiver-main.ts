@@ -55,6 +55,9 @@ class ArchiverMain {
       case 'raise':
         this.#started.archiver.raise(message.cellId, message.need)
         break
+      case 'flush':
+        void this.#flush(message.id)
+        break
       case 'answer':
         this.#cells.answer(message.id, message.value, message.error)
         break
@@ -64,7 +67,7 @@ class ArchiverMain {
   }
 
   #start(settings: ArchiverSettings): void {
-    const { nodePid, dataDir, objectStore: url, storeId, epoch, limits, plans, queue } = settings
+    const { nodePid, dataDir, objectStore: url, storeId, epoch, limits, plans, queue, shipping } = settings
     const paths = new StorePaths(dataDir)
     joinWorkers(paths)
     // The next owner of the store waits for this lock. If it came before the lock, this archiver's node has ended.
@@ -97,6 +100,12 @@ class ArchiverMain {
       openReader: (_id, { databasePath }) => FileDatabaseReader.open(databasePath),
       limits,
       queue,
+      shipping: shipping && {
+        ...shipping,
+        guard,
+        random: clock.random,
+        onState: (state) => send({ type: 'shipping', state }),
+      },
     })
     this.#parts = { archiver, destination, state, guard }
   }
@@ -122,6 +131,15 @@ class ArchiverMain {
       send({ type: 'reply', id, value: undefined, error: toWireError(error) })
     } finally {
       this.#aborts.delete(id)
+    }
+  }
+
+  async #flush(id: number): Promise<void> {
+    try {
+      const value = await this.#started.archiver.flush()
+      send({ type: 'flushed', id, value, error: undefined })
+    } catch (error) {
+      send({ type: 'flushed', id, value: undefined, error: toWireError(error) })
     }
   }
 

@@ -1,5 +1,6 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 
@@ -63,6 +64,22 @@ export class RemoteCells implements CellPort {
 
   endRestore(cellId: string): Promise<void> {
     return this.#call({ method: 'endRestore', args: [cellId] })
+  }
+
+  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    return this.#call({ method: 'collectLogs', args: [limits] })
+  }
+
+  logsShipped(places: ShippedPlace[]): Promise<void> {
+    return this.#call({ method: 'logsShipped', args: [places] })
+  }
+
+  dropHistory(cellId: string): Promise<void> {
+    return this.#call({ method: 'dropHistory', args: [cellId] })
+  }
+
+  exists(cellId: string): Promise<boolean> {
+    return this.#call({ method: 'exists', args: [cellId] })
   }
 
   answer(id: number, value: unknown, error: WireError | undefined): void {

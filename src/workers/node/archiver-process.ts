@@ -1,16 +1,24 @@
 import { toBackupError } from '../../backup/archive/backup-errors.ts'
-import type {
-  ArchiverClient,
-  BackupRequest,
-  BranchRequest,
-  JobOptions,
-  MadeBackup,
-  RestoreRequest,
-  VerifyRequest,
+import {
+  type ArchiverClient,
+  type BackupRequest,
+  type BranchRequest,
+  type JobOptions,
+  type MadeBackup,
+  notShipped,
+  type RestoreRequest,
+  type VerifyRequest,
 } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Lane, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
+import type { Flushed } from '../../backup/shipping/shipper.ts'
+import {
+  notBegun,
+  type ShippingState,
+  type ShippingStatus,
+  shippingStatus,
+} from '../../backup/shipping/shipping-status.ts'
 import type { VerifyResult } from '../../backup/verify/verify-types.ts'
 import type { RestoreResult } from '../../backup/versions/backup-types.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
@@ -27,6 +35,7 @@ import type {
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import type { ChildLink } from './child-link.ts'
+import { RemoteFlushes } from './remote-flushes.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
 
@@ -35,6 +44,8 @@ export interface ArchiverProcessParts {
   /** The node's epoch; undefined as long as it has none. */
   epoch(): number | undefined
   cells: CellPort
+  /** When the node was started, in epoch milliseconds. */
+  startedAt: number
   clock: Clock
   log: Log
   /** Starts a process. @throws the system's error if it can't */
@@ -87,6 +98,8 @@ const CANCEL_MS = 3_000
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs = new Map<number, PendingJob>()
+  readonly #flushes = new RemoteFlushes((id) => this.#send({ type: 'flush', id }))
+  #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
   #retryMs = RETRY_MS_MIN
@@ -152,6 +165,18 @@ export class ArchiverProcess implements ArchiverClient {
     this.#send({ type: 'raise', cellId, need })
   }
 
+  async flush(signal?: AbortSignal): Promise<Flushed> {
+    this.assertRunning()
+    if (this.#parts.settings.shipping === undefined) throw notShipped()
+    return await this.#flushes.run(signal)
+  }
+
+  get shipping(): ShippingStatus | undefined {
+    const { settings, clock, startedAt } = this.#parts
+    if (settings.shipping === undefined) return undefined
+    return shippingStatus(this.#shipping ?? notBegun(startedAt), clock.now())
+  }
+
   /** The node has taken an epoch. */
   held(epoch: number): void {
     this.#child?.send({ type: 'epoch', epoch })
@@ -212,6 +237,7 @@ export class ArchiverProcess implements ArchiverClient {
       case 'ready':
         this.#isReady = true
         for (const [id, { job }] of this.#jobs) this.#send({ type: 'job', id, job })
+        this.#flushes.sendAll()
         break
       case 'begun': {
         const job = this.#jobs.get(message.id)
@@ -224,6 +250,12 @@ export class ArchiverProcess implements ArchiverClient {
       case 'reply':
         this.#retryMs = RETRY_MS_MIN
         this.#settle(message)
+        break
+      case 'flushed':
+        this.#flushes.settle(message)
+        break
+      case 'shipping':
+        this.#shipping = message.state
         break
       case 'moved':
         this.#parts.onMoved()
@@ -298,7 +330,7 @@ export class ArchiverProcess implements ArchiverClient {
   /** What the archiver would have said at the end of the job. The workers may have ended too. */
   async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
     const { cells, log } = this.#parts
-    if (job === 'verify') return
+    if (job === 'verify' || job === 'branch') return
     try {
       if (job === 'restore') return await cells.endRestore(cellId)
       await cells.failed(cellId)
@@ -309,6 +341,7 @@ export class ArchiverProcess implements ArchiverClient {
   }
 
   #rejectAll(): void {
+    this.#flushes.rejectAll(storeClosed())
     for (const job of this.#jobs.values()) this.#giveUp(job, storeClosed())
   }
 

@@ -1,7 +1,9 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
+import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import type { Log } from '../../base/log.ts'
-import { jobQueueLimits } from '../../store/settings.ts'
+import { type Replication, replicationOf } from '../../store/replication.ts'
+import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
 import { ArchiverProcess } from './archiver-process.ts'
@@ -14,6 +16,9 @@ import type { WorkerPool } from './worker-pool.ts'
 export interface Archiving {
   archiver: ArchiverProcess
   backups: BackupManager
+  replication: Replication
+  /** For cells that no worker ships. */
+  search: UnshippedSearch
 }
 
 /**
@@ -31,7 +36,14 @@ export function newArchiving(
   const { paths, clock, settings, destination, catalogBackup, verifications, guard } = core
   if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
-  const { log, limits, backups } = settings
+  const { log, limits, backups: plans } = settings
+  const search = new UnshippedSearch({
+    progress: destination.progress,
+    paths: (id) => paths.cell(id),
+    exists: (id) => core.findCell(id)?.deletedAt === null,
+    look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
+    log,
+  })
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -39,10 +51,12 @@ export function newArchiving(
       objectStore,
       storeId: core.id,
       limits,
-      plans: { keep: backups.keep, keepTenant: backups.keepTenant, prune: backups.prune },
+      plans: { keep: plans.keep, keepTenant: plans.keepTenant, prune: plans.prune },
       queue: jobQueueLimits(settings),
+      shipping: shippingSettings(settings),
     },
-    cells: new NodeCells(core, workers, upkeep),
+    cells: new NodeCells(core, workers, upkeep, search),
+    startedAt: core.observed.startedAt,
     clock,
     log,
     spawn: (take) => new ChildLink(spawnArchiver(objectStore), take),
@@ -62,18 +76,16 @@ export function newArchiving(
     return false
   }
   const assertRunning = () => archiver.assertRunning()
-  return {
+  const backups = new BackupManager({
+    destination,
+    catalogBackup,
+    verifications,
     archiver,
-    backups: new BackupManager({
-      destination,
-      catalogBackup,
-      verifications,
-      archiver,
-      record,
-      isLocal,
-      assertRunning,
-    }),
-  }
+    record,
+    isLocal,
+    assertRunning,
+  })
+  return { archiver, backups, search, replication: replicationOf(core, archiver, backups) }
 }
 
 /** Removes the unfinished backups of an archiver that has ended. */

@@ -6,6 +6,8 @@ import { isStatement, type QueuedOperation } from './queued-operation.ts'
 import type { RunningStatement } from './running-work.ts'
 import type { BatchMessage } from './worker-process.ts'
 
+type Results = Extract<BatchMessage, { type: 'results' }>
+
 /** Provisional results: they count only if their transaction was committed. */
 export interface ProvisionalResults {
   cellId: string
@@ -81,7 +83,7 @@ export class Batch {
         this.#statement = { kind: 'statement', operation: this.#at(message.index), since: now }
         break
       case 'results':
-        this.#takeResults(message.outcomes, message.transaction, now)
+        this.#takeResults(message, now)
         break
       case 'committed':
         this.#committed(message.transaction)
@@ -139,12 +141,13 @@ export class Batch {
     this.#finished = { returned: [...notStarted], ran }
   }
 
-  #takeResults(outcomes: readonly WireOutcome[], transaction: string | undefined, now: number): void {
+  #takeResults({ outcomes, transaction, hasCommitted }: Results, now: number): void {
     const decoded = outcomes.map((outcome): [QueuedOperation, Outcome] => [
       this.#at(outcome[0]),
       decode(outcome),
     ])
-    if (transaction === undefined) for (const [operation, outcome] of decoded) operation.settle(outcome)
+    if (transaction === undefined)
+      for (const [operation, outcome] of decoded) operation.settle(outcome, hasCommitted)
     else {
       const last = decoded.findLast(([operation]) => isStatement(operation)) ?? decoded.at(-1)
       if (last === undefined) return
@@ -168,7 +171,7 @@ export class Batch {
 
   #committed(transaction: string): void {
     for (const [operation, outcome] of this.#provisional.get(transaction)?.outcomes ?? []) {
-      operation.settle(outcome)
+      operation.settle(outcome, true)
     }
     this.#provisional.delete(transaction)
   }

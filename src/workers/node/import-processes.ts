@@ -2,12 +2,14 @@ import type { Clock } from '../../base/clock.ts'
 import { KeyedQueue } from '../../base/keyed-queue.ts'
 import type { Log } from '../../base/log.ts'
 import { invalidDatabase } from '../../engine/database-header.ts'
+import { checkSize } from '../../engine/import-database.ts'
 import { CellError } from '../../errors.ts'
 import type { CellBuild } from '../../store/cell-imports.ts'
 import type { FromImporter, ToImporter } from '../protocol/importer-protocol.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
 import { ChildLink } from './child-link.ts'
+import { FileGrowth } from './file-growth.ts'
 import { spawnImporter } from './spawn-child.ts'
 
 /** Checks that run at the same time: each takes a core. */
@@ -78,6 +80,9 @@ export class ImportProcesses {
     this.#running.add(importer)
     const msMax = CHECK_MS_MIN + Math.ceil(bytes / BYTES_PER_MS_MIN)
     const timer = this.#clock.setTimer(() => importer.kill(), msMax)
+    const growth = new FileGrowth(this.#clock, target, (size) => {
+      if (size > rules.cellBytesMax) importer.kill()
+    })
     const abandon = () => importer.kill()
     signal?.addEventListener('abort', abandon, { once: true })
     try {
@@ -85,6 +90,7 @@ export class ImportProcesses {
       await importer.ended
     } finally {
       timer.cancel()
+      growth.stop()
       signal?.removeEventListener('abort', abandon)
       this.#running.delete(importer)
     }
@@ -92,6 +98,7 @@ export class ImportProcesses {
     if (done !== undefined) return
     signal?.throwIfAborted()
     if (this.#stopped) throw stopping()
+    checkSize(growth.sizeBytes, rules)
     throw invalidDatabase('Its check took too much time or memory')
   }
 }

@@ -1,6 +1,13 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
+import {
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+  withAccounts,
+} from '../../backup/changes/cell-log.ts'
+import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
@@ -22,12 +29,14 @@ export class NodeCells implements CellPort {
   readonly #core: StoreCore
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
+  readonly #search: UnshippedSearch
   readonly #building = new Set<string>()
 
-  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep) {
+  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep, search: UnshippedSearch) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
+    this.#search = search
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -82,9 +91,9 @@ export class NodeCells implements CellPort {
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
-  async install(cellId: string, { manifest, newest, last, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, isNewest, last, existed }: RestoredCell): Promise<void> {
     this.#assertExists(cellId, existed)
-    const options = { newest, last, version: manifest.version, isRepeat: false }
+    const options = { isNewest, last, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })
@@ -96,11 +105,31 @@ export class NodeCells implements CellPort {
     this.#workers.forget(cellId)
   }
 
+  async exists(cellId: string): Promise<boolean> {
+    return this.#core.findCell(cellId)?.deletedAt === null
+  }
+
   /** Also removes what an archiver left that has ended. */
   async endRestore(cellId: string): Promise<void> {
     if (!this.#building.delete(cellId)) return
     discardRestored(this.#core.paths.cell(cellId))
     this.#workers.setBuilding([...this.#building])
+  }
+
+  /** While cells of a worker that has ended are looked for, there may be more than is known. */
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const isSearching = !this.#search.isOver
+    const found = await this.#workers.collectLogs(limits)
+    const collected = withAccounts(found, (id) => this.#core.findCell(id))
+    return isSearching || !this.#search.isOver ? { ...collected, isAll: false } : collected
+  }
+
+  async logsShipped(places: ShippedPlace[]): Promise<void> {
+    this.#workers.logsShipped(places)
+  }
+
+  dropHistory(cellId: string): Promise<void> {
+    return this.#run({ task: 'drop-history', cellId })
   }
 
   /** @param existed the cell existed when its restore began */

@@ -24,8 +24,8 @@ export interface QueuedOperation {
   /** Workers that ended without a known reason while this operation may have been the cause. */
   crashes: number
   isSettled: boolean
-  /** The first call counts. */
-  settle(outcome: Outcome): void
+  /** The first call counts. @param hasCommitted it may have changed the cell */
+  settle(outcome: Outcome, hasCommitted?: boolean): void
 }
 
 /** Of an operation, an entry or a key, besides its text. */

@@ -64,7 +64,7 @@ export class UnresolvedTransactions {
         // Another slot has the cell now, and asks for itself.
         if (!this.#open.delete(provisional)) return
         if (wasCommitted(transaction, last))
-          for (const [operation, outcome] of outcomes) operation.settle(outcome)
+          for (const [operation, outcome] of outcomes) operation.settle(outcome, true)
         else
           this.#runAgain(
             outcomes.map(([operation]) => operation),

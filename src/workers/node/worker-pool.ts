@@ -1,4 +1,5 @@
 import { randomBytes } from 'node:crypto'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
@@ -8,6 +9,7 @@ import { logSlowStatement } from '../../service/slow-statements.ts'
 import type { CellMetrics } from '../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { CellPlacement } from './cell-placement.ts'
+import { collectFromWorkers } from './collected-logs.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { EndedWorkers } from './ended-workers.ts'
 import { KillBudget } from './kill-budget.ts'
@@ -33,7 +35,7 @@ export interface WorkerPoolParts {
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
   /** A worker process has ended. */
-  ended(worker: ProcessIdentity): void
+  ended(worker: WorkerHandle): void
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** Whether the account existed before this process. */
@@ -74,9 +76,9 @@ export class WorkerPool {
     this.#spawner = new WorkerSpawner({
       ...parts,
       settings: { ...parts.settings, sliceMs },
-      onEnded: ({ counts, identity }) => {
-        ended.keep(counts)
-        parts.ended(identity)
+      onEnded: (worker) => {
+        ended.keep(worker.counts)
+        parts.ended(worker)
       },
     })
     const epoch = randomBytes(8).toString('hex')
@@ -159,6 +161,17 @@ export class WorkerPool {
       bytesWaiting: queues.reduce((sum, { bytes }) => sum + bytes, 0),
     }
     return { statements, commits, cellsOpen: open, workers }
+  }
+
+  /** What the cells of all workers have committed and not shipped. */
+  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const workers = [...this.#spawner.alive].filter(({ isReady }) => isReady)
+    return collectFromWorkers(workers, limits, this.#parts.clock)
+  }
+
+  /** Everything before these places is in the object store. */
+  logsShipped(places: ShippedPlace[]): void {
+    for (const worker of this.#spawner.alive) if (worker.isReady) worker.logsShipped(places)
   }
 
   /** The bucket is another one than before: nothing is stored there yet. */

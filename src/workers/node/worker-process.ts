@@ -1,4 +1,5 @@
 import os from 'node:os'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import type {
@@ -27,7 +28,7 @@ export type WorkMessage = BatchMessage | Extract<FromWorker, { type: 'working' |
 /** Messages about anything else, except tasks. */
 export type WorkerMessage = Extract<
   FromWorker,
-  { type: 'changed' | 'commit' | 'interrupted' | 'expiry' | 'log' }
+  { type: 'changed' | 'commit' | 'interrupted' | 'expiry' | 'unshipped' | 'log' }
 >
 
 export interface TaskOptions {
@@ -76,6 +77,7 @@ export class WorkerProcess {
   onBatch: ((message: WorkMessage) => void) | undefined
   readonly #link: ChildLink<ToWorker, FromWorker>
   readonly #tasks = new Map<number, Task>()
+  readonly #collections = new Map<number, PromiseWithResolvers<CollectedLogs>>()
   /** Cells whose record the worker has. */
   readonly #sentRecords = new Set<string>()
   readonly #usedCells = new Set<string>()
@@ -194,6 +196,21 @@ export class WorkerProcess {
     return this.#tasks.size > 0
   }
 
+  /** What its cells have committed and not shipped. @throws `WorkerEnded` */
+  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+    const id = ++this.#taskIds
+    const collection = Promise.withResolvers<CollectedLogs>()
+    this.#collections.set(id, collection)
+    if (this.#link.hasExited) collection.reject(new WorkerEnded())
+    else this.#send({ type: 'collect-logs', id, limits })
+    return collection.promise.finally(() => this.#collections.delete(id))
+  }
+
+  /** Everything before these places is in the object store. */
+  logsShipped(places: ShippedPlace[]): void {
+    this.#send({ type: 'logs-shipped', places })
+  }
+
   /** The bucket is another one than before. */
   nothingStored(): void {
     this.#send({ type: 'nothing-stored' })
@@ -280,10 +297,18 @@ export class WorkerProcess {
         else task?.reject(fromWireError(message.error))
         break
       }
+      case 'collected': {
+        const collection = this.#collections.get(message.id)
+        if (message.logs === undefined)
+          collection?.reject(new Error('The worker could not look at its cells.'))
+        else collection?.resolve(message.logs)
+        break
+      }
       case 'changed':
       case 'commit':
       case 'interrupted':
       case 'expiry':
+      case 'unshipped':
       case 'log':
         onMessage(message, this)
         break
@@ -300,5 +325,6 @@ export class WorkerProcess {
     // It may have committed what it did not live to tell.
     for (const cellId of this.#watchedCells) this.#watches.interrupted(cellId)
     for (const task of this.#tasks.values()) task.reject(new WorkerEnded())
+    for (const collection of this.#collections.values()) collection.reject(new WorkerEnded())
   }
 }

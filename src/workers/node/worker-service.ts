@@ -120,7 +120,7 @@ export class WorkerService implements CellService {
       },
       record: (cellId) => core.findCell(cellId),
       publish: (identities) => core.publishWorkers(identities),
-      ended: (identity) => this.#leftLogs.ended(identity),
+      ended: (worker) => this.#ended(worker),
       spawnWorker: () =>
         new WorkerProcess(limits.memoryMax, core.changes, (message, worker) => this.#take(message, worker)),
       isKnown: (accountId) => (core.accounts.find(accountId)?.createdAt ?? 0) < startedAt,
@@ -140,7 +140,9 @@ export class WorkerService implements CellService {
       backup: (cellId, kind, options) => this.#backups.backup(cellId, kind, options, 'background'),
       prove: (cellId, options) => this.#backups.prove(cellId, options, 'background'),
       collect: (cellId, signal) => this.#collect(cellId, signal),
+      recover: (cellId, signal) => this.#backups.recoverIfLost(cellId, 'background', signal),
     })
+    void this.#archiving?.search.search()
   }
 
   execute<O extends CellOperation>(
@@ -239,6 +241,10 @@ export class WorkerService implements CellService {
     return await this.#backups.plan(cellId, options)
   }
 
+  async recover(cellId: string): Promise<void> {
+    await this.#backups.recoverIfLost(cellId, 'requested')
+  }
+
   async verify(cellId: string, options: VerifyOptions = {}): Promise<VerifyResult> {
     return await this.#backups.verify(cellId, options)
   }
@@ -268,6 +274,7 @@ export class WorkerService implements CellService {
     const upkeep = this.#upkeep.stop()
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true
+    this.#archiving?.search.stop()
     const leftMs = () => Math.max(0, deadline - clock.monotonic())
     await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
@@ -328,17 +335,35 @@ export class WorkerService implements CellService {
         requestId,
         crashes: 0,
         isSettled: false,
-        settle: (outcome) => {
+        settle: (outcome, hasCommitted = false) => {
           queued.isSettled = true
           signal?.removeEventListener('abort', abandon)
-          if (outcome.ok) resolve(outcome.value as ResultOf<O>)
-          else reject(outcome.error)
+          if (!outcome.ok) reject(outcome.error)
+          else if (hasCommitted && this.#isRemote(cellId))
+            this.#replicated(cellId).then(() => resolve(outcome.value as ResultOf<O>), reject)
+          else resolve(outcome.value as ResultOf<O>)
         },
       }
       const abandon = () => queued.settle({ ok: false, error: signal?.reason })
       this.#workers.add(queued)
       signal?.addEventListener('abort', abandon, { once: true })
     })
+  }
+
+  #isRemote(cellId: string): boolean {
+    const durability = this.#core.findCell(cellId)?.durability ?? this.#core.settings.durability
+    return durability === 'remote'
+  }
+
+  async #replicated(cellId: string): Promise<void> {
+    if (this.#archiving === undefined) throw objectStoreNotConfigured()
+    await this.#archiving.replication.confirm(cellId)
+  }
+
+  /** What the worker did not live to tell is found in its files. */
+  #ended(worker: WorkerHandle): void {
+    this.#leftLogs.ended(worker.identity)
+    void this.#archiving?.search.search((cellId) => worker.mayHaveUsed(cellId))
   }
 
   #take(message: WorkerMessage, worker: WorkerHandle): void {
@@ -354,6 +379,9 @@ export class WorkerService implements CellService {
         break
       case 'expiry':
         this.#upkeep.expiryChanged()
+        break
+      case 'unshipped':
+        this.#archiving?.search.found(message.cellId)
         break
       case 'log':
         logForChild(this.#core.settings.log, message, { worker: worker.identity.pid })

@@ -9,6 +9,8 @@ import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
 import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
+import type { Flushed, ShippingSettings } from '../../backup/shipping/shipper.ts'
+import type { ShippingState } from '../../backup/shipping/shipping-status.ts'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { LogMessage } from './log-message.ts'
@@ -27,6 +29,8 @@ export interface ArchiverSettings {
   limits: Limits
   plans: RetentionPlans
   queue: JobQueueLimits
+  /** Undefined: what cells commit is not shipped. */
+  shipping: (ShippingSettings & { historyMs: number }) | undefined
 }
 
 export type ArchiverJob =
@@ -47,6 +51,8 @@ export type ToArchiver =
   /** The node has taken an epoch. */
   | { type: 'epoch'; epoch: number }
   | { type: 'raise'; cellId: string; need: Need }
+  /** Ship what the cells have committed. */
+  | { type: 'flush'; id: number }
   | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
   /** Finish within the deadline, and exit. */
   | { type: 'stop'; deadlineMs: number }
@@ -57,6 +63,9 @@ export type FromArchiver =
   | { type: 'begun'; id: number }
   | { type: 'progress'; id: number; event: BackupProgressEvent }
   | { type: 'reply'; id: number; value: unknown; error: WireError | undefined }
+  | { type: 'flushed'; id: number; value: Flushed | undefined; error: WireError | undefined }
+  /** How far shipping is, after each tick. */
+  | { type: 'shipping'; state: ShippingState }
   /** The bucket is another one than before, where nothing is stored yet. */
   | { type: 'moved' }
   /** Another node has a newer epoch. */

@@ -1,5 +1,6 @@
 import type { RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { CellCutter } from '../../backup/changes/cell-cutter.ts'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { SqlPolicy } from '../../engine/cell-settings.ts'
@@ -74,6 +75,10 @@ export type WorkerTask =
   | { task: 'export'; cellId: string; file: string }
   /** Closes the cell for another worker, unless it is in use here. Answered at once, as is the next one. */
   | { task: 'close'; cellId: string }
+  /** Gives up what the cell has not shipped. Answered at once. */
+  | { task: 'drop-history'; cellId: string }
+  /** Finds what a cell has not shipped, whose process has ended or has given it away. */
+  | { task: 'look-at-log'; cellId: string }
   /** Closes a deleted cell, and removes its local state. */
   | { task: 'release'; cellId: string }
   /** Why the cell is kept closed. Answered at once, as is `last-transaction`. */
@@ -90,6 +95,8 @@ export interface WorkerTaskResults {
   /** Bytes of the file. */
   export: number
   close: boolean
+  'drop-history': undefined
+  'look-at-log': undefined
   release: undefined
   quarantine: QuarantineState | undefined
   'last-transaction': string | undefined
@@ -115,6 +122,10 @@ export type ToWorker =
   | { type: 'nothing-stored' }
   /** The cells whose `incoming.db` is being built, as in the settings. */
   | { type: 'building'; cellIds: string[] }
+  /** Answered with `collected`: what its cells have committed and not shipped. */
+  | { type: 'collect-logs'; id: number; limits: CollectLimits }
+  /** Everything before these places is in the object store; those of other workers' cells too. */
+  | { type: 'logs-shipped'; places: ShippedPlace[] }
   /** Finish, close every cell, and exit. */
   | { type: 'stop' }
 
@@ -142,7 +153,13 @@ export type FromWorker =
    */
   | { type: 'working'; cellId: string | undefined }
   /** Final without a transaction; otherwise provisional until it is committed, and the COMMIT follows. */
-  | { type: 'results'; outcomes: WireOutcome[]; transaction: string | undefined }
+  | {
+      type: 'results'
+      outcomes: WireOutcome[]
+      transaction: string | undefined
+      /** Without a transaction: one of them may have committed by itself, as `PRAGMA user_version = 2` does. */
+      hasCommitted?: true | undefined
+    }
   | { type: 'committed'; transaction: string }
   /** A statement of an operation took long. It is over, and `statement` is its shape. */
   | { type: 'slow'; index: number; statement: string; ms: number }
@@ -163,4 +180,7 @@ export type FromWorker =
   /** Commits of a watched cell may be on disk that no message told of. */
   | { type: 'interrupted'; cellId: string }
   | { type: 'expiry' }
+  | { type: 'collected'; id: number; logs: CollectedLogs | undefined }
+  /** The worker has given a cell away that has something to ship. */
+  | { type: 'unshipped'; cellId: string }
   | LogMessage

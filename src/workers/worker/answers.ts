@@ -13,6 +13,7 @@ export class Answers {
   readonly #given = new Set<number>()
   #waiting: WireOutcome[] = []
   #waitingBytes = 0
+  #hasCommitted = false
   /** Sent, but provisional until their transaction is committed. */
   #provisional: number[] = []
   readonly #unsynced: { transaction: string; indexes: number[] }[] = []
@@ -30,6 +31,11 @@ export class Answers {
     this.#waiting.push(encode(index, outcome))
     this.#waitingBytes += textLength(outcome)
     if (this.#waitingBytes > WAITING_BYTES) this.flush()
+  }
+
+  /** What is added next may have committed by itself, outside of a group commit. */
+  noteCommit(): void {
+    this.#hasCommitted = true
   }
 
   /** Throws if the node no longer reads: then the transaction must not be committed. */
@@ -74,7 +80,9 @@ export class Answers {
 
   flush(): void {
     if (this.#waiting.length === 0) return
-    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined })
+    const hasCommitted = this.#hasCommitted || undefined
+    this.#out.post({ type: 'results', outcomes: this.#waiting, transaction: undefined, hasCommitted })
+    this.#hasCommitted = false
     this.#waiting = []
     this.#waitingBytes = 0
   }

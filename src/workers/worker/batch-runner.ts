@@ -195,10 +195,11 @@ export class BatchRunner {
   #read(cell: Cell, operation: Readable, index: number, answers: Answers): void {
     const isLarge = LARGE.has(operation.op)
     if (isLarge) answers.flush()
-    answers.add(
-      index,
-      outcomeOf(() => this.#apply(cell, operation, index)),
-    )
+    const { counts } = this.#cells
+    const { commits } = counts
+    const outcome = outcomeOf(() => this.#apply(cell, operation, index))
+    if (counts.commits !== commits) answers.noteCommit()
+    answers.add(index, outcome)
     if (isLarge) answers.flush()
   }
 

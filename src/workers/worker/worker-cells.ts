@@ -1,3 +1,4 @@
+import type { CollectedLogs, CollectLimits } from '../../backup/changes/cell-log.ts'
 import { ChangeTrackers } from '../../backup/changes/change-trackers.ts'
 import { BackupProgressTable } from '../../backup/changes/progress-table.ts'
 import type { InstallOptions } from '../../backup/restore/cell-installer.ts'
@@ -18,6 +19,8 @@ export interface WorkerCellsEvents extends CommitSink {
   changed(cellId: string): void
   /** Whose time begins; undefined: nobody's. */
   working(cellId: string | undefined): void
+  /** A cell was given away that has something to ship. */
+  unshipped(cellId: string): void
   /** An entry expires earlier than the local state said. */
   expiry(): void
 }
@@ -42,7 +45,13 @@ export class WorkerCells {
     this.#hints = new ExpiryHints(this.#state)
     if (worker.hasObjectStore) {
       const progress = new BackupProgressTable(this.#state)
-      const trackers = new ChangeTrackers((id) => paths.cell(id), progress, settings.clock)
+      const isShipped = settings.backups.maxLagMs !== undefined
+      const trackers = new ChangeTrackers(
+        (id) => paths.cell(id),
+        progress,
+        settings.clock,
+        () => isShipped,
+      )
       this.#changes = { trackers, progress }
     }
     this.#changes?.trackers.changed.listen((id) => events.changed(id))
@@ -99,6 +108,16 @@ export class WorkerCells {
     return call?.call(cutter, cellId, ...args)
   }
 
+  /** @returns undefined if that failed */
+  async collectLogs(limits: CollectLimits): Promise<CollectedLogs | undefined> {
+    try {
+      return await this.local.archived?.logs.collect(limits)
+    } catch (err) {
+      this.settings.log.error({ err }, 'could not collect what cells have not shipped')
+      return undefined
+    }
+  }
+
   nothingStored(): void {
     this.#changes?.trackers.markNothingStored()
   }
@@ -135,6 +154,7 @@ export class WorkerCells {
     if (pool.peek(cellId)?.busy === true || pool.quarantine.state(cellId) !== undefined) return false
     archived?.cutter.end(cellId)
     pool.close(cellId)
+    if (this.#changes?.trackers.letGo(cellId)) this.#events.unshipped(cellId)
     return true
   }
 

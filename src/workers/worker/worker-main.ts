@@ -51,6 +51,14 @@ class WorkerMain {
       case 'building':
         cells.setBuilding(message.cellIds)
         break
+      case 'collect-logs':
+        void cells
+          .collectLogs(message.limits)
+          .then((logs) => out.send({ type: 'collected', id: message.id, logs }))
+        break
+      case 'logs-shipped':
+        cells.local.archived?.logs.shipped(message.places)
+        break
       case 'stop':
         void this.#stop()
         break
@@ -70,6 +78,7 @@ class WorkerMain {
         // A batch sends more in the same turn. What else commits may have nothing more to say.
         setImmediate(() => out.flush())
       },
+      unshipped: (cellId) => out.send({ type: 'unshipped', cellId }),
       interrupted: (cellId) => out.send({ type: 'interrupted', cellId }),
     })
     const { sqlPolicy, answerBytesMax, sliceMs, slowMs } = settings

@@ -72,6 +72,10 @@ export class WorkerTasks {
         return this.#cells.export(cellId, task.file, signal)
       case 'close':
         return !this.isBusyWith(cellId) && this.#cells.closeForMove(cellId)
+      case 'drop-history':
+        return local.archived?.logs.dropHistory(cellId)
+      case 'look-at-log':
+        return local.lookAtLog(cellId)
       case 'release':
         return this.#cells.release(cellId)
       case 'quarantine':

@@ -146,6 +146,55 @@ describe('the order', () => {
     expect(moved.at(-1)).toBe('h3')
   })
 
+  test('large restores in the background leave room for a large one that a request waits for', async () => {
+    queue = newQueue(4)
+    const moved: string[] = []
+    const large = (cell: string, need: JobRequest['need']) =>
+      add(cell, { need }, { during: moves(100, () => moved.push(cell)) })
+    for (const cell of ['b1', 'b2', 'b3']) large(cell, 'background')
+    await turns()
+    expect(moved).toEqual(['b1', 'b2'])
+    large('wanted', 'waiting')
+    await turns()
+    expect(moved).toEqual(['b1', 'b2', 'wanted'])
+    await end('b1')
+    await end('wanted')
+    expect(moved).toEqual(['b1', 'b2', 'wanted', 'b3'])
+  })
+
+  test('a restore in the background that a request waits for now is no longer one, also once it runs', async () => {
+    queue = newQueue(4)
+    const moved: string[] = []
+    const known = Promise.withResolvers<void>()
+    const large = (cell: string, until = Promise.resolve()) => {
+      const during = async (turn: Turn) => {
+        await until
+        await moves(100, () => moved.push(cell))(turn)
+      }
+      return add(cell, { need: 'background' }, { during })
+    }
+    for (const cell of ['b1', 'b2']) large(cell)
+    for (const cell of ['wanted', 'later']) large(cell, known.promise)
+    await turns()
+    queue.raise('wanted', 'waiting')
+    known.resolve()
+    await turns()
+    expect(moved).toEqual(['b1', 'b2', 'wanted'])
+  })
+
+  test('one that waits again for the room of a large one goes on at once when it is raised', async () => {
+    queue = newQueue(4)
+    const moved: string[] = []
+    const large = (cell: string) =>
+      add(cell, { need: 'background' }, { during: moves(100, () => moved.push(cell)) })
+    for (const cell of ['b1', 'b2', 'wanted']) large(cell)
+    await turns()
+    expect(moved).toEqual(['b1', 'b2'])
+    queue.raise('wanted', 'waiting')
+    await turns()
+    expect(moved).toEqual(['b1', 'b2', 'wanted'])
+  })
+
   test('a job that turns out to be larger than it said counts as that', async () => {
     queue = newQueue(4, 2)
     const moved: string[] = []

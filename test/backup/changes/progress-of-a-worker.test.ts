@@ -2,7 +2,7 @@ import path from 'node:path'
 import { expect, onTestFinished, test } from 'vitest'
 import { ChangeTracker } from '../../../src/backup/changes/change-tracker.ts'
 import { type BackupProgress, BackupProgressTable } from '../../../src/backup/changes/progress-table.ts'
-import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
+import { type CellPaths, newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { LocalState } from '../../../src/catalog/local-state.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
@@ -31,6 +31,7 @@ function progressOf(cellId: string): BackupProgress {
     cellId,
     chain,
     base: null,
+    history: null,
     lastVersion: 'version',
     dirty: false,
     dirtySinceSnapshot: false,
@@ -40,12 +41,17 @@ function progressOf(cellId: string): BackupProgress {
   }
 }
 
+function trackerParts(paths: CellPaths, table: BackupProgressTable, clock: FakeClock) {
+  return { paths, table, clock, isShipped: false, onChange: () => {}, onUnshipped: () => {} }
+}
+
 test('a cell that the node finds changed after a crash keeps what its worker has saved of its backups meanwhile', () => {
   const { paths, ofNode, ofWorker } = openTables()
   const cellId = newCellId()
   const told: string[] = []
   const clock = new FakeClock()
-  const tracker = new ChangeTracker(cellId, paths.cell(cellId), ofNode, clock, () => told.push(cellId))
+  const parts = trackerParts(paths.cell(cellId), ofNode, clock)
+  const tracker = new ChangeTracker(cellId, { ...parts, onChange: () => told.push(cellId) })
   const saved = progressOf(cellId)
   ofWorker.save(saved)
   tracker.markChanged()
@@ -62,7 +68,7 @@ test('a cell without a row that is found changed is due one interval from now', 
   const { paths, ofNode } = openTables()
   const cellId = newCellId()
   const clock = new FakeClock()
-  new ChangeTracker(cellId, paths.cell(cellId), ofNode, clock, () => {}).markChanged()
+  new ChangeTracker(cellId, trackerParts(paths.cell(cellId), ofNode, clock)).markChanged()
   expect(ofNode.find(cellId)).toMatchObject({
     chain: null,
     dirty: true,

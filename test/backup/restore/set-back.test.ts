@@ -37,6 +37,35 @@ describe('A cell whose files are lost', () => {
     expect(log.errors).toMatchObject([{ cellId: id, version: one, missing: two }])
   })
 
+  test('and whose newest backup somebody removed comes back as the restore before that backup left it', async () => {
+    const { id, versions } = await loseFiles()
+    const [one] = versions as [string, string]
+    const store = await place.open({ log })
+    await store.backups.restore(id, { version: one })
+    const { version: three } = await store.backups.snapshot(id)
+    await store.close()
+    fs.rmSync(place.paths.cell(id).directory, { recursive: true })
+    fs.rmSync(path.join(place.objects, three))
+    const again = await place.open({ log })
+    await again.openCell(id).ensureLocal()
+    expect(notes(again.openCell(id))).toEqual(['one'])
+    expect(log.errors).toMatchObject([{ cellId: id, version: one, missing: three }])
+  })
+
+  test('and whose last restore was to a version that somebody removed is set back with an error that names it', async () => {
+    const { id, versions } = await loseFiles()
+    const [one, two] = versions as [string, string]
+    const store = await place.open()
+    for (const version of [one, two]) await store.backups.restore(id, { version })
+    await store.close()
+    fs.rmSync(place.paths.cell(id).directory, { recursive: true })
+    fs.rmSync(path.join(place.objects, two))
+    const again = await place.open({ log })
+    await again.openCell(id).ensureLocal()
+    expect(notes(again.openCell(id))).toEqual(['one'])
+    expect(log.errors).toMatchObject([{ cellId: id, version: one, missing: two }])
+  })
+
   test('with the whole machine comes back with a line that says from which version, and without a warning', async () => {
     const { id, versions } = await loseFiles()
     fs.rmSync(place.data, { recursive: true })

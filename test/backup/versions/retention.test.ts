@@ -321,6 +321,26 @@ describe('Retention', () => {
     expect(notes(cell)).toEqual(['good'])
   })
 
+  test('keeps what a version rests on also where a link between the two is gone: it may come back', async () => {
+    const store = await place.create(byHand('all:1d,daily:30d'))
+    const cell = createLedger(store)
+    const [base] = await snapshots(store, cell, 1, HOUR_MS)
+    addRow(cell, 'link')
+    const { version: link } = await store.backups.incremental(cell.id)
+    addRow(cell, 'top')
+    const { version: top } = await store.backups.incremental(cell.id)
+    await snapshots(store, cell, 2, HOUR_MS)
+    const file = path.join(place.objects, link)
+    const bytes = fs.readFileSync(file)
+    fs.rmSync(file)
+    place.clock.advance(2 * DAY_MS)
+    for (let i = 0; i < 2; i++) await pruneFully(store, cell)
+    expect(stored(cell)).toEqual(expect.arrayContaining([base, top].map((each) => nameOf(each as string))))
+    fs.writeFileSync(file, bytes)
+    await store.backups.restore(cell.id, { version: top })
+    expect(notes(cell)).toEqual(['row 0', 'link', 'top'])
+  })
+
   test('that fails is no failure of the backup, and is made up for by a later one', async () => {
     const failing = new FailingStore(place.folder())
     const store = await place.create({ objectStore: failing, backups: { keep: 'all:1h' } })

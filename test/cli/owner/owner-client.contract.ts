@@ -264,6 +264,18 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
     })
 
     describe('backups', () => {
+      test('a recovery of a cell whose data is here does nothing, and says so', async () => {
+        await newAccount()
+        const cell = await newCell()
+        expect(await client.recover({ cell })).toEqual({
+          id: cell,
+          recovered: false,
+          size_bytes: store.databaseBytes(cell),
+          duration_ms: expect.any(Number),
+        })
+        expect(await rejectedBy(client.recover({ cell: UNKNOWN }))).toMatchObject({ code: 'cell_not_found' })
+      })
+
       const event = {
         phase: expect.stringMatching(/^(read|compress|upload|download)$/),
         bytes: expect.any(Number),

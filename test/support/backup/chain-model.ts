@@ -117,7 +117,7 @@ export class ChainModel {
       version,
     ) {
       record(version)
-      cut.call(this, database, version)
+      return cut.call(this, database, version)
     })
   }
 

@@ -34,7 +34,14 @@ export class DatabaseUnderCopy {
     onTestFinished(() => state.close())
     const paths = new CellPaths(path.dirname(this.database.path))
     const clock = new FakeClock()
-    const tracker = new ChangeTracker('cell', paths, new BackupProgressTable(state), clock, () => {})
+    const tracker = new ChangeTracker('cell', {
+      paths,
+      table: new BackupProgressTable(state),
+      clock,
+      isShipped: false,
+      onChange: () => {},
+      onUnshipped: () => {},
+    })
     this.cuts = new OpenCellCuts(this.database, tracker, clock)
     for (const table of TABLES) this.database.sql(`CREATE TABLE ${table} (n INTEGER PRIMARY KEY, x)`)
     // A schema of several pages.

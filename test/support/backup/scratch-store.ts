@@ -80,6 +80,7 @@ export class ScratchPlace {
       snapshotEveryMs: null,
       incrementalEveryMs: null,
       drillEveryMs: null,
+      maxLagMs: null,
       // Time may run from timer to timer, and then a day is over in no time.
       deadlineMs: Number.MAX_SAFE_INTEGER,
       ...options.backups,

@@ -25,7 +25,7 @@ const { cut } = ChangeTracker.prototype
 ChangeTracker.prototype.cut = function (this: ChangeTracker, database, version) {
   const { cellId } = this.progress
   if (cellId !== store.id) tell({ attempt: { version, digest: digestOf(store.openCell(cellId)) } })
-  cut.call(this, database, version)
+  return cut.call(this, database, version)
 }
 
 /** The engine's view of a cell, which a store shows nobody. */

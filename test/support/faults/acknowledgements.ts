@@ -1,4 +1,5 @@
 import fs from 'node:fs'
+import type { Durability } from '../../../src/engine/cell-settings.ts'
 import { entriesAfter } from './ledger.ts'
 
 /** What a program says of its work, one JSON object a line, before and after each step. */
@@ -46,9 +47,9 @@ export class Acknowledgements {
   readonly cells = new Map<string, CellHistory>()
   readonly backups: Backup[] = []
   readonly accounts: string[] = []
-  readonly #durability: 'full' | 'relaxed'
+  readonly #durability: Durability
 
-  constructor(durability: 'full' | 'relaxed' = 'full') {
+  constructor(durability: Durability = 'full') {
     this.#durability = durability
   }
 

@@ -20,7 +20,7 @@ const { CELLSTORE_KEEP } = process.env
 /** What a program did to its disk. */
 export interface Recording {
   root: string
-  trace: string
+  calls: readonly Call[]
   processes: TracedProcesses
   /** For each call that changed the disk, whether it changed what is called what. */
   changes: boolean[]
@@ -36,7 +36,7 @@ export interface ReplayOptions {
 
 /** Has the power fail at moments of a recording. @throws at the first state that is not as it was promised */
 export async function replay(
-  { root, trace, processes, changes }: Recording,
+  { root, calls, processes, changes }: Recording,
   { durability, promised, states, meddle }: ReplayOptions,
   random: Random,
 ): Promise<Acknowledgements> {
@@ -46,7 +46,7 @@ export async function replay(
   const disk = new RecordedDisk(root, processes)
   let change = 0
   let state = 0
-  for await (const call of readTrace(trace)) {
+  for (const call of calls) {
     if (processes.of(call.thread) === 'main') for (const event of eventsIn(call)) acknowledged.hear(event)
     if (!disk.apply(call)) continue
     for (let i = moments.get(change) ?? 0; i > 0; i--) {
@@ -98,19 +98,22 @@ export async function record(
     durability,
     fault,
   ]
-  const { child } = await ProgramUnderStrace.run(program, args, {
+  const { child } = await ProgramUnderStrace.record(program, args, {
     output: trace,
     calls: DISK_CALLS,
   })
   expect(child.exitCode).toBe(0)
-  const processes = await TracedProcesses.read(trace)
+  const calls: Call[] = []
+  for await (const call of readTrace(trace)) calls.push(call)
+  fs.rmSync(trace)
+  const processes = new TracedProcesses(calls)
   const disk = new RecordedDisk(root, processes)
   const changes: boolean[] = []
-  for await (const call of readTrace(trace)) {
+  for (const call of calls) {
     if (disk.apply(call)) changes.push(/open|rename|link|mkdir|rmdir/.test(call.name))
   }
   checkModel(disk, root, random)
-  return { root, trace, processes, changes }
+  return { root, calls, processes, changes }
 }
 
 /** The model is the disk: with every change kept, it holds what the program has left. */

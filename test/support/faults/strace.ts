@@ -87,9 +87,8 @@ export class ProgramUnderStrace {
     args: readonly string[],
     trace: TraceOptions,
   ): Promise<ProgramUnderStrace> {
-    const file = path.join(import.meta.dirname, 'programs', program)
-    const child = spawn(process.execPath, ['--no-warnings', file, ...args], {
-      env: { ...process.env, UV_THREADPOOL_SIZE: '1' },
+    const child = spawn(process.execPath, commandLine(program, args), {
+      env: ENVIRONMENT,
       stdio: ['pipe', 'pipe', 'inherit'],
     })
     const ended = once(child, 'exit')
@@ -117,10 +116,50 @@ export class ProgramUnderStrace {
     }
   }
 
+  /**
+   * As {@link run}, with its start in the trace too, where nobody counts calls: only a program that strace has started runs at
+   * full speed between the calls that are recorded.
+   */
+  static async record(
+    program: string,
+    args: readonly string[],
+    trace: Omit<TraceOptions, 'injection'>,
+  ): Promise<ProgramUnderStrace> {
+    const traced = [
+      '--seccomp-bpf',
+      ...straceArguments(trace),
+      process.execPath,
+      ...commandLine(program, args),
+    ]
+    const child = spawn('strace', traced, {
+      env: ENVIRONMENT,
+      stdio: ['pipe', 'pipe', 'inherit'],
+      detached: true,
+    })
+    const ended = once(child, 'exit')
+    const run = new ProgramUnderStrace(child)
+    try {
+      child.stdin?.end('go\n')
+      await ended
+      return run
+    } finally {
+      // Its group, because the program outlives its tracer.
+      if (child.exitCode === null && child.signalCode === null)
+        process.kill(-(child.pid as number), 'SIGKILL')
+    }
+  }
+
   /** What the program said after it was ready, a line each. A line that the end cut off does not count. */
   get lines(): string[] {
     return this.stdout.split('\n').slice(1, -1)
   }
+}
+
+/** One thread of the pool, so that calls come in the same order in every run. */
+const ENVIRONMENT = { ...process.env, UV_THREADPOOL_SIZE: '1' }
+
+function commandLine(program: string, args: readonly string[]): string[] {
+  return ['--no-warnings', path.join(import.meta.dirname, 'programs', program), ...args]
 }
 
 /** Every thread has to have a tracer before anything is counted. */

@@ -69,7 +69,9 @@ function splitArguments(text: string): Argument[] {
   let from = 0
   for (let at = 0; at <= text.length; at++) {
     const char = text[at]
-    if (char === '[' || char === '{') depth++
+    // What was written is nearly all of a trace.
+    if (char === '"') at = text.indexOf('"', at + 1)
+    else if (char === '[' || char === '{') depth++
     else if (char === ']' || char === '}') depth--
     else if (at === text.length || (char === ',' && depth === 0)) {
       args.push(toArgument(text.slice(from, at).trim()))
@@ -82,8 +84,9 @@ function splitArguments(text: string): Argument[] {
 function toArgument(text: string): Argument {
   if (text.endsWith('...')) throw new Error('strace has cut off what was written')
   if (!text.startsWith('"') && !text.startsWith('[{iov_base')) return { text }
-  const parts = [...text.matchAll(/"((?:\\x[0-9a-f]{2})*)"/g)].map(([, part = '']) => part)
-  return { text: '', bytes: Buffer.from(parts.join('').replaceAll('\\x', ''), 'hex') }
+  // Every second part is between quotes.
+  const quoted = text.split('"').filter((_, i) => i % 2 === 1)
+  return { text: '', bytes: Buffer.from(quoted.join('').replaceAll('\\x', ''), 'hex') }
 }
 
 /** The descriptor in an argument such as `21<\x2f…>`; `AT_FDCWD` is none. */

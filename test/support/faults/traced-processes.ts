@@ -1,4 +1,4 @@
-import { type Call, readTrace } from './trace.ts'
+import type { Call } from './trace.ts'
 
 /** Calls that make threads and processes. */
 export const PROCESS_CALLS = ['clone', 'clone3', 'fork', 'vfork'] as const
@@ -12,19 +12,15 @@ export class TracedProcesses {
   /** Of each thread that was made in the trace, its maker, and whether it is a process of its own. */
   readonly #made: ReadonlyMap<string, { by: string; isProcess: boolean }>
 
-  private constructor(made: ReadonlyMap<string, { by: string; isProcess: boolean }>) {
-    this.#made = made
-  }
-
-  /** A thread's first calls can come before the end of the call that made it, so all of the trace is read. */
-  static async read(trace: string): Promise<TracedProcesses> {
+  /** @param calls all of them: a thread's first calls can come before the end of the call that made it */
+  constructor(calls: readonly Call[]) {
     const made = new Map<string, { by: string; isProcess: boolean }>()
-    for await (const call of readTrace(trace)) {
+    for (const call of calls) {
       if (!isProcessCall(call)) continue
       const isProcess = !call.args.some(({ text }) => text.includes('CLONE_FILES'))
       made.set(String(call.result), { by: call.thread, isProcess })
     }
-    return new TracedProcesses(made)
+    this.#made = made
   }
 
   /** The thread that began the thread's process; `main` for that which was traced first. */

@@ -1,3 +1,4 @@
+import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
 import type { BatchCell, WorkerTask, WorkerTaskResults } from '../../../src/workers/protocol/protocol.ts'
@@ -120,6 +121,12 @@ export class ScriptedWorker implements WorkerHandle {
   recorded(): void {}
 
   setBuilding(): void {}
+
+  collectLogs(): Promise<CollectedLogs> {
+    return Promise.resolve({ logs: [], isAll: true, withoutHistory: [], asOf: 0 })
+  }
+
+  logsShipped(): void {}
 
   nothingStored(): void {}
 

@@ -1,4 +1,5 @@
 import { InvalidArgumentError, Option } from 'commander'
+import { BYTES_FORM, parseBytes, spellBytes } from '../../byte-size.ts'
 import { parseDuration } from '../../flags.ts'
 import { formatDuration } from '../../output.ts'
 
@@ -36,12 +37,10 @@ export interface LimitRow {
 /** A row for each member of the settings: one without its flag does not compile. */
 export type Rows<T> = Record<keyof T, LimitRow>
 
-const KIB = 1_024
-export const MIB = KIB * KIB
+export const MIB = 1_048_576
 export const HOUR_MS = 3_600_000
 /** Nobody means more than this many a second. */
 export const RATE_MAX = 1_000_000
-const SIZES: Readonly<Record<string, number>> = { '': 1, KiB: KIB, MiB: MIB, GiB: KIB * MIB }
 const PLACEHOLDERS: Readonly<Record<LimitUnit, string>> = {
   count: 'number',
   bytes: 'bytes',
@@ -82,7 +81,7 @@ function parseLimit(row: LimitRow, text: string): number {
 
 const FORMS: Readonly<Record<LimitUnit, string>> = {
   count: 'a whole number',
-  bytes: 'a number of bytes such as 65536, 64KiB or 2MiB',
+  bytes: BYTES_FORM,
   mebibytes: 'a whole number of mebibytes',
   duration: 'a duration such as 40ms, 30s or 15m',
   seconds: 'a whole number of seconds',
@@ -91,9 +90,9 @@ const FORMS: Readonly<Record<LimitUnit, string>> = {
 /** NaN if the text is none. */
 function amountOf(unit: LimitUnit, text: string): number {
   if (unit === 'duration') return milliseconds(text)
-  const [, digits, size = ''] = /^(\d{1,15})(KiB|MiB|GiB)?$/.exec(text) ?? []
-  if (digits === undefined || (size !== '' && unit !== 'bytes')) return Number.NaN
-  return Number(digits) * (unit === 'mebibytes' ? MIB : (SIZES[size] as number))
+  if (unit === 'bytes') return parseBytes(text)
+  if (!/^\d{1,15}$/.test(text)) return Number.NaN
+  return Number(text) * (unit === 'mebibytes' ? MIB : 1)
 }
 
 /** Other durations of the command have no use for milliseconds, and do not take them. */
@@ -111,10 +110,5 @@ function milliseconds(text: string): number {
 export function spell({ unit }: Pick<LimitRow, 'unit'>, value: number): string {
   if (unit === 'mebibytes') return String(value / MIB)
   if (unit === 'duration') return formatDuration(value)
-  if (unit !== 'bytes') return String(value)
-  for (const size of ['GiB', 'MiB', 'KiB']) {
-    const each = SIZES[size] as number
-    if (value >= each && value % each === 0) return `${value / each}${size}`
-  }
-  return String(value)
+  return unit === 'bytes' ? spellBytes(value) : String(value)
 }

@@ -4,7 +4,9 @@ import {
   DEFAULT_BACKUPS_AT_ONCE,
   DEFAULT_CHECKPOINT_BYTES,
   DEFAULT_COMMIT_LOG_BYTES,
+  DEFAULT_LOG_BYTES,
   DEFAULT_PAGE_CACHE_BYTES,
+  DEFAULT_REMOTE_WAIT_MS,
   DEFAULT_RESTORES_AT_ONCE,
 } from '../../../store/settings.ts'
 import type { BackupSettings, StoreOptions } from '../../../store/store-options.ts'
@@ -265,7 +267,17 @@ export const watch: Rows<WatchSettings> = {
   },
 }
 
-export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurrency' | 'deadlineMs'>> = {
+export const backups: Rows<
+  Pick<
+    BackupSettings,
+    | 'concurrency'
+    | 'restoreConcurrency'
+    | 'recoveryConcurrency'
+    | 'deadlineMs'
+    | 'remoteWaitMs'
+    | 'logBytesMax'
+  >
+> = {
   concurrency: {
     flag: 'backups-at-once',
     unit: 'count',
@@ -282,6 +294,15 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     over: 'the others wait',
     max: AT_ONCE_MAX,
   },
+  recoveryConcurrency: {
+    flag: 'recoveries-at-once',
+    unit: 'count',
+    default: undefined,
+    otherwise: 'one less than `--restores-at-once`',
+    about: 'restores in the background of cells whose data is lost, of all restores at a time',
+    over: 'the others wait',
+    max: AT_ONCE_MAX,
+  },
   deadlineMs: {
     flag: 'backup-timeout',
     unit: 'duration',
@@ -289,5 +310,20 @@ export const backups: Rows<Pick<BackupSettings, 'concurrency' | 'restoreConcurre
     about: 'time that a backup, a restore or a verification may run',
     over: 'it is cancelled and changes nothing: 503 `busy`',
     max: 30 * 24 * HOUR_MS,
+  },
+  remoteWaitMs: {
+    flag: 'remote-wait',
+    unit: 'duration',
+    default: DEFAULT_REMOTE_WAIT_MS,
+    about: 'with the durability `remote`, time that a change waits for the object store',
+    over: '503 `not_replicated`: the change is on this machine, and is shipped later',
+    max: HOUR_MS,
+  },
+  logBytesMax: {
+    flag: 'log-bytes-max',
+    unit: 'bytes',
+    default: DEFAULT_LOG_BYTES,
+    about: 'bytes of commits that wait while the object store does not answer',
+    over: 'the largest cells get new versions once it answers, and no moment in between can be restored',
   },
 }

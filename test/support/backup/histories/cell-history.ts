@@ -25,8 +25,8 @@ export class CellHistory {
   isPurged = false
   /** The version whose state this machine knows to be stored; undefined on a new machine. */
   known: string | undefined
-  /** The version that the cell was restored to since its newest backup. */
-  #restoredTo: string | undefined
+  /** The newest mark of a restore: to which version, and the newest version that was made before it. */
+  #mark: { version: string; after: string } | undefined
   readonly #bucket: BucketDamage
 
   constructor(id: string, bucket: BucketDamage) {
@@ -38,16 +38,22 @@ export class CellHistory {
     return `snapshots/${this.id}/`
   }
 
+  /** On a new machine nobody knows of a version that is not stored either, and its name is free again. */
+  machineLost(): void {
+    this.known = undefined
+    for (const version of this.versions.keys()) if (!this.#bucket.has(version)) this.versions.delete(version)
+  }
+
   made(each: MadeVersion): void {
     this.versions.set(each.version, each)
     this.known = each.version
-    this.#restoredTo = undefined
   }
 
   restored(version: string): void {
     this.content = this.of(version).content
-    // A repeat of the current state leaves no mark, and the last one holds.
-    this.#restoredTo = version
+    // A repeat of the last state leaves no mark, and the one before it stays.
+    if (version !== this.last?.version)
+      this.#mark = { version, after: [...this.versions.keys()].at(-1) as string }
     this.known = version
     this.isDeleted = false
   }
@@ -76,7 +82,11 @@ export class CellHistory {
 
   /** The version that a loss of the cell's files brings back; undefined if nothing is stored. */
   get last(): MadeVersion | undefined {
-    if (this.#restoredTo !== undefined && this.#bucket.has(this.#restoredTo)) return this.of(this.#restoredTo)
-    return this.stored[0]
+    const [newest] = this.stored
+    const mark = this.#mark
+    // Without the versions that were made after it, the mark is again the last that is known of the cell.
+    const isLast =
+      newest !== undefined && mark !== undefined && compareVersions(newest.version, mark.after) >= 0
+    return isLast && this.#bucket.has(mark.version) ? this.of(mark.version) : newest
   }
 }

@@ -24,7 +24,7 @@ export class HistoryWorld {
   protected readonly bucket: BucketDamage
   protected readonly keep: string
   protected readonly cells: CellHistory[] = []
-  protected log = new KeptLog()
+  protected readonly log = new KeptLog()
   /** The latest time that the clock has shown before a step. */
   protected latest = 0
   protected store!: CellStore

@@ -3,7 +3,6 @@ import type { BackupOrigin } from '../../../../src/backup/versions/backup-types.
 import { compareVersions } from '../../../../src/backup/versions/object-keys.ts'
 import { PLAN_DEFAULT } from '../../../../src/backup/versions/retention-plan.ts'
 import { CellError } from '../../../../src/errors.ts'
-import { KeptLog } from '../../kept-log.ts'
 import { filesBelow } from '../../temp-directory.ts'
 import { DAMAGES } from './bucket-damage.ts'
 import { CellHistory } from './cell-history.ts'
@@ -216,7 +215,7 @@ export class History extends HistoryWorld {
     else if (isEmpty && opened.code === 'cells_missing') {
       // As its message says.
       fs.rmSync(localState)
-      for (const each of this.cells) each.known = undefined
+      for (const each of this.cells) each.machineLost()
       this.store = await this.place.open(this.options())
     } else throw opened
     const lost = isEmpty ? this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged) : [cell]
@@ -232,7 +231,7 @@ export class History extends HistoryWorld {
     this.place.clock.advance(MINUTE_MS)
     this.store = await this.place.openOrCreate(this.options())
     if (this.store.id !== id) throw new Error('History has forked.')
-    for (const cell of this.cells) cell.known = undefined
+    for (const cell of this.cells) cell.machineLost()
     for (const cell of this.cells.filter(({ isDeleted, isPurged }) => !isDeleted && !isPurged))
       await this.#comeBack(cell)
   }
@@ -242,11 +241,11 @@ export class History extends HistoryWorld {
     this.counts.lost++
     cell.content = undefined
     const { last } = cell
-    this.log = new KeptLog()
+    const told = this.log.errors.length
     const outcome = await this.outcome(this.store.openCell(cell.id).ensureLocal())
     if (!(outcome instanceof CellError) && last !== undefined) {
       this.checkContent(cell, last.content, last.version)
-      const isLoud = this.log.errors.some((each) => each['cellId'] === cell.id)
+      const isLoud = this.log.errors.slice(told).some((each) => each['cellId'] === cell.id)
       if (cell.known !== undefined && cell.known !== last.version && !isLoud)
         throw new Error(`${cell.known} is gone, and ${last.version} comes back in its place without a word.`)
       cell.restored(last.version)

@@ -1,0 +1,50 @@
+import type { EpochGuard } from '../fence/epoch-guard.ts'
+import { LogRetention } from '../shipping/log-retention.ts'
+import { readManifestOf } from '../shipping/read-manifest.ts'
+import { Shipper, type ShippingSettings } from '../shipping/shipper.ts'
+import type { ShippingState } from '../shipping/shipping-status.ts'
+import { VersionCover } from '../shipping/version-cover.ts'
+import type { BackupDestination } from './backup-destination.ts'
+import type { CellPort } from './cell-port.ts'
+
+/** How an archiver ships what its cells commit. */
+export interface ShippingParts extends ShippingSettings {
+  /** How long moments can be restored. */
+  historyMs: number
+  guard: EpochGuard
+  random: () => number
+  /** Called after each tick. */
+  onState?: ((state: ShippingState) => void) | undefined
+}
+
+export function newShipper(
+  { guard, random, onState = () => {}, historyMs, ...settings }: ShippingParts,
+  destination: BackupDestination,
+  cells: CellPort,
+  makeVersion: (cellId: string) => Promise<void>,
+): Shipper {
+  const { objectStore, storeId, index, claim, spoolDirectory, clock, log } = destination
+  const retention = new LogRetention({
+    objectStore,
+    historyMs,
+    readManifest: (key, options) => readManifestOf(objectStore, key, storeId, options),
+    newCover: () => new VersionCover(index, (cellId) => cells.exists(cellId)),
+    clock,
+    log,
+  })
+  return new Shipper({
+    settings,
+    objectStore,
+    epoch: guard,
+    claim: (signal) => claim.ensure(signal),
+    cells,
+    storeId,
+    spoolDirectory,
+    makeVersion,
+    retention,
+    onState,
+    clock,
+    random,
+    log,
+  })
+}

@@ -1,0 +1,324 @@
+import { randomUUID } from 'node:crypto'
+import type { Clock } from '../../base/clock.ts'
+import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellDatabase } from '../../engine/cell-database.ts'
+import { WalReader, walBytes } from '../../engine/wal-file.ts'
+import type { LogPiece, LogPosition, ShippedPlace } from './cell-log.ts'
+import { type FileFingerprint, fingerprintOf } from './file-fingerprint.ts'
+import { type History, isBefore, isUntouchedSince, type Place, unshippedSegments } from './history.ts'
+import type { KeptLogs } from './kept-logs.ts'
+import type { BackupProgress } from './progress-table.ts'
+import type { Segment } from './segments.ts'
+import { UnshippedTimes } from './unshipped-times.ts'
+
+export interface CellHistoryParts {
+  progress: BackupProgress
+  paths: CellPaths
+  logs: KeptLogs
+  clock: Clock
+  /** Called when there may be something to ship. */
+  onUnshipped(): void
+}
+
+/** The frames of the live log, if it has any that no segment has. */
+interface LiveLog {
+  sequence: number
+  frames: number
+  salts: string
+  pageSize: number
+}
+
+/** What a cell has not shipped yet. */
+export interface Unshipped {
+  pieces: LogPiece[]
+  bytes: number
+  /** Whether it is all of it. */
+  isAll: boolean
+}
+
+/** What is not shipped of a cell may be as large as its database, but always this. */
+const UNSHIPPED_BYTES_MIN = 64 * 1_048_576
+
+/**
+ * The history of one cell: its write-ahead logs without a gap, and the place up to which they are shipped. Segments stay until
+ * they are. The proof is that of a chain (see `ChangeTracker`); where it fails, the history ends, and the next version begins a new one.
+ *
+ *     none ── cut of a version ──▶ begun ── stored ──▶ shipped from here on
+ *       ▲                            │ failed                │ a change may be in no log; too much is not shipped
+ *       └────────────────────────────┴───────────────────────┘
+ */
+export class CellHistory {
+  readonly #parts: CellHistoryParts
+  readonly #times: UnshippedTimes
+  /** The cell, while it is open. */
+  #database: CellDatabase | undefined
+  /** The newest time that was given to a commit or a cut. */
+  #last: number
+  /** The end of what was collected last: only that can be shipped. */
+  #collected: Place | undefined
+
+  constructor(parts: CellHistoryParts) {
+    this.#parts = parts
+    const { history } = parts.progress
+    this.#times = new UnshippedTimes(history?.times)
+    this.#last = history?.at ?? 0
+  }
+
+  /** Undefined if nothing can be shipped: there is none, or the version with which it begins is not stored yet. */
+  get shipped(): History | undefined {
+    const { history } = this.#parts.progress
+    return history?.isStored ? history : undefined
+  }
+
+  get #history(): History | null {
+    return this.#parts.progress.history
+  }
+
+  /** From here on the times of commits are noted. What is in the log was committed by a process that did not live to ship it. */
+  opened(database: CellDatabase): void {
+    const { clock, progress, onUnshipped } = this.#parts
+    this.#database = database
+    database.keepTimes({ clock, last: this.#last, onCommit: onUnshipped })
+    const frames = database.checkpoints.frames()
+    const history = this.#history
+    if (frames > 0 || (history === null && progress.dirty)) onUnshipped()
+    if (history === null) return
+    const kept = this.#parts.logs.list()
+    if (!isUntouchedSince(history, fingerprintOf(this.#parts.paths.database))) this.end()
+    else this.#setBack(history, frames, kept)
+    if (this.shipped !== undefined && unshippedSegments(history, kept)?.length !== 0) onUnshipped()
+  }
+
+  closed(): void {
+    this.#takeTime()
+    this.#database = undefined
+  }
+
+  /** The commits are all shipped: the next one is told of. */
+  settled(): void {
+    if (this.#database?.times !== undefined) this.#database.times.told = false
+  }
+
+  /** The cut of a version, for which all is in segments that are proven. */
+  cut(): LogPosition | undefined {
+    const { logs, paths, progress } = this.#parts
+    const at = this.#now()
+    const database = fingerprintOf(paths.database)
+    if (database === undefined) return undefined
+    const history = this.#history
+    const kept = logs.list()
+    const goesOn =
+      history?.isStored &&
+      isUntouchedSince(history, database) &&
+      unshippedSegments(history, kept) !== undefined
+    if (!goesOn) {
+      this.end()
+      const last = kept.at(-1)
+      progress.history = {
+        id: randomUUID(),
+        sequence: logs.newest,
+        frames: last?.sequence === logs.newest ? last.frames : 0,
+        at,
+        shippedAt: at,
+        newest: logs.newest,
+        sealed: logs.newest,
+        database,
+        isStored: false,
+      }
+    }
+    const { id } = progress.history as History
+    Object.assign(progress.history as History, { at, sealed: logs.newest })
+    return { history: id, sequence: logs.newest, at }
+  }
+
+  /** The version of the cut is in the object store. */
+  stored(position: LogPosition | undefined): void {
+    const history = this.#history
+    if (history === null || history.id !== position?.history || history.isStored) return
+    history.isStored = true
+    this.#parts.onUnshipped()
+  }
+
+  /** The version of the cut is not stored: nothing could be restored from a history that begins with it. */
+  failed(): void {
+    if (this.#history?.isStored === false) this.end()
+  }
+
+  /** The log was kept as the newest segment. */
+  kept(): void {
+    const { logs } = this.#parts
+    const history = this.#history
+    const times = this.#takeTime()
+    if (history === null) return
+    this.#times.add(logs.newest, times)
+    history.newest = logs.newest
+    history.at = this.#last
+  }
+
+  /** Our own checkpoint has moved what was kept. */
+  checkpointed(now: FileFingerprint): void {
+    if (this.#history !== null) this.#history.database = now
+  }
+
+  /** Ends if another program wrote the file. */
+  check(now: FileFingerprint | undefined): void {
+    if (this.#history !== null && !isUntouchedSince(this.#history, now)) this.end()
+  }
+
+  /** Ends if what is not shipped costs more than another base. */
+  bound(kept: readonly Segment[], databaseBytes: number): void {
+    const bytes = kept.filter((each) => this.needs(each)).reduce((sum, { size }) => sum + size, 0)
+    if (bytes > Math.max(databaseBytes, UNSHIPPED_BYTES_MIN)) this.end()
+  }
+
+  end(): void {
+    this.#parts.progress.history = null
+    this.#times.clear()
+    this.#collected = undefined
+  }
+
+  /** Whether a segment has what is not shipped, or may grow. */
+  needs({ sequence, frames }: Segment): boolean {
+    const history = this.#history
+    if (history === null || sequence < history.sequence) return false
+    if (sequence > history.sequence || frames > history.frames) return true
+    return sequence === history.newest && (fingerprintOf(this.#parts.paths.wal)?.size ?? 0) > 0
+  }
+
+  /**
+   * Where the bytes are that are not shipped.
+   *
+   * @param room the most bytes, unless the first commit has more
+   * @returns undefined if the history has ended, or cannot be shipped
+   */
+  collect(room: number): Unshipped | undefined {
+    const history = this.shipped
+    if (history === undefined) return undefined
+    const { logs, paths } = this.#parts
+    const kept = logs.list()
+    const segments = unshippedSegments(history, kept)
+    const isWhole = segments !== undefined && isUntouchedSince(history, fingerprintOf(paths.database))
+    const live = isWhole ? this.#live(kept) : undefined
+    if (!isWhole || (live !== 'unknown' && isTakenBack(history, live))) {
+      this.end()
+      return undefined
+    }
+    const ofLive = live === undefined || live === 'unknown' ? [] : [{ ...live, path: paths.wal }]
+    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: live !== 'unknown' }
+    let at: Place = history
+    for (const log of [...segments, ...ofLive]) {
+      const from = at.sequence === log.sequence ? at.frames : 0
+      if (from >= log.frames) continue
+      const commits = this.#times.between(log.sequence, from, log.frames, this.#now())
+      const bytes = (frames: number) =>
+        walBytes(frames, log.pageSize) - (from === 0 ? 0 : walBytes(from, log.pageSize))
+      const fitting = commits.filter(([frames], i) => {
+        const isFirst = unshipped.pieces.length === 0 && i === 0
+        return isFirst || unshipped.bytes + bytes(frames) <= room
+      })
+      const to = fitting.at(-1)?.[0]
+      if (to !== undefined) {
+        const { sequence, salts, pageSize, path } = log
+        unshipped.pieces.push({ sequence, salts, pageSize, from, to, path, commits: fitting })
+        unshipped.bytes += bytes(to)
+        at = { sequence, frames: to }
+      }
+      if (to !== log.frames) {
+        unshipped.isAll = false
+        break
+      }
+    }
+    this.#collected = { sequence: at.sequence, frames: at.frames }
+    return unshipped
+  }
+
+  /** Notes that everything before the place is in the object store. @returns false if it says nothing about what is here */
+  ship({ history: id, sequence, frames }: ShippedPlace): boolean {
+    const history = this.shipped
+    const place = { sequence, frames }
+    if (history?.id !== id || this.#collected === undefined || isBefore(this.#collected, place)) return false
+    if (!isBefore(history, place)) return false
+    Object.assign(history, place)
+    history.at = Math.max(history.at, this.#last)
+    history.shippedAt = this.#times.at(place) ?? history.at
+    this.#times.dropThrough(place)
+    return true
+  }
+
+  /** As the row has it. @param withTimes of unshipped commits, when this process is about to forget them */
+  row(withTimes: boolean): History | null {
+    const history = this.#history
+    if (history === null) return null
+    return { ...history, times: withTimes ? this.#times.saved() : undefined }
+  }
+
+  /**
+   * A power loss may have taken from the log what was shipped and not fsynced yet. So the last commit that is found is
+   * shipped once more: that piece replaces whatever was shipped after its beginning.
+   */
+  #setBack(history: History, frames: number, kept: readonly Segment[]): void {
+    this.#collected = undefined
+    const shippedTo = history.frames
+    const live = frames > 0 ? this.#liveOf(frames, kept) : undefined
+    const segment = kept.find(({ sequence }) => sequence === history.sequence)
+    if (history.sequence > history.newest || live?.sequence === history.sequence) {
+      const before =
+        live === undefined ? 0 : (this.#database as CellDatabase).checkpoints.framesBefore(live.frames)
+      history.frames = Math.min(history.frames, before)
+      this.#times.dropAfter({ sequence: history.sequence, frames: live?.frames ?? 0 })
+    } else if (segment !== undefined && history.frames > segment.frames) {
+      // What was shipped of this log after its segment was kept is gone, and nothing would replace it.
+      this.end()
+      return
+    }
+    if (live === undefined) return
+    const isShipped = live.sequence === history.sequence && live.frames <= shippedTo
+    this.#times.add(live.sequence, [[live.frames, isShipped ? history.shippedAt : this.#now()]])
+  }
+
+  /** @returns 'unknown' if the cell is closed, or cannot be used, and has a log that is in no segment */
+  #live(kept: readonly Segment[]): LiveLog | undefined | 'unknown' {
+    const database = this.#database
+    if (database?.usable) {
+      const frames = database.checkpoints.frames()
+      const live = frames > 0 ? this.#liveOf(frames, kept) : undefined
+      const times = this.#takeTime()
+      if (live !== undefined) this.#times.add(live.sequence, times)
+      return live
+    }
+    const wal = fingerprintOf(this.#parts.paths.wal)
+    if (wal === undefined || wal.size === 0) return undefined
+    return this.#header()?.salts === kept.at(-1)?.salts ? undefined : 'unknown'
+  }
+
+  #liveOf(frames: number, kept: readonly Segment[]): LiveLog | undefined {
+    const header = this.#header()
+    if (header === undefined) throw new Error('The write-ahead log has no header.')
+    const log = this.#parts.logs.numberOf(header.salts, kept)
+    return frames > log.kept ? { sequence: log.sequence, frames, ...header } : undefined
+  }
+
+  #header(): { salts: string; pageSize: number } | undefined {
+    using log = new WalReader(this.#parts.paths.wal)
+    return log.header
+  }
+
+  #takeTime() {
+    const times = this.#database?.times
+    const taken = times?.take() ?? []
+    this.#last = Math.max(this.#last, times?.last ?? 0)
+    return taken
+  }
+
+  #now(): number {
+    const times = this.#database?.times
+    this.#last = Math.max(this.#last, times?.now() ?? this.#parts.clock.now())
+    return this.#last
+  }
+}
+
+/** What is shipped of the live log is no longer there: another program has begun it again. */
+function isTakenBack(history: History, live: LiveLog | undefined): boolean {
+  if (live?.sequence === history.sequence) return live.frames < history.frames
+  return history.sequence > history.newest && history.frames > 0
+}

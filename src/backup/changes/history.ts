@@ -1,0 +1,74 @@
+import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
+import type { Segment } from './segments.ts'
+
+/** The unbroken row of a cell's write-ahead logs, as its row in `local.db` has it (docs/decisions/0021). */
+export interface History {
+  id: string
+  /** Up to this place everything is shipped: so many frames of the log with this number. */
+  sequence: number
+  frames: number
+  /** The time of the newest commit that is known, in epoch milliseconds: no later one gets an earlier time. */
+  at: number
+  /** The time of the commit that ends at the place. */
+  shippedAt: number
+  /** The newest number in use. */
+  newest: number
+  /** Segments up to this one are in versions, or will be: none of them may grow. */
+  sealed: number
+  /** The database file as our own last checkpoint left it. */
+  database: FileFingerprint
+  /** The version is stored with which it begins: what follows can be restored. */
+  isStored: boolean
+  /** When unshipped commits were made, as the process knew when it closed the cell. */
+  times?: TimedFrames[] | undefined
+}
+
+/** So many frames of the log of this number were there when the millisecond `time` was over. */
+export type TimedFrames = [sequence: number, frames: number, time: number]
+
+/** A place in the history. */
+export interface Place {
+  sequence: number
+  frames: number
+}
+
+export function isBefore(a: Place, b: Place): boolean {
+  return a.sequence < b.sequence || (a.sequence === b.sequence && a.frames < b.frames)
+}
+
+/** The segments with something that is not shipped. @returns undefined if one is missing: then the history has ended */
+export function unshippedSegments(history: History, kept: readonly Segment[]): Segment[] | undefined {
+  const after = kept.filter(({ sequence }) => sequence > history.sequence)
+  const isComplete = after.every(({ sequence }, i) => sequence === history.sequence + 1 + i)
+  const isPast = history.sequence > history.newest && after.length === 0
+  if (!isPast && (!isComplete || history.sequence + after.length !== history.newest)) return undefined
+  const begun = kept.filter(
+    ({ sequence, frames }) => sequence === history.sequence && frames > history.frames,
+  )
+  return [...begun, ...after]
+}
+
+/** Whether no other program has written the database file. */
+export function isUntouchedSince(history: History, now: FileFingerprint | undefined): boolean {
+  return now !== undefined && sameFingerprint(now, history.database)
+}
+
+export function isHistory({
+  id,
+  sequence,
+  frames,
+  at,
+  shippedAt,
+  newest,
+  sealed,
+  ...rest
+}: History): boolean {
+  const numbers = [sequence, frames, at, shippedAt, newest, sealed]
+  return (
+    typeof id === 'string' &&
+    numbers.every((each) => Number.isSafeInteger(each) && each >= 0) &&
+    typeof rest.database?.size === 'number' &&
+    typeof rest.isStored === 'boolean' &&
+    (rest.times === undefined || Array.isArray(rest.times))
+  )
+}

@@ -1,0 +1,78 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import type { CollectedLogs, CollectLimits, ShippedPlace } from './cell-log.ts'
+import type { ChangeTrackers } from './change-trackers.ts'
+
+/** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
+const CELLS_PER_TURN = 16
+
+/** Tells what the cells of this process have not shipped yet. */
+export class LogCollector {
+  readonly #trackers: ChangeTrackers
+  readonly #clock: Clock
+  readonly #log: Log
+
+  constructor(trackers: ChangeTrackers, clock: Clock, log: Log) {
+    this.#trackers = trackers
+    this.#clock = clock
+    this.#log = log
+  }
+
+  /** Those first that were collected longest ago. */
+  async collect({ cellsMax, bytesMax }: CollectLimits): Promise<CollectedLogs> {
+    const collected: CollectedLogs = { logs: [], isAll: true, withoutHistory: [], asOf: this.#clock.now() }
+    let room = bytesMax
+    let looked = 0
+    for (const cellId of [...this.#trackers.unshipped]) {
+      if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
+      const isFull = collected.logs.length >= cellsMax || (room <= 0 && collected.logs.length > 0)
+      if (isFull) {
+        collected.isAll = false
+        break
+      }
+      room -= this.#collectCell(cellId, room, collected)
+    }
+    return collected
+  }
+
+  /** Everything before these places is in the object store. */
+  shipped(places: readonly ShippedPlace[]): void {
+    const unshipped = new Set(this.#trackers.unshipped)
+    for (const place of places)
+      if (unshipped.has(place.cellId)) this.#trackers.get(place.cellId).shipped(place)
+  }
+
+  /** What is not shipped of a cell takes too much room: its next version begins a new history. */
+  dropHistory(cellId: string): void {
+    this.#trackers.use(cellId, (tracker) => tracker.dropHistory())
+  }
+
+  /** @returns bytes of what was added */
+  #collectCell(cellId: string, room: number, collected: CollectedLogs): number {
+    const tracker = this.#trackers.get(cellId)
+    let unshipped: ReturnType<typeof tracker.collect>
+    try {
+      unshipped = tracker.collect(collected.logs.length === 0 ? Math.max(room, 1) : room)
+    } catch (err) {
+      this.#log.warn({ cellId, err }, 'could not look at the log of a cell; trying again')
+      collected.isAll = false
+      return 0
+    }
+    if (unshipped === undefined) {
+      if (tracker.isChanged) collected.withoutHistory.push(cellId)
+      else this.#trackers.settled(cellId)
+      return 0
+    }
+    const { pieces, bytes, isAll } = unshipped
+    if (!isAll) collected.isAll = false
+    if (pieces.length === 0) {
+      if (isAll) this.#trackers.settled(cellId)
+      return 0
+    }
+    const history = tracker.history.shipped?.id as string
+    collected.logs.push({ cellId, history, pieces })
+    this.#trackers.collected(cellId)
+    return bytes
+  }
+}

@@ -1,0 +1,194 @@
+import { CellError } from '../../errors.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
+import { type CellLog, collectLog, cutLog, type JoinedWal } from '../shipping/cell-pieces.ts'
+import type { LogIndex } from '../shipping/log-index.ts'
+import { noBackupYet, parseVersion } from '../versions/object-keys.ts'
+import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
+import { type CellContents, currentState } from './restored-mark.ts'
+
+/** What is asked for. */
+export interface WantedState {
+  version: string | undefined
+  /** Epoch milliseconds. */
+  timestamp: number | undefined
+  /** The cell is lost, and comes back as it last was. */
+  recovers: boolean
+}
+
+/** A state that can be restored: a version, and what was shipped after it. */
+export interface RestoreTarget {
+  manifest: ManifestHead
+  wals: JoinedWal[]
+  /** Epoch milliseconds: the last commit in `wals`; without any, the version's time. */
+  time: number
+}
+
+export interface TargetParts {
+  index: VersionIndex
+  log: LogIndex
+}
+
+/** Finds the versions and the log objects that hold a state of a cell. */
+export class RestoreTargets {
+  readonly #index: VersionIndex
+  readonly #log: LogIndex
+  readonly #cellId: string
+  readonly #contents: CellContents
+  readonly #listing: Listing
+  readonly #options: CallOptions
+
+  constructor({ index, log }: TargetParts, cellId: string, contents: CellContents, options: CallOptions) {
+    this.#index = index
+    this.#log = log
+    this.#cellId = cellId
+    this.#contents = contents
+    this.#listing = listingOf(contents.versions)
+    this.#options = options
+  }
+
+  /** @throws `backup_not_found`, `backup_corrupt` */
+  async find({ version, timestamp, recovers }: WantedState): Promise<RestoreTarget> {
+    if (timestamp !== undefined) return await this.#at(timestamp)
+    if (recovers) return await this.last()
+    const wanted = version ?? this.#contents.versions[0]?.version
+    if (wanted === undefined) throw noBackupYet()
+    return versionAlone(await this.#manifest(wanted))
+  }
+
+  /** The state that the cell had last, as far as the object store knows. */
+  async last(): Promise<RestoreTarget> {
+    const state = currentState(this.#contents)
+    if (state === undefined) throw noBackupYet()
+    const manifest = await this.#manifest(state.version)
+    if (!state.hasLog) return versionAlone(manifest)
+    const log = await this.#logOf(manifest, state.until)
+    const { wals, damage } = log
+    const cut = cutLog(wals, state.until ?? Number.POSITIVE_INFINITY)
+    const isReached = state.until !== undefined && lastCommit(wals, manifest) >= state.until
+    if (damage !== undefined && !isReached) throw restorableUpTo(lastKnown(log, manifest), damage)
+    return cut ? { manifest, ...cut } : versionAlone(manifest)
+  }
+
+  /** What was shipped after a version, up to the first object that can't be used. */
+  async logAfter(manifest: ManifestHead): Promise<CellLog> {
+    return await this.#logOf(manifest, undefined)
+  }
+
+  async #at(timestamp: number): Promise<RestoreTarget> {
+    const { manifest, newer } = await this.#newestAt(timestamp)
+    const at = timeOf(manifest)
+    if (timestamp === at) return versionAlone(manifest)
+    const isBroken = this.#isBroken(manifest, newer)
+    const isNewest = newer === undefined && !isBroken
+    // Whether its history still went on then, only a later commit shows.
+    const log = await this.#logOf(manifest, isBroken ? newer && timeOf(newer) : timestamp)
+    const known = isBroken ? lastCommit(log.wals, manifest) : lastKnown(log, manifest)
+    if (timestamp > known) {
+      if (log.damage !== undefined) throw restorableUpTo(known, log.damage)
+      if (!isNewest || manifest.log === undefined) throw inGap(timestamp, known, newer && timeOf(newer))
+    }
+    const cut = cutLog(log.wals, timestamp)
+    return cut ? { manifest, ...cut } : versionAlone(manifest)
+  }
+
+  /** The newest version of a time, and the next newer one of a later time. */
+  async #newestAt(timestamp: number): Promise<{ manifest: ManifestHead; newer: ManifestHead | undefined }> {
+    const { versions } = this.#contents
+    const stamped = versions.findIndex(({ version }) => (parseVersion(version)?.time ?? 0) <= timestamp)
+    let next = stamped === -1 ? versions.length : stamped
+    let newer: ManifestHead | undefined
+    // A stamp is no time: it lies before the cut, or ahead of the clock. Versions around it are compared by their times.
+    for (; next > 0; next--) {
+      const manifest = await this.#restorable(versions[next - 1]?.version)
+      if (manifest === undefined) continue
+      if (timeOf(manifest) <= timestamp) continue
+      newer = manifest
+      break
+    }
+    for (; next < versions.length; next++) {
+      const manifest = await this.#restorable(versions[next]?.version)
+      if (manifest === undefined) continue
+      if (timeOf(manifest) <= timestamp) return { manifest, newer }
+      newer = manifest
+    }
+    if (newer === undefined) throw noBackupYet()
+    throw notThatOld(timestamp, timeOf(newer))
+  }
+
+  /** Whether the history of a version ended before the next one. */
+  #isBroken({ version, log }: ManifestHead, newer: ManifestHead | undefined): boolean {
+    if (newer !== undefined && newer.log?.history !== log?.history) return true
+    const [mark] = this.#contents.marks
+    const next = newer && parseVersion(newer.version)?.time
+    return (
+      mark !== undefined &&
+      mark.time > (parseVersion(version)?.time ?? 0) &&
+      mark.time < (next ?? Number.POSITIVE_INFINITY)
+    )
+  }
+
+  async #logOf({ log }: ManifestHead, until: number | undefined): Promise<CellLog> {
+    if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined }
+    const { history, sequence, after } = log
+    const wanted = { cellId: this.#cellId, history, sequence, after }
+    return await collectLog(this.#log, wanted, { ...this.#options, until })
+  }
+
+  #manifest(version: string): Promise<ManifestHead> {
+    return this.#index.manifest(version, this.#cellId, this.#listing, this.#options)
+  }
+
+  async #restorable(version: string | undefined): Promise<ManifestHead | undefined> {
+    if (version === undefined) return undefined
+    return await this.#index.restorable(version, this.#cellId, this.#listing, this.#options)
+  }
+}
+
+/** Epoch milliseconds, on the cell's line of time. */
+export function timeOf({ log, created_at }: ManifestHead): number {
+  return log?.at ?? Date.parse(created_at)
+}
+
+function versionAlone(manifest: ManifestHead): RestoreTarget {
+  return { manifest, wals: [], time: timeOf(manifest) }
+}
+
+function lastCommit(wals: readonly JoinedWal[], manifest: ManifestHead): number {
+  return wals.at(-1)?.commits.at(-1)?.[1] ?? timeOf(manifest)
+}
+
+/** The last moment of which is known that nothing was committed up to it but what is here. */
+function lastKnown({ wals, completeTo }: CellLog, manifest: ManifestHead): number {
+  const last = lastCommit(wals, manifest)
+  return completeTo === undefined ? last : Math.max(last, completeTo - 1)
+}
+
+/** The error of a damaged log object, with the moment that can be restored without it. */
+export function restorableUpTo(moment: number, { code, message, details, cause }: CellError): CellError {
+  return new CellError(
+    code,
+    `${message} Up to ${iso(moment)} the cell can be restored: name this time, or an earlier one.`,
+    { ...details, restorableTo: moment, cause },
+  )
+}
+
+function inGap(wanted: number, before: number, after: number | undefined): CellError {
+  const next = after === undefined ? '' : `, and the next one after it is ${iso(after)}`
+  return new CellError(
+    'backup_not_found',
+    `What the cell was at ${iso(wanted)} is not stored. The last moment before it that can be restored is ${iso(before)}${next}.`,
+    { restorableTo: before },
+  )
+}
+
+function notThatOld(wanted: number, oldest: number): CellError {
+  return new CellError(
+    'backup_not_found',
+    `The cell has no backup from before ${iso(wanted)}. The first moment that can be restored is ${iso(oldest)}.`,
+  )
+}
+
+function iso(time: number): string {
+  return new Date(time).toISOString()
+}

@@ -1,0 +1,247 @@
+import { type CellError, isCellError } from '../../errors.ts'
+import { corrupt, inObject } from '../archive/backup-errors.ts'
+import { MANIFEST_MEMBER } from '../archive/manifest.ts'
+import type { CallOptions } from '../object-store/object-store.ts'
+import { checkPrevious, type LogIndex, type LogRef } from './log-index.ts'
+import type { LogManifest, StoredPiece } from './log-manifest.ts'
+
+/** What is looked for: the log of a cell after one of its versions. */
+export interface LogAfter {
+  cellId: string
+  history: string
+  /** The version holds everything up to the end of this sequence. */
+  sequence: number
+  /** The last log object that was stored before the version's cut, or null. */
+  after: string | null
+}
+
+/** Frames of a piece that count, those after them are replaced by later pieces. */
+export interface PieceOfWal {
+  ref: LogRef
+  piece: StoredPiece
+  /** Up to here. */
+  to: number
+}
+
+/** What the pieces of one sequence make: a WAL from its header to a commit. */
+export interface JoinedWal {
+  sequence: number
+  frames: number
+  pageSize: number
+  pieces: PieceOfWal[]
+  commits: [frames: number, time: number][]
+}
+
+/** The log of a cell after a version. */
+export interface CellLog {
+  wals: JoinedWal[]
+  /** The object that can't be used, or what is missing between two pieces: it ends `wals`. */
+  damage: CellError | undefined
+  /** Epoch milliseconds: nothing that was committed before it is missing in `wals`; undefined if no object says so. */
+  completeTo: number | undefined
+}
+
+const PARALLEL_READS = 16
+
+export interface CollectOptions extends CallOptions {
+  /** Epoch milliseconds: what was committed after it is not needed. */
+  until?: number | undefined
+  /** The log objects after the version, if they are listed already. */
+  refs?: readonly LogRef[] | undefined
+}
+
+/**
+ * Collects what the log objects have of a cell after one of its versions.
+ *
+ * @throws what the object store throws; damage is a result
+ */
+export async function collectLog(
+  index: LogIndex,
+  wanted: LogAfter,
+  { until, signal, refs: known }: CollectOptions = {},
+): Promise<CellLog> {
+  const refs = known ?? (await index.after(wanted.after, { signal }))
+  const log = new LogJoin(wanted.sequence)
+  let before: LogRef | undefined
+  for (let i = 0; i < refs.length; i += PARALLEL_READS) {
+    signal?.throwIfAborted()
+    const some = refs.slice(i, i + PARALLEL_READS)
+    const manifests = await Promise.all(some.map((ref) => readable(index, ref)))
+    for (const [j, manifest] of manifests.entries()) {
+      const ref = some[j] as LogRef
+      const damage = manifest instanceof Error ? manifest : brokenChain(manifest, before)
+      if (damage !== undefined) log.suspect(damage)
+      if (!(manifest instanceof Error)) add(log, ref, manifest, wanted)
+      before = ref
+      if (log.isBroken || (until !== undefined && log.isCompleteAfter(until))) return log.end()
+    }
+  }
+  return log.end()
+}
+
+function add(
+  log: LogJoin,
+  ref: LogRef,
+  manifest: LogManifest,
+  { cellId, history, sequence }: LogAfter,
+): void {
+  for (const cell of manifest.cells) {
+    if (cell.cell_id !== cellId || cell.history !== history) continue
+    for (const piece of cell.pieces) if (piece.sequence > sequence) log.add(ref, piece)
+  }
+  if (manifest.complete) log.complete(manifest.to)
+}
+
+async function readable(index: LogIndex, ref: LogRef): Promise<LogManifest | CellError> {
+  try {
+    return await index.manifest(ref)
+  } catch (error) {
+    if (isCellError(error, 'backup_corrupt')) return error
+    throw error
+  }
+}
+
+function brokenChain(manifest: LogManifest, before: LogRef | undefined): CellError | undefined {
+  try {
+    checkPrevious(manifest, before)
+    return undefined
+  } catch (error) {
+    return error as CellError
+  }
+}
+
+/** Joins pieces as they were shipped, one after the other. */
+class LogJoin {
+  readonly #wals: JoinedWal[] = []
+  /** The sequence that the version ends with. */
+  readonly #sequence: number
+  /** An object that can't be read. What comes after it counts only if nothing of the cell can be in it. */
+  #suspect: CellError | undefined
+  #broken: CellError | undefined
+  #completeTo: number | undefined
+
+  constructor(sequence: number) {
+    this.#sequence = sequence
+  }
+
+  get isBroken(): boolean {
+    return this.#broken !== undefined
+  }
+
+  isCompleteAfter(time: number): boolean {
+    return this.#suspect === undefined && this.#completeTo !== undefined && this.#completeTo > time
+  }
+
+  suspect(error: CellError): void {
+    this.#suspect ??= error
+  }
+
+  complete(time: number): void {
+    // Before a suspect, a later object proves nothing about what came with it.
+    if (this.#suspect !== undefined || this.#broken !== undefined) return
+    this.#completeTo = Math.max(time, this.#completeTo ?? time)
+  }
+
+  add(ref: LogRef, piece: StoredPiece): void {
+    if (this.#broken !== undefined) return
+    // Power may have been lost, and with it what was shipped and never acknowledged: then the cell has gone back.
+    const kept = this.#wals.filter(({ sequence }) => sequence < piece.sequence)
+    const same = this.#wals.find(({ sequence }) => sequence === piece.sequence)
+    const continues = same !== undefined && piece.from > 0
+    const isFirst = kept.length === 0 && piece.sequence === this.#sequence + 1 && piece.from === 0
+    if (this.#suspect !== undefined && !isFirst && !follows(same, piece)) {
+      this.#broken = this.#suspect
+      return
+    }
+    this.#suspect = undefined
+    const last = kept.at(-1)?.sequence ?? this.#sequence
+    const gap = this.#gapBefore(ref, piece, same, last)
+    if (gap !== undefined) {
+      this.#broken = gap
+      return
+    }
+    this.#wals.splice(0, this.#wals.length, ...kept, joined(continues ? same : undefined, ref, piece))
+  }
+
+  end(): CellLog {
+    return { wals: this.#wals, damage: this.#broken ?? this.#suspect, completeTo: this.#completeTo }
+  }
+
+  #gapBefore(
+    { key }: LogRef,
+    piece: StoredPiece,
+    same: JoinedWal | undefined,
+    last: number,
+  ): CellError | undefined {
+    const { from, to, sequence, member, commits } = piece
+    const problem =
+      sequence !== last + 1
+        ? `what the cell committed before it is in no log object (sequence ${last + 1})`
+        : from > (same?.frames ?? 0)
+          ? `the frames before it are in no log object`
+          : from > 0 && same !== undefined && !isSameWal(same, piece)
+            ? 'it continues another write-ahead log'
+            : commits.at(-1)?.[0] !== to || to <= from
+              ? 'its commits do not match its frames'
+              : undefined
+    return problem === undefined
+      ? undefined
+      : inObject(key, corrupt(MANIFEST_MEMBER, `${member}: ${problem}`))
+  }
+}
+
+function isSameWal({ pieces, pageSize }: JoinedWal, piece: StoredPiece): boolean {
+  return pieces[0]?.piece.salts === piece.salts && pageSize === piece.page_size
+}
+
+/** Whether nothing can be missing between what is known of a WAL and a piece of it. */
+function follows(same: JoinedWal | undefined, piece: StoredPiece): boolean {
+  if (same === undefined) return false
+  return piece.from === 0 || (piece.from <= same.frames && isSameWal(same, piece))
+}
+
+/** A piece replaces, from its first frame on, what earlier ones have. */
+function joined(before: JoinedWal | undefined, ref: LogRef, piece: StoredPiece): JoinedWal {
+  const { sequence, page_size: pageSize, from, to, commits } = piece
+  const pieces = (before?.pieces ?? [])
+    .filter((each) => each.piece.from < from)
+    .map((each) => ({ ...each, to: Math.min(each.to, from) }))
+  const own = { ref, piece, to }
+  return {
+    sequence,
+    frames: to,
+    pageSize,
+    pieces: [...pieces, own],
+    commits: [...commitsUpTo(before?.commits ?? [], from), ...commits],
+  }
+}
+
+/** An entry stands for all commits of a millisecond: if only some of them are replaced, the others stay. */
+function commitsUpTo(commits: readonly [number, number][], frames: number): [number, number][] {
+  const kept = commits.filter(([end]) => end <= frames)
+  const next = commits[kept.length]
+  if (next !== undefined && frames > (kept.at(-1)?.[0] ?? 0)) kept.push([frames, next[1]])
+  return kept
+}
+
+/** The log up to the last commit at or before a time. @returns undefined if there is no such commit */
+export function cutLog(
+  wals: readonly JoinedWal[],
+  until: number,
+): { wals: JoinedWal[]; time: number } | undefined {
+  const cut: JoinedWal[] = []
+  let time: number | undefined
+  for (const wal of wals) {
+    const commits = wal.commits.filter(([, at]) => at <= until)
+    const last = commits.at(-1)
+    if (last === undefined) break
+    const [frames, at] = last
+    time = at
+    const pieces = wal.pieces
+      .filter(({ piece }) => piece.from < frames)
+      .map((each) => ({ ...each, to: Math.min(each.to, frames) }))
+    cut.push({ ...wal, commits, frames, pieces })
+    if (frames < wal.frames) break
+  }
+  return time === undefined ? undefined : { wals: cut, time }
+}

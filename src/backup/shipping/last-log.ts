@@ -1,0 +1,81 @@
+import { createHash } from 'node:crypto'
+import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
+import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+
+/**
+ * Finds the newest log object of an epoch or of those before. A week of them are 60,000 keys: it searches instead of
+ * reading them all, which is right as long as only the oldest ones are ever removed.
+ *
+ * @param epochMax later ones are another node's
+ */
+export async function findLastLog(
+  store: ObjectStore,
+  epochMax: number,
+  options: CallOptions = {},
+): Promise<LogNumber | undefined> {
+  const firstFrom = (at: LogNumber) => firstLogFrom(store, at, epochMax, options)
+  const inEpoch = async (epoch: number) => (await firstFrom({ epoch, number: 1 }))?.epoch
+  const epoch = await greatest(await below(epochMax, inEpoch), epochMax, inEpoch)
+  if (epoch === 0) return undefined
+  const inNumbers = async (number: number) => {
+    const found = await firstFrom({ epoch, number })
+    return found?.epoch === epoch ? found.number : undefined
+  }
+  return { epoch, number: await greatest(0, Number.POSITIVE_INFINITY, inNumbers) }
+}
+
+/** In hexadecimal; undefined if there is no such object. */
+export async function sha256OfObject(
+  store: ObjectStore,
+  key: string,
+  options: CallOptions = {},
+): Promise<string | undefined> {
+  const content = await store.get(key, options)
+  if (content === undefined) return undefined
+  const hash = createHash('sha256')
+  for await (const chunk of content.body) hash.update(chunk)
+  return hash.digest('hex')
+}
+
+async function firstLogFrom(
+  store: ObjectStore,
+  { epoch, number }: LogNumber,
+  epochMax: number,
+  options: CallOptions,
+): Promise<LogNumber | undefined> {
+  const after = logKey({ epoch, number: number - 1 })
+  for await (const { key } of store.list(LOG_PREFIX, { ...options, after })) {
+    const found = parseLogKey(key)
+    if (found !== undefined) return found.epoch <= epochMax ? found : undefined
+  }
+  return undefined
+}
+
+/** @param from the first existing number from this one on */
+type FirstFrom = (from: number) => Promise<number | undefined>
+
+/** A number with one from it on, not far below the greatest; 0 if there is none. The greatest is mostly near `high`. */
+async function below(high: number, first: FirstFrom): Promise<number> {
+  for (let step = 1, at = high; at > 0; at -= step, step *= 2) {
+    const found = await first(at)
+    if (found !== undefined) return found
+  }
+  return high > 1 ? ((await first(1)) ?? 0) : 0
+}
+
+/** The greatest existing number. @param low exists, or is 0 */
+async function greatest(low: number, high: number, first: FirstFrom): Promise<number> {
+  let [known, max] = [low, high]
+  for (let step = 1; known < max; ) {
+    const at = Math.min(known + step, max)
+    const found = await first(at)
+    if (found === undefined) {
+      max = at - 1
+      step = Math.max(1, Math.ceil((max - known) / 2))
+    } else {
+      known = found
+      step *= 2
+    }
+  }
+  return known
+}

@@ -1,0 +1,177 @@
+import { type MemberSource, TAR_BLOCK_BYTES, tarBytes } from '../archive/archive-writer.ts'
+import { Spool } from '../archive/spool.ts'
+import type { LogPiece, ShippedPlace, UnshippedLog } from '../changes/cell-log.ts'
+import type { ObjectBody } from '../object-store/object-store.ts'
+import { logKey } from '../versions/object-keys.ts'
+import { type CellPieces, LOG_FORMAT, type LogManifest, type StoredPiece } from './log-manifest.ts'
+import { type PieceBytes, PieceReader } from './piece-reader.ts'
+
+const SEQUENCE_DIGITS = 12
+
+/** What a log object is made of. */
+export interface LogOrder extends Pick<LogManifest, 'store_id' | 'epoch' | 'number' | 'previous'> {
+  logs: readonly UnshippedLog[]
+  /** Epoch milliseconds: what was committed before it is in `logs` or stored; undefined if some of it is not. */
+  completeTo: number | undefined
+  /** Epoch milliseconds. */
+  now: number
+}
+
+export interface LogSpool {
+  directory: string
+  signal?: AbortSignal | undefined
+}
+
+/** A finished log object, which is not stored yet. */
+export interface LogObject {
+  manifest: LogManifest
+  body: ObjectBody
+  /** In hexadecimal. */
+  sha256: string
+  /** Where the cells are once the object is stored. */
+  places: ShippedPlace[]
+  /** Removes its file. */
+  dispose(): Promise<void>
+}
+
+export interface MadeLogObject {
+  /** Undefined if nothing could be read. */
+  object: LogObject | undefined
+  /** Cells of which something is not in it: their WALs were reset meanwhile. */
+  leftOut: string[]
+  /** Cells whose files could not be read. */
+  unreadable: { cellId: string; error: unknown }[]
+}
+
+interface ReadLogs extends Omit<MadeLogObject, 'object'> {
+  read: ReadLog[]
+}
+
+interface ReadLog {
+  log: UnshippedLog
+  pieces: ReadPiece[]
+}
+
+interface ReadPiece {
+  piece: LogPiece
+  bytes: PieceBytes
+}
+
+/** Reads the pieces, and writes them into one archive. */
+export async function makeLogObject(
+  order: LogOrder,
+  { directory, signal }: LogSpool,
+): Promise<MadeLogObject> {
+  const reader = new PieceReader(directory)
+  const spool = new Spool(directory)
+  try {
+    const { read, leftOut, unreadable } = await readLogs(order.logs, reader, signal)
+    if (read.length === 0) return { object: undefined, leftOut, unreadable }
+    const isWhole = leftOut.length === 0 && unreadable.length === 0
+    const manifest = manifestOf(isWhole ? order : { ...order, completeTo: undefined }, read)
+    const { writeArchive } = await import('../archive/archive-writer.ts')
+    await writeArchive(spool, manifest, membersOf(read), { isCompact: true, signal })
+    const { body, sha256 } = await spool.finish()
+    const places = read.map(placeAfter)
+    const object = { manifest, body, sha256, places, dispose: () => spool.dispose() }
+    return { object, leftOut, unreadable }
+  } catch (error) {
+    await spool.dispose()
+    throw error
+  } finally {
+    await reader.dispose()
+  }
+}
+
+/** One after the other: what is read is in memory, or on its way to a file. */
+async function readLogs(
+  logs: readonly UnshippedLog[],
+  reader: PieceReader,
+  signal: AbortSignal | undefined,
+): Promise<ReadLogs> {
+  const result: ReadLogs = { read: [], leftOut: [], unreadable: [] }
+  for (const log of logs) {
+    signal?.throwIfAborted()
+    const pieces: ReadPiece[] = []
+    try {
+      for (const piece of log.pieces) {
+        const bytes = await reader.read(piece)
+        if (bytes === undefined) {
+          // What comes after it could not be applied without it.
+          result.leftOut.push(log.cellId)
+          break
+        }
+        pieces.push({ piece, bytes })
+      }
+    } catch (error) {
+      result.unreadable.push({ cellId: log.cellId, error })
+    }
+    if (pieces.length > 0) result.read.push({ log, pieces })
+  }
+  return result
+}
+
+function manifestOf(
+  { store_id, epoch, number, previous, completeTo, now }: LogOrder,
+  read: readonly ReadLog[],
+): LogManifest {
+  const [from, last] = timesOf(read)
+  return {
+    format: LOG_FORMAT,
+    kind: 'log',
+    store_id,
+    key: logKey({ epoch, number }),
+    epoch,
+    number,
+    previous,
+    from,
+    to: Math.max(last, completeTo ?? last),
+    complete: completeTo !== undefined,
+    created_at: new Date(now).toISOString(),
+    cells: cellsOf(read),
+  }
+}
+
+/** When the first and the last commit were made. The clock may have stepped back between them. */
+function timesOf(read: readonly ReadLog[]): [first: number, last: number] {
+  let [first, last] = [Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY]
+  for (const { pieces } of read)
+    for (const { piece } of pieces)
+      for (const [, time] of piece.commits) {
+        first = Math.min(first, time)
+        last = Math.max(last, time)
+      }
+  return [first, last]
+}
+
+function cellsOf(read: readonly ReadLog[]): CellPieces[] {
+  let end = 0
+  return read.map(({ log, pieces }) => ({
+    cell_id: log.cellId,
+    account_id: log.accountId ?? null,
+    history: log.history,
+    pieces: pieces.map(({ piece, bytes }): StoredPiece => {
+      const { sequence, salts, pageSize, from, to, commits } = piece
+      const offset = end + TAR_BLOCK_BYTES
+      end += tarBytes(bytes.size)
+      const member = memberName(log, piece)
+      return { member, offset, size: bytes.size, sequence, salts, page_size: pageSize, from, to, commits }
+    }),
+  }))
+}
+
+function membersOf(read: readonly ReadLog[]): MemberSource[] {
+  return read.flatMap(({ log, pieces }) =>
+    pieces.map(({ piece, bytes }) => ({ name: memberName(log, piece), size: bytes.size, read: bytes.read })),
+  )
+}
+
+/** Of at most 100 characters: a longer name would take another entry in the tar. */
+function memberName({ cellId }: UnshippedLog, { sequence, salts, from }: LogPiece): string {
+  return `${cellId}/${String(sequence).padStart(SEQUENCE_DIGITS, '0')}-${salts}-${from}.wal`
+}
+
+function placeAfter({ log: { cellId, history }, pieces }: ReadLog): ShippedPlace {
+  const { sequence, to } = (pieces.at(-1) as ReadPiece).piece
+  return { cellId, history, sequence, frames: to }
+}

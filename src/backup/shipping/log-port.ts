@@ -1,0 +1,20 @@
+import type { CollectedLogs, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
+
+/** What shipping asks of the processes that have cells open. */
+export interface LogPort {
+  /** What the cells have committed and not shipped. */
+  collectLogs(limits: CollectLimits): Promise<CollectedLogs>
+  /** What comes before these places is stored. */
+  logsShipped(places: ShippedPlace[]): Promise<void>
+  /** Gives up what the cell has not shipped: its next version begins a new history. */
+  dropHistory(cellId: string): Promise<void>
+}
+
+/** The epoch of this node, and whether it is still the newest one. `EpochGuard` is one. */
+export interface EpochView {
+  readonly epoch: number | undefined
+  /** Resolves with an epoch that is held. @throws `taken_over`, what the object store throws */
+  confirm(options?: { signal?: AbortSignal | undefined }): Promise<void>
+  /** What was stored before counts if this resolves. @throws as `confirm` */
+  check(options?: { signal?: AbortSignal | undefined }): Promise<void>
+}

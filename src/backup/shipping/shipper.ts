@@ -1,0 +1,330 @@
+import { type Clock, delay, type Timer } from '../../base/clock.ts'
+import type { Emitter } from '../../base/emitter.ts'
+import type { Log } from '../../base/log.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
+import { CellError } from '../../errors.ts'
+import type { CollectedLogs } from '../changes/cell-log.ts'
+import type { ObjectStore } from '../object-store/object-store.ts'
+import { LagWatch } from './lag-watch.ts'
+import { type LogObject, makeLogObject } from './log-object.ts'
+import type { EpochView, LogPort } from './log-port.ts'
+import type { LogRetention } from './log-retention.ts'
+import { selectLogs } from './log-selection.ts'
+import { LogSequence } from './log-sequence.ts'
+import { notBegun, type ShippingState } from './shipping-status.ts'
+import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
+
+/** What one object is made of at most. */
+const COLLECT = { cellsMax: 10_000, bytesMax: 64 * 1_048_576 }
+/** Flushes make no more than ten objects per second. */
+const TICK_MS_MIN = 100
+const RETRY_MS = 1_000
+const RETRY_MS_MAX = 60_000
+
+/** At a stop, cells that could not be read are collected again so often. */
+const LAST_TRY_MS = 20
+const LAST_TRIES_MAX = 10
+
+export interface ShippingSettings {
+  /** How long what a cell has committed is on this machine only. */
+  lagMs: number
+  /** How many bytes may wait if the object store does not answer. */
+  bytesMax: number
+}
+
+export interface ShipperParts {
+  settings: ShippingSettings
+  /** Writes for the newest epoch only. */
+  objectStore: ObjectStore
+  epoch: EpochView & { lost: Pick<Emitter<[CellError]>, 'listen'>; held: Pick<Emitter<[number]>, 'listen'> }
+  /** Proves that the prefix is this store's, before the first object. */
+  claim(signal: AbortSignal): Promise<void>
+  cells: LogPort
+  storeId: string
+  spoolDirectory: string
+  makeVersion(cellId: string): Promise<void>
+  retention: Pick<LogRetention, 'runIfDue' | 'stop'>
+  /** Called after each tick. */
+  onState(state: ShippingState): void
+  clock: Clock
+  random: () => number
+  log: Log
+}
+
+/** Somebody waits for what was committed until then, in epoch milliseconds. */
+interface Flush extends PromiseWithResolvers<Flushed> {
+  at: number
+}
+
+/** What a flush leaves out. */
+export interface Flushed {
+  /** Cells that have changed but have no history: what they committed is stored with their next version. */
+  withoutHistory: readonly string[]
+}
+
+/** `all`: everything is stored; `more`: the next object follows at once; `later`: some cells could not be read now. */
+type Outcome = 'all' | 'more' | 'later'
+
+/** An object that is made, and may be stored already. */
+interface Pending extends Pick<CollectedLogs, 'asOf' | 'withoutHistory'> {
+  object: LogObject
+  outcome: Outcome
+  bytes: number
+}
+
+/**
+ * Ships what all cells commit, one object per tick (docs/decisions/0021):
+ *
+ *     waiting ──lag, or a flush──▶ collecting ──nothing──▶ waiting
+ *        ▲                             │ an object
+ *        │                             ▼
+ *        ├─────────stored────────── storing ──it failed──▶ backing off
+ *        │                             ▲                        │
+ *        └── if not all was collected  └──the same object again─┘
+ *            it collects again
+ *
+ * It ends when another node takes over, or when it is stopped.
+ */
+export class Shipper {
+  readonly #parts: ShipperParts
+  readonly #sequence: LogSequence
+  readonly #bound: UnshippedBound
+  readonly #watch: LagWatch
+  readonly #abort = new AbortController()
+  #state: ShippingState
+  #pending: Pending | undefined
+  /** Flushes since the last look at the cells, and those that the look or one before it is for. */
+  #waiting: Flush[] = []
+  #looked: Flush[] = []
+  #ticking: Promise<void> | undefined
+  #timer: { timer: Timer; at: number } | undefined
+  /** By the monotonic clock. */
+  #begunAt = Number.NEGATIVE_INFINITY
+  #failures = 0
+  #unreadable: ReadonlySet<string> = new Set()
+  /** What waits is shipped once more, without a pause. */
+  #isStopping = false
+  #lastTries = 0
+  /** Why it has ended. */
+  #ended: CellError | undefined
+
+  constructor(parts: ShipperParts) {
+    const { objectStore, epoch, cells, settings, makeVersion, clock, log } = parts
+    this.#parts = parts
+    this.#sequence = new LogSequence(objectStore, epoch)
+    this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
+    this.#watch = new LagWatch(settings.lagMs, clock, log)
+    this.#state = notBegun(clock.now())
+    epoch.lost.listen((error) => this.#end(error))
+  }
+
+  /** Ships what waits, and goes on. Without an epoch it fails, and tries again once one is held. */
+  start(): void {
+    this.#watch.caughtUp()
+    this.#plan(0)
+    this.#parts.epoch.held.listen(() => this.#plan(0))
+  }
+
+  get state(): ShippingState {
+    return this.#state
+  }
+
+  /** The newest log object, as far as this node knows. */
+  get lastLogObject(): string | null {
+    return this.#sequence.lastKey
+  }
+
+  /**
+   * Resolves once everything that was committed before this call is stored and counts.
+   *
+   * @throws `taken_over`, `store_closed`; what the object store throws: then it is shipped later
+   */
+  flush(signal?: AbortSignal): Promise<Flushed> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended)
+    const flush: Flush = { ...Promise.withResolvers<Flushed>(), at: this.#parts.clock.now() }
+    flush.promise.catch(() => {})
+    this.#waiting.push(flush)
+    this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
+    return unlessAborted(flush.promise, signal)
+  }
+
+  /** Ships what waits, until the deadline, and ends. */
+  async stop(deadline: AbortSignal): Promise<void> {
+    this.#isStopping = true
+    if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
+      await this.flush(deadline).catch((err) => {
+        this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
+      })
+    }
+    this.#end(new CellError('store_closed', 'The store is closed.'))
+    await this.#ticking
+    await this.#pending?.object.dispose()
+    await this.#parts.retention.stop()
+    await this.#bound.settled()
+  }
+
+  #end(error: CellError): void {
+    if (this.#ended !== undefined) return
+    this.#ended = error
+    this.#timer?.timer.cancel()
+    this.#watch.stop()
+    this.#abort.abort(error)
+    this.#settle((flush) => flush.reject(error))
+  }
+
+  /** A tick that is already planned for an earlier time stays. */
+  #plan(delayMs: number): void {
+    const { clock } = this.#parts
+    if (this.#ended !== undefined || this.#ticking !== undefined) return
+    const at = clock.monotonic() + delayMs
+    if (this.#timer !== undefined && this.#timer.at <= at) return
+    this.#timer?.timer.cancel()
+    this.#timer = undefined
+    if (delayMs <= 0) {
+      this.#ticking = Promise.resolve().then(() => this.#tick())
+      return
+    }
+    const run = () => {
+      this.#timer = undefined
+      this.#ticking = this.#tick()
+    }
+    this.#timer = { timer: clock.setTimer(run, delayMs), at }
+  }
+
+  /** What is left of an interval since the last tick began. */
+  #pace(intervalMs: number): number {
+    if (this.#isStopping) return 0
+    return Math.max(0, this.#begunAt + intervalMs - this.#parts.clock.monotonic())
+  }
+
+  async #tick(): Promise<void> {
+    const { clock, onState } = this.#parts
+    this.#begunAt = clock.monotonic()
+    const delayMs = await this.#ship().then(
+      (outcome) => this.#shipped(outcome),
+      (error) => this.#failed(error),
+    )
+    this.#ticking = undefined
+    if (this.#ended !== undefined) return
+    onState(this.#state)
+    this.#plan(delayMs)
+  }
+
+  /** @returns when the next tick begins */
+  #shipped(outcome: Outcome): number {
+    this.#failures = 0
+    this.#note({ failingSince: null })
+    if (outcome === 'more') return 0
+    if (outcome === 'later' && this.#isStopping) {
+      if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
+      return LAST_TRY_MS
+    }
+    const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
+    return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
+  }
+
+  async #failed(error: unknown): Promise<number> {
+    const { clock, random } = this.#parts
+    if (this.#ended !== undefined) return 0
+    this.#settle((flush) => flush.reject(error))
+    this.#watch.failed(error)
+    const backOffMs = Math.min(RETRY_MS * 2 ** this.#failures, RETRY_MS_MAX)
+    this.#failures++
+    this.#note({ failingSince: this.#state.failingSince ?? clock.now() })
+    // Not if the cells could not be asked: then the next try asks again.
+    const waitingBytes = await this.#bound.enforce().catch(() => this.#state.waitingBytes)
+    this.#note({ waitingBytes })
+    return backOffMs * (0.5 + random() / 2)
+  }
+
+  async #ship(): Promise<Outcome> {
+    const { signal } = this.#abort
+    this.#pending ??= await this.#make(signal)
+    const pending = this.#pending
+    if (pending === undefined) return this.#looked.length > 0 || this.#unreadable.size > 0 ? 'later' : 'all'
+    const { object, outcome, bytes } = pending
+    if (!(await this.#sequence.store(object, { signal }))) {
+      await this.#forget(object)
+      return 'more'
+    }
+    await this.#forget(object)
+    const { objects, bytes: stored, waitingBytes } = this.#state
+    this.#note({
+      lastObject: object.manifest.key,
+      objects: objects + 1,
+      bytes: stored + object.body.size,
+      waitingBytes: Math.max(0, waitingBytes - bytes),
+    })
+    await this.#parts.cells.logsShipped(object.places)
+    if (outcome === 'all') this.#caughtUp(pending)
+    this.#bound.catchUp()
+    this.#parts.retention.runIfDue()
+    return outcome
+  }
+
+  /** @returns undefined if there is nothing to store */
+  async #make(signal: AbortSignal): Promise<Pending | undefined> {
+    const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
+    this.#looked.push(...this.#waiting.splice(0))
+    // What was committed in this very millisecond is collected in the next one.
+    if (this.#looked.some(({ at }) => at === clock.now())) await delay(clock, 1)
+    const collected = await cells.collectLogs(COLLECT)
+    const { asOf, withoutHistory } = collected
+    const waitingBytes = unshippedBytes(collected.logs)
+    this.#note({ waitingBytes })
+    if (collected.logs.length === 0) {
+      if (collected.isAll) this.#caughtUp(collected)
+      return undefined
+    }
+    await claim(signal)
+    const { logs, isAll } = selectLogs(collected.logs)
+    const next = await this.#sequence.next({ signal })
+    const completeTo = isAll && collected.isAll ? asOf : undefined
+    const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
+    const made = await makeLogObject(order, { directory: spoolDirectory, signal })
+    this.#noteUnreadable(made.unreadable)
+    const { object } = made
+    if (object === undefined) return undefined
+    const outcome = object.manifest.complete ? 'all' : completeTo === undefined ? 'more' : 'later'
+    return { object, outcome, asOf, withoutHistory, bytes: unshippedBytes(logs) }
+  }
+
+  #caughtUp({ asOf, withoutHistory }: Pick<CollectedLogs, 'asOf' | 'withoutHistory'>): void {
+    this.#note({ backedUpTo: asOf })
+    this.#watch.caughtUp()
+    for (const flush of this.#looked.splice(0)) flush.resolve({ withoutHistory })
+  }
+
+  async #forget(object: LogObject): Promise<void> {
+    this.#pending = undefined
+    await object.dispose()
+  }
+
+  #noteUnreadable(unreadable: readonly { cellId: string; error: unknown }[]): void {
+    for (const { cellId, error } of unreadable) {
+      if (this.#unreadable.has(cellId)) continue
+      this.#parts.log.error(
+        { cellId, err: error },
+        'the files of a cell cannot be read, so it is not shipped',
+      )
+    }
+    this.#unreadable = new Set(unreadable.map(({ cellId }) => cellId))
+    const [first] = unreadable
+    if (first !== undefined) for (const flush of this.#looked.splice(0)) flush.reject(first.error)
+  }
+
+  #settle(settle: (flush: Flush) => void): void {
+    for (const flush of [...this.#looked.splice(0), ...this.#waiting.splice(0)]) settle(flush)
+  }
+
+  #note(changes: Partial<ShippingState>): void {
+    this.#state = { ...this.#state, ...changes }
+  }
+}
+
+function notNow(): CellError {
+  return new CellError(
+    'busy',
+    'What some cells have committed could not be read just now; it is shipped later.',
+  )
+}

@@ -1,0 +1,32 @@
+/** How far the object store has what the cells commit. */
+export interface ShippingStatus {
+  /** Key of the last log object that this node has stored; null if none yet. */
+  lastObject: string | null
+  /** Everything that cells with a history committed before it is stored: epoch milliseconds. Null if not known yet. */
+  backedUpTo: number | null
+  /** Milliseconds since then, or since the node began to ship. */
+  lagMs: number
+  /** Bytes of the WALs that wait to be stored, as of the last look. */
+  waitingBytes: number
+  /** When shipping began to fail, in epoch milliseconds; null while it works. */
+  failingSince: number | null
+  /** Log objects that were stored since the start, and their bytes. */
+  objects: number
+  bytes: number
+}
+
+/** The same without what the clock changes: it may come from another process. */
+export interface ShippingState extends Omit<ShippingStatus, 'lagMs'> {
+  startedAt: number
+}
+
+/** Before the first tick. @param startedAt epoch milliseconds */
+export function notBegun(startedAt: number): ShippingState {
+  const none = { lastObject: null, backedUpTo: null, failingSince: null }
+  return { ...none, startedAt, waitingBytes: 0, objects: 0, bytes: 0 }
+}
+
+/** @param now epoch milliseconds */
+export function shippingStatus({ startedAt, ...state }: ShippingState, now: number): ShippingStatus {
+  return { ...state, lagMs: Math.max(0, now - (state.backedUpTo ?? startedAt)) }
+}

@@ -1,0 +1,49 @@
+import fs from 'node:fs/promises'
+import type { StorePaths } from '../base/store-paths.ts'
+import type { CellRegistry } from '../catalog/cell-registry.ts'
+import type { CellsFolder } from './cells-folder.ts'
+
+export interface LostCellsParts {
+  registry: CellRegistry
+  paths: StorePaths
+  cellsFolder: CellsFolder
+}
+
+/** Questions to the system at a time: each takes a thread of the pool, which the fsyncs of commits need too. */
+const AT_ONCE = 4
+
+/**
+ * The cells of the catalog whose database is not on this machine, the one first that was made last. One `stat` for each cell,
+ * outside of the event loop.
+ *
+ * @throws `cells_missing` if nobody can say that they are lost
+ */
+export async function lostCells(
+  { registry, paths, cellsFolder }: LostCellsParts,
+  signal: AbortSignal,
+): Promise<string[]> {
+  const lost: string[] = []
+  let cursor: string | undefined
+  do {
+    const page = registry.list({ cursor, limit: registry.pageMax })
+    for (let i = 0; i < page.cells.length && !signal.aborted; i += AT_ONCE) {
+      const some = page.cells.slice(i, i + AT_ONCE)
+      const here = await Promise.all(some.map(({ id }) => isHere(paths.cell(id).database)))
+      for (const [j, { id }] of some.entries()) if (here[j] === false) lost.push(id)
+    }
+    cursor = page.nextCursor ?? undefined
+  } while (cursor !== undefined && !signal.aborted)
+  if (lost.length > 0) cellsFolder.assertHere()
+  return lost.reverse()
+}
+
+/** @throws if that cannot be found out: what cannot be read is not lost */
+async function isHere(file: string): Promise<boolean> {
+  try {
+    await fs.stat(file)
+    return true
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return false
+    throw error
+  }
+}

@@ -1,0 +1,103 @@
+import type { ArchiverClient } from '../backup/archiver/archiver.ts'
+import type { BackupManager } from '../backup/backup-manager.ts'
+import { type Clock, delay } from '../base/clock.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
+import { CellError, isCellError } from '../errors.ts'
+import type { StoreCore } from './store-core.ts'
+
+export interface ReplicationParts {
+  /**
+   * Ships what was committed before the call.
+   *
+   * @returns the cells that have no history yet, of which nothing is shipped
+   */
+  flush(signal: AbortSignal): Promise<{ withoutHistory: readonly string[] }>
+  /** Stores a version of the cell, and the cell in the catalog. */
+  backUp(cellId: string): Promise<unknown>
+  clock: Clock
+  /** Milliseconds that a change waits for the object store. */
+  waitMs: number
+}
+
+/** Between two tries while the object store fails. */
+const RETRY_MS = 250
+
+/** Waits until changes are in the object store, for the durability `remote`. */
+export class Replication {
+  readonly #parts: ReplicationParts
+  /** First versions that are being stored, by cell. */
+  readonly #versions = new Map<string, Promise<unknown>>()
+
+  constructor(parts: ReplicationParts) {
+    this.#parts = parts
+  }
+
+  /**
+   * Resolves once all that the cell has committed so far is in the object store, and this node still was the one that
+   * writes there after that. All that wait at the same time share one object.
+   *
+   * @throws `not_replicated` once the wait is over, `taken_over`; the signal's reason
+   */
+  async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
+    const { clock, waitMs } = this.#parts
+    const over = new AbortController()
+    const timer = clock.setTimer(() => over.abort(), waitMs)
+    const signal = caller === undefined ? over.signal : AbortSignal.any([caller, over.signal])
+    let cause: unknown
+    try {
+      while (!signal.aborted) {
+        try {
+          await this.#ship(cellId, signal)
+          return
+        } catch (error) {
+          if (isCellError(error) && error.kind === 'closed') throw error
+          if (!signal.aborted) cause = error
+        }
+        if (!signal.aborted) await delay(clock, RETRY_MS)
+      }
+    } finally {
+      timer.cancel()
+    }
+    caller?.throwIfAborted()
+    throw notReplicated(waitMs, cause)
+  }
+
+  async #ship(cellId: string, signal: AbortSignal): Promise<void> {
+    const { withoutHistory } = await unlessAborted(this.#parts.flush(signal), signal)
+    if (!withoutHistory.includes(cellId)) return
+    // One that has begun before may lack the newest commits.
+    await unlessAborted(this.#versions.get(cellId)?.catch(() => {}) ?? Promise.resolve(), signal)
+    await unlessAborted(this.#versions.get(cellId) ?? this.#firstVersion(cellId), signal)
+  }
+
+  /** Changes that wait for the first version of a cell at the same time share it. */
+  #firstVersion(cellId: string): Promise<unknown> {
+    // It goes on when the one that began it no longer waits: others do.
+    const version = this.#parts.backUp(cellId).finally(() => this.#versions.delete(cellId))
+    this.#versions.set(cellId, version)
+    return version
+  }
+}
+
+export function replicationOf(
+  core: StoreCore,
+  archiver: ArchiverClient,
+  backups: BackupManager,
+): Replication {
+  const { clock, settings } = core
+  return new Replication({
+    flush: (signal) => archiver.flush(signal),
+    // Not in the background: the catalog is stored, too, before it is acknowledged.
+    backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
+    clock,
+    waitMs: settings.backups.remoteWaitMs,
+  })
+}
+
+function notReplicated(limit: number, cause: unknown): CellError {
+  return new CellError(
+    'not_replicated',
+    `The change is committed on this machine, but it was not in the object store within ${limit} ms. It will be shipped as soon as that is possible. Do not repeat it: look first.`,
+    { limit, cause },
+  )
+}

@@ -1,0 +1,114 @@
+import { execFileSync } from 'node:child_process'
+import fs from 'node:fs'
+import path from 'node:path'
+import { beforeEach, expect, test } from 'vitest'
+import type { LogPosition, ShippedPlace, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
+import { LogCollector } from '../../../src/backup/changes/log-collector.ts'
+import { silentLog } from '../../../src/base/log.ts'
+import type { Cell } from '../../../src/store/cell.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { digestOf, digestOfFile } from '../../support/backup/database-digest.ts'
+import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { recover, ShippedLogs } from '../../support/backup/shipped-logs.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+const ALL = { cellsMax: 1_000, bytesMax: 1_000_000_000 }
+
+function collectorOf(store: CellStore): LogCollector {
+  const { trackers } = store.core.destination as NonNullable<typeof store.core.destination>
+  return new LogCollector(trackers, store.clock, silentLog)
+}
+
+function endOf({ cellId, history, pieces }: UnshippedLog): ShippedPlace {
+  const { sequence, to } = pieces.at(-1) as UnshippedLog['pieces'][number]
+  return { cellId, history, sequence, frames: to }
+}
+
+function historyOf(store: CellStore, cell: Cell) {
+  const history = store.core.destination?.progress.find(cell.id).history
+  if (!history) throw new Error('The cell has no history.')
+  return history
+}
+
+/** The database file of an open cell as it is now, with its log applied. */
+function imageOf(cell: Cell): string {
+  const { database, wal } = place.paths.cell(cell.id)
+  const file = path.join(tempDirectory('image'), 'cell.db')
+  for (const [from, to] of [
+    [database, file],
+    [wal, `${file}-wal`],
+  ] as const)
+    if (fs.existsSync(from)) execFileSync('cp', [from, to])
+  recover(file)
+  return file
+}
+
+async function versionOf(store: CellStore, cell: Cell): Promise<{ image: string; position: LogPosition }> {
+  const { trackers } = store.core.destination as NonNullable<typeof store.core.destination>
+  await store.backups.incremental(cell.id)
+  const { id, newest, at } =
+    trackers.use(cell.id, ({ progress }) => progress.history) ?? historyOf(store, cell)
+  return { image: imageOf(cell), position: { history: id, sequence: newest, at } }
+}
+
+test('what a cell commits after its first backup is collected, with the times of its commits', async () => {
+  const store = await place.create()
+  const collector = collectorOf(store)
+  const cell = createLedger(store)
+  addRow(cell, 'in the base')
+  expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true, withoutHistory: [cell.id] })
+  const { image, position } = await versionOf(store, cell)
+  expect((await collector.collect(ALL)).logs).toEqual([])
+  const shipped = new ShippedLogs()
+  const states: [time: number, digest: string][] = []
+  for (let i = 0; i < 6; i++) {
+    place.clock.advance(i % 2)
+    addRow(cell, `row ${i}`)
+    states.push([place.clock.now(), digestOf(cell)])
+  }
+  const collected = await collector.collect(ALL)
+  expect(collected).toMatchObject({ isAll: true, withoutHistory: [], asOf: place.clock.now() })
+  const [log] = collected.logs as [UnshippedLog]
+  expect(log.pieces.map(({ commits }) => commits.map(([, time]) => time - position.at))).toEqual([
+    [0, 1, 2, 3],
+  ])
+  shipped.store(log)
+  for (const [time] of states) {
+    const newest = states.filter(([at]) => at <= time).at(-1)
+    expect(digestOfFile(shipped.restore(image, position, time))).toBe(newest?.[1])
+  }
+  collector.shipped([endOf(log)])
+  expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true })
+  addRow(cell, 'after it')
+  const [next] = (await collector.collect(ALL)).logs as [UnshippedLog]
+  expect(next.pieces[0]?.from).toBe(log.pieces[0]?.to)
+})
+
+test('a closed cell with segments is collected without being opened, and its times are known', async () => {
+  const store = await place.create({ openCellsMax: 1 })
+  const collector = collectorOf(store)
+  const cell = createLedger(store)
+  const { image, position } = await versionOf(store, cell)
+  addRow(cell, 'first')
+  const first = digestOf(cell)
+  place.clock.advance(5)
+  addRow(cell, 'second')
+  const second = digestOf(cell)
+  place.clock.advance(1_000)
+  store.createCell().sql('PRAGMA user_version')
+  expect(fs.existsSync(place.paths.cell(cell.id).wal)).toBe(false)
+  const shipped = new ShippedLogs()
+  const [log] = (await collector.collect(ALL)).logs as [UnshippedLog]
+  shipped.store(log)
+  expect(digestOfFile(shipped.restore(image, position, position.at + 4))).toBe(first)
+  expect(digestOfFile(shipped.restore(image, position, position.at + 5))).toBe(second)
+  collector.shipped([endOf(log)])
+  expect(fs.existsSync(place.paths.cell(cell.id).segments)).toBe(true)
+  await collector.collect(ALL)
+  expect(historyOf(store, cell)).toMatchObject({ sequence: log.pieces.at(-1)?.sequence })
+})

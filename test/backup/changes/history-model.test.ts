@@ -1,0 +1,98 @@
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { CellHistory } from '../../../src/backup/changes/cell-history.ts'
+import { KeptLogs } from '../../../src/backup/changes/kept-logs.ts'
+import { UnshippedTimes } from '../../../src/backup/changes/unshipped-times.ts'
+import { Checkpoints } from '../../../src/engine/checkpoints.ts'
+import { HistoryModel } from '../../support/backup/history-model.ts'
+import { countOf } from '../../support/counts.ts'
+import { Random } from '../../support/random.ts'
+import { seededRandom } from '../../support/seed.ts'
+
+const RUNS = countOf('CELLSTORE_HISTORY_RUNS')
+const STEPS = 60
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+async function runs(count: number, seeds: Random): Promise<Record<string, number>> {
+  const totals: Record<string, number> = {}
+  for (let run = 0; run < count; run++) {
+    const seed = seeds.below(2 ** 31)
+    const model = new HistoryModel(new Random(seed))
+    try {
+      await model.start()
+      for (let step = 0; step < STEPS; step++) await model.step()
+      await model.prove()
+    } catch (error) {
+      throw new Error(`run ${run}, seed ${seed}, after: ${model.steps.join(', ')}`, { cause: error })
+    } finally {
+      await model.dispose().catch((error) => console.error(error))
+    }
+    for (const [key, value] of Object.entries(model.counts)) totals[key] = (totals[key] ?? 0) + value
+  }
+  return totals
+}
+
+describe('Whatever happens to a cell, a version and what was shipped after it are the cell at every moment:', () => {
+  test(`${RUNS} sequences of ${STEPS} steps`, { timeout: RUNS * 60_000 }, async () => {
+    const totals = await runs(RUNS, seededRandom())
+    console.info(JSON.stringify(totals))
+    expect(totals['moments']).toBeGreaterThan(RUNS * 10)
+  })
+})
+
+async function powerLoss(): Promise<void> {
+  const model = new HistoryModel(seededRandom())
+  try {
+    await model.start()
+    await model.loseWhatWasShipped()
+  } finally {
+    await model.dispose().catch((error) => console.error(error))
+  }
+}
+
+test('what is committed after a power loss replaces what was shipped and then lost', async () => {
+  await powerLoss()
+})
+
+describe('The model finds it if', () => {
+  const timeout = 200_000
+
+  test('the place is not set back after a power loss', { timeout }, async () => {
+    const { framesBefore } = Checkpoints.prototype
+    const { opened } = CellHistory.prototype
+    let isOpening = false
+    vi.spyOn(CellHistory.prototype, 'opened').mockImplementation(function (this: CellHistory, database) {
+      isOpening = true
+      try {
+        opened.call(this, database)
+      } finally {
+        isOpening = false
+      }
+    })
+    vi.spyOn(Checkpoints.prototype, 'framesBefore').mockImplementation(function (this: Checkpoints, frames) {
+      return isOpening ? Number.POSITIVE_INFINITY : framesBefore.call(this, frames)
+    })
+    await expect(powerLoss()).rejects.toThrow()
+  })
+
+  test('a log that goes on after a version keeps its number', { timeout }, async () => {
+    vi.spyOn(KeptLogs.prototype, 'numberOf').mockImplementation(function (this: KeptLogs) {
+      return { sequence: Math.max(this.newest, 1), kept: 0 }
+    })
+    await expect(runs(6, seededRandom())).rejects.toThrow('run')
+  })
+
+  test('commits get the time of those before them', { timeout }, async () => {
+    const { between } = UnshippedTimes.prototype
+    vi.spyOn(UnshippedTimes.prototype, 'between').mockImplementation(function (
+      this: UnshippedTimes,
+      ...args
+    ) {
+      const times = between.apply(this, args)
+      return times.map(([frames], i) => [frames, times[Math.max(i - 1, 0)]?.[1] as number])
+    })
+    await expect(runs(6, seededRandom())).rejects.toThrow('run')
+  })
+})

@@ -1,0 +1,363 @@
+import { randomUUID } from 'node:crypto'
+import path from 'node:path'
+import { beforeEach, describe, expect, test } from 'vitest'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import { CellError } from '../../../src/errors.ts'
+import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { ShippingNode } from '../../support/backup/shipping-node.ts'
+import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
+import { Random } from '../../support/random.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+
+let folder: string
+let objects: FileObjectStore
+let storeId: string
+
+beforeEach(() => {
+  folder = tempDirectory('cellstore-shipping')
+  objects = new FileObjectStore({ root: path.join(folder, 'objects') })
+  storeId = randomUUID()
+})
+
+type Settings = Partial<ConstructorParameters<typeof ShippingNode>[2]>
+
+function nodeOn(
+  store = objects as ConstructorParameters<typeof ShippingNode>[0],
+  settings: Settings = {},
+): ShippingNode {
+  return new ShippingNode(store, folder, { storeId, ...settings })
+}
+
+const keys = async () => (await storedLogs(objects)).map(({ key }) => key)
+const upTo = (n: number) => Array.from({ length: n }, (_, i) => i + 1)
+const isLog = (_: string, key: string) => key.startsWith('log/')
+
+describe('Shipping', () => {
+  test('puts one object per tick for all cells that have changed, and each continues the one before', async () => {
+    const node = nodeOn()
+    const cells = [node.newCell(), node.newCell(), node.newCell()]
+    await node.start()
+    await node.pass(0)
+    for (let tick = 0; tick < 3; tick++) {
+      cells[0]?.commit()
+      cells[1]?.commit(20_000)
+      if (tick === 1) cells[0]?.checkpoint()
+      await node.pass(10_000)
+    }
+    const logs = await storedLogs(objects)
+    expect(logs.map(({ key }) => key)).toEqual(upTo(4).map((number) => logKey({ epoch: 1, number })))
+    expect(logs.map(({ manifest }) => manifest.cells.length)).toEqual([3, 2, 2, 2])
+    expect(logs[0]?.manifest.previous).toBeNull()
+    for (const cell of cells) expect(rowsIn(logs, cell)).toEqual(upTo(cell.rows))
+    const { startedAt: _, ...state } = node.shipper.state
+    expect(state).toMatchObject({
+      lastObject: logKey({ epoch: 1, number: 4 }),
+      objects: 4,
+      waitingBytes: 0,
+      failingSince: null,
+    })
+    expect(state.backedUpTo).toBe(node.fence.clock.now())
+    expect(node.spoolFiles).toEqual([])
+    await node.stop()
+  })
+
+  test('asks nothing of the object store while nothing has changed', async () => {
+    const recording = new RecordingStore(objects)
+    const node = nodeOn(recording)
+    node.newCell()
+    await node.start()
+    await node.pass(10_000)
+    recording.forget()
+    await node.pass(1_000_000)
+    expect(recording.calls).toEqual([])
+    expect(node.cells.collects).toBeGreaterThan(100)
+    expect(node.shipper.state.backedUpTo).toBe(node.fence.clock.now())
+    await node.stop()
+  })
+
+  test('goes on at once if one object has no room for all', async () => {
+    const node = nodeOn()
+    const cells = upTo(5).map(() => node.newCell())
+    node.cells.cellsMax = 2
+    for (const cell of cells) cell.commit()
+    await node.start()
+    await node.pass(0)
+    const logs = await storedLogs(objects)
+    expect(logs.length).toBeGreaterThan(1)
+    expect(logs.map(({ manifest }) => manifest.complete)).toEqual(logs.map((_, i) => i === logs.length - 1))
+    for (const cell of cells) expect(rowsIn(logs, cell)).toEqual([1])
+    expect(node.spoolFiles).toEqual([])
+    await node.stop()
+  })
+
+  test('the first object of an epoch names the last one of the epochs before', async () => {
+    const first = nodeOn()
+    const cell = first.newCell()
+    await first.start()
+    for (let i = 0; i < 20; i++) {
+      cell.commit()
+      await first.pass(10_000)
+    }
+    await first.fence.settled(first.shipper.stop(new AbortController().signal))
+    await first.fence.stop()
+    for (let i = 0; i < 3; i++) {
+      const idle = nodeOn(objects, { directory: first.fence.directory })
+      await idle.start()
+      await idle.pass(20_000)
+      await idle.stop()
+    }
+    const next = nodeOn(objects, { directory: first.fence.directory, cells: first.cells })
+    cell.commit()
+    await next.start()
+    await next.pass(0)
+    const logs = await storedLogs(objects)
+    expect(logs.at(-1)?.key).toBe(logKey({ epoch: 5, number: 1 }))
+    expect(logs.at(-1)?.manifest.previous?.key).toBe(logs.at(-2)?.key)
+    expect(rowsIn(logs, cell)).toEqual(upTo(21))
+    await next.stop()
+  })
+
+  test('a new archiver of the same epoch goes on with its numbers', async () => {
+    const node = nodeOn()
+    const cell = node.newCell()
+    await node.start()
+    for (let i = 0; i < 3; i++) {
+      cell.commit()
+      await node.pass(10_000)
+    }
+    const again = nodeOn(objects, { cells: node.cells })
+    again.fence.guard.hold(1)
+    cell.commit()
+    again.shipper.start()
+    await again.pass(0)
+    const logs = await storedLogs(objects)
+    expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(5))
+    expect(rowsIn(logs, cell)).toEqual(upTo(4))
+    await node.stop()
+  })
+})
+
+describe('A flush', () => {
+  test('resolves once everything before it is stored, and all that wait share one object', async () => {
+    const node = nodeOn()
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    cell.commit()
+    const before = (await keys()).length
+    await Promise.all(upTo(50).map(() => node.flush()))
+    const logs = await storedLogs(objects)
+    expect(logs).toHaveLength(before + 1)
+    expect(rowsIn(logs, cell)).toEqual([1])
+    await node.stop()
+  })
+
+  test('that comes while an object is stored waits for the next one', async () => {
+    const gated = new GatedStore(objects)
+    const node = nodeOn(gated)
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    gated.gates = (call, key) => call === 'put' && isLog(call, key)
+    cell.commit()
+    const early = node.flush()
+    await gated.arrival()
+    cell.commit()
+    const late = node.flush()
+    gated.open()
+    await early
+    await late
+    expect(rowsIn(await storedLogs(objects), cell)).toEqual([1, 2])
+    await node.stop()
+  })
+
+  test('makes at most ten objects per second', async () => {
+    const node = nodeOn()
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    const { clock } = node.fence
+    const since = clock.monotonic()
+    for (let i = 0; i < 30; i++) {
+      cell.commit()
+      await node.flush()
+    }
+    expect(clock.monotonic() - since).toBeGreaterThanOrEqual(30 * 100)
+    expect(clock.monotonic() - since).toBeLessThan(31 * 100)
+    await node.stop()
+  })
+
+  test('rejects with the error of the object store, and what it was for is shipped later', async () => {
+    const failing = new FailingStore(objects)
+    const node = nodeOn(failing)
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    cell.commit()
+    failing.failFromHere(1, (call, key) => call === 'put' && isLog(call, key))
+    await expect(node.flush()).rejects.toMatchObject({ code: 'object_store_unavailable' })
+    expect(node.shipper.state.failingSince).not.toBeNull()
+    await node.flush()
+    expect(node.shipper.state.failingSince).toBeNull()
+    expect(rowsIn(await storedLogs(objects), cell)).toEqual([1])
+    await node.stop()
+  })
+
+  test('says which cells have no history, and ends with its signal', async () => {
+    const node = nodeOn()
+    await node.start()
+    await node.pass(0)
+    node.cells.withoutHistory = ['a cell']
+    expect(await node.flush()).toEqual({ withoutHistory: ['a cell'] })
+    await expect(node.shipper.flush(AbortSignal.abort('no longer'))).rejects.toBe('no longer')
+    await node.stop()
+    await expect(node.shipper.flush()).rejects.toMatchObject({ code: 'store_closed' })
+  })
+})
+
+describe('If the object store fails', () => {
+  test.each([
+    ['before it has stored the object', false],
+    ['after it has stored the object', true],
+  ])('%s, shipping backs off, and no number is missing or used twice', async (_, afterTheFact) => {
+    const failing = new FailingStore(objects)
+    const node = nodeOn(failing)
+    const [cell, other] = [node.newCell(), node.newCell()]
+    await node.start()
+    await node.pass(0)
+    failing.afterTheFact = afterTheFact
+    failing.forGood = true
+    failing.failFromHere(1, isLog)
+    for (let i = 0; i < 20; i++) {
+      cell.commit()
+      if (i % 7 === 0) other.checkpoint()
+      if (i % 7 === 3) other.commit()
+      await node.pass(10_000)
+    }
+    // After 1, 2, 4 … 60 seconds, with up to two calls each.
+    expect(failing.calls).toBeLessThan(20)
+    failing.failAt = 0
+    await node.pass(70_000)
+    const logs = await storedLogs(objects)
+    expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(logs.length))
+    expect(rowsIn(logs, cell)).toEqual(upTo(20))
+    expect(rowsIn(logs, other)).toEqual(upTo(other.rows))
+    expect(node.fence.log.warnings).toMatchObject([{ lagMs: 50_000 }])
+    expect(node.fence.log.infos).toHaveLength(1)
+    expect(node.spoolFiles).toEqual([])
+    await node.stop()
+  })
+
+  test('at any call, nothing is lost and nothing is there twice', async () => {
+    const random = new Random(11)
+    const failing = new FailingStore(objects)
+    const node = nodeOn(failing)
+    const cells = [node.newCell(), node.newCell()]
+    await node.start()
+    for (let n = 0; n < 60; n++) {
+      failing.afterTheFact = random.below(2) === 0
+      failing.failFromHere(1 + random.below(4))
+      for (const cell of cells) {
+        if (random.below(3) > 0) cell.commit(random.below(20_000))
+        if (random.below(5) === 0) cell.checkpoint()
+      }
+      await node.pass(random.below(20_000))
+    }
+    failing.failAt = 0
+    await node.pass(120_000)
+    const logs = await storedLogs(objects)
+    expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(logs.length))
+    for (const cell of cells) expect(rowsIn(logs, cell)).toEqual(upTo(cell.rows))
+    await node.stop()
+  })
+
+  test('a put of an archiver that was killed may come late: the next one takes the number after it', async () => {
+    const gated = new GatedStore(objects)
+    const node = nodeOn(gated)
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    cell.commit()
+    gated.gates = (call, key) => call === 'put' && isLog(call, key)
+    const lost = node.flush()
+    lost.catch(() => {})
+    await gated.arrival()
+    const again = nodeOn(new GatedStore(objects), { cells: node.cells })
+    again.fence.guard.hold(1)
+    cell.commit()
+    // Its look for the last object is over when the late put is stored.
+    const second = again.flush()
+    gated.open()
+    await Promise.allSettled([lost, second])
+    await again.flush()
+    const logs = await storedLogs(objects)
+    expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(logs.length))
+    expect(rowsIn(logs, cell)).toEqual([1, 2])
+    await node.stop()
+  })
+
+  test('for so long that too much waits, the largest cells lose their histories, with a warning, and get versions later', async () => {
+    const failing = new FailingStore(objects)
+    const node = nodeOn(failing, { settings: { bytesMax: 1_000_000 } })
+    const [large, small] = [node.newCell(), node.newCell()]
+    await node.start()
+    await node.pass(0)
+    failing.forGood = true
+    failing.failFromHere(1, isLog)
+    small.commit(100_000)
+    large.commit(2_000_000)
+    await node.pass(10_000)
+    expect(node.cells.dropped).toEqual([large.cellId])
+    expect(node.fence.log.warnings).toMatchObject([{ cellId: large.cellId, bytesMax: 1_000_000 }])
+    expect(node.versionsMade).toEqual([])
+    failing.failAt = 0
+    await node.pass(120_000)
+    expect(node.versionsMade).toEqual([large.cellId])
+    expect(rowsIn(await storedLogs(objects), small)).toEqual([1])
+    await node.stop()
+  })
+})
+
+describe('Of two nodes', () => {
+  test("the loser's object is removed, its flush rejects, and it ships nothing more", async () => {
+    const loser = nodeOn()
+    const cell = loser.newCell()
+    await loser.start()
+    await loser.pass(0)
+    const before = await keys()
+    const winner = nodeOn(objects, { takesOver: true })
+    await winner.start()
+    cell.commit()
+    await expect(loser.flush()).rejects.toMatchObject({ code: 'taken_over' })
+    expect(await keys()).toEqual(before)
+    await expect(loser.shipper.flush()).rejects.toMatchObject({ code: 'taken_over' })
+    winner.newCell().commit()
+    await winner.flush()
+    const logs = await storedLogs(objects)
+    expect(logs.at(-1)?.manifest.previous?.key).toBe(before.at(-1))
+    await loser.stop()
+    await winner.stop()
+  })
+
+  test('a loser whose put was stored without an answer does not take it for its own success', async () => {
+    const failing = new FailingStore(objects)
+    const loser = nodeOn(failing)
+    const cell = loser.newCell()
+    await loser.start()
+    await loser.pass(0)
+    failing.afterTheFact = true
+    failing.error = () => new CellError('object_store_error', 'The object store answered 500 (injected).')
+    failing.failFromHere(1, (call, key) => call === 'put' && isLog(call, key))
+    cell.commit()
+    const flush = loser.shipper.flush()
+    // Not as long as it backs off.
+    await loser.pass(100)
+    await expect(flush).rejects.toMatchObject({ code: 'object_store_error' })
+    const winner = nodeOn(objects, { takesOver: true })
+    await winner.start()
+    await expect(loser.flush()).rejects.toMatchObject({ code: 'taken_over' })
+    await loser.stop()
+    await winner.stop()
+  })
+})
