@@ -3162,8 +3162,8 @@ export interface operations {
                         }[];
                         /** @description The cursor of the next page; null on the last one. */
                         next_cursor: string | null;
-                        /** @description On the first page: the times to which the cell can be restored, newest first. Between two of them it can not. */
-                        restorable?: {
+                        /** @description The times to which the cell can be restored from the versions on this page, newest first. Between two of them it can not. */
+                        restorable: {
                             from: components["schemas"]["Time"];
                             to: components["schemas"]["Time"];
                         }[];

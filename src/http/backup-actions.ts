@@ -54,8 +54,6 @@ function encodeBackupPage({ backups, nextCursor, restorable }: BackupList): Back
       base_version: baseVersion,
     })),
     next_cursor: nextCursor,
-    ...(restorable === undefined
-      ? {}
-      : { restorable: restorable.map(({ from, to }) => ({ from: timeOf(from), to: timeOf(to) })) }),
+    restorable: restorable.map(({ from, to }) => ({ from: timeOf(from), to: timeOf(to) })),
   }
 }

@@ -62,6 +62,37 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
       expect(await value(id)).toBe('not stored')
     })
 
+    test('a time between two backups is restored, undone, planned, listed, and made a cell, with each commit up to it', async () => {
+      const { service } = subject
+      const { version } = await service.backup(id, 'snapshot')
+      await put(id, 'second')
+      const between = Date.now()
+      // A commit's time is its millisecond.
+      await expect.poll(() => Date.now()).toBeGreaterThan(between)
+      await put(id, 'third')
+
+      const { id: now } = await service.branchCell({ from: { cellId: id, timestamp: Date.now() } })
+      const { id: then } = await service.branchCell({ from: { cellId: id, timestamp: between } })
+      expect([await value(now), await value(then), await value(id)]).toEqual(['third', 'second', 'third'])
+
+      const plan = await service.planRestore(id, { timestamp: between })
+      expect(plan).toMatchObject({ version, kind: 'snapshot' })
+      expect(plan.objects[0]).toEqual({ key: version, sizeBytes: expect.any(Number) })
+      expect(plan.objects.length).toBeGreaterThan(1)
+      const bytes = plan.objects.map(({ sizeBytes }) => sizeBytes)
+      expect(plan.sizeBytes).toBe(bytes.reduce((sum, each) => sum + each, 0))
+      expect(plan.sizeOfLog).toBe(plan.sizeBytes - (bytes[0] as number))
+      expect(plan.timestamp).toBeLessThanOrEqual(between)
+
+      const { timestamp, replacedAt } = await service.restore(id, { timestamp: between })
+      expect([timestamp, await value(id)]).toEqual([plan.timestamp, 'second'])
+      const { restorable } = await service.listBackups(id, {})
+      const holds = (time: number) => restorable.some(({ from, to }) => from <= time && time <= to)
+      expect([holds(timestamp as number), holds(replacedAt as number)]).toEqual([true, true])
+      await service.restore(id, { timestamp: replacedAt as number })
+      expect(await value(id)).toBe('third')
+    })
+
     test('the new cell has a history of its own: its first backup is a base, made at once, from which it comes back', async () => {
       const { service } = subject
       await service.backup(id, 'snapshot')

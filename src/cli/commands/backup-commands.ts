@@ -18,6 +18,7 @@ While a node runs on the data directory, the command uses the node's object
 store. Otherwise it opens the store itself and needs the same --object-store.
 `
 
+type RestorableRange = BackupPageDocument['restorable'][number]
 type RestoreFlags = MomentFlags & { dryRun?: true }
 
 export function addBackupCommands(program: Command): void {
@@ -110,11 +111,11 @@ function addList(backups: Command): void {
     .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))
     .action((cell: string, flags: StoreFlags) =>
       runStoreCommand(flags, async (client) => {
-        let restorable: BackupPageDocument['restorable']
+        const restorable: RestorableRange[] = []
         const backups = await allPages(
           async (cursor) => {
             const page = await client.listBackups({ cell, cursor })
-            restorable ??= page.restorable
+            joinRanges(restorable, page.restorable)
             return page
           },
           (page) => page.backups,
@@ -124,8 +125,17 @@ function addList(backups: Command): void {
     )
 }
 
+/** A range of a page may go on where the newest one of the next page ends. Both are newest first. */
+function joinRanges(ranges: RestorableRange[], older: readonly RestorableRange[]): void {
+  for (const range of older) {
+    const last = ranges.at(-1)
+    if (last !== undefined && Date.parse(range.to) >= Date.parse(last.from)) last.from = range.from
+    else ranges.push({ ...range })
+  }
+}
+
 function showBackups({ backups, restorable }: BackupPageDocument): string {
-  const times = restorable?.map(({ from, to }) => `\n${from} to ${to}`) ?? []
+  const times = restorable.map(({ from, to }) => `\n${from} to ${to}`)
   const rest =
     times.length === 0
       ? ''

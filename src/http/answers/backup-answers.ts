@@ -87,9 +87,9 @@ export const backupPageAnswer = z.object({
     }),
   ),
   next_cursor: nextCursor,
-  restorable: noted(z.array(z.object({ from: time, to: time })).optional(), {
+  restorable: noted(z.array(z.object({ from: time, to: time })), {
     description:
-      'On the first page: the times to which the cell can be restored, newest first. Between two of them it can not.',
+      'The times to which the cell can be restored from the versions on this page, newest first. Between two of them it can not.',
   }),
 })
 

@@ -28,7 +28,7 @@ const restored = {
   size_bytes: COUNT,
   duration_ms: COUNT,
   timestamp: TIME,
-  replaced_at: null,
+  replaced_at: TIME,
 }
 const plan = {
   restored: false,
@@ -88,7 +88,7 @@ export const BACKUP_ROWS: Row[] = [
     body: { ...incremental, base_version: null },
   },
   { title: 'an incremental', before: [backup], ask: incr, status: 200, body: incremental },
-  { title: 'no backups', ask: list, status: 200, body: { backups: [], next_cursor: null } },
+  { title: 'no backups', ask: list, status: 200, body: { backups: [], next_cursor: null, restorable: [] } },
   {
     title: 'the backups, newest first',
     before: [backup, { method: 'PUT', path: `${cell}/kv/k`, body: { value: 'v' } }, incr],
@@ -100,6 +100,7 @@ export const BACKUP_ROWS: Row[] = [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
+      restorable: [{ from: TIME, to: TIME }],
     },
   },
   ...badPages(`${cell}/backups`),
@@ -258,7 +259,7 @@ export const BACKUP_ROWS: Row[] = [
     before: [backup, { method: 'DELETE', path: cell }],
     ask: restore(),
     status: 200,
-    body: restored,
+    body: { ...restored, replaced_at: null },
   },
   {
     title: 'the backups of a deleted cell',
@@ -270,6 +271,7 @@ export const BACKUP_ROWS: Row[] = [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
+      restorable: [{ from: TIME, to: TIME }],
     },
   },
   {
