@@ -144,7 +144,9 @@ function toldUpTo(max: number): number {
 }
 
 /** Node.js says `Connection: close` with the last answer, and leaves the connection open until it has idled too long. */
-function isLastOfConnection(response: ServerResponse & { maxRequestsOnConnectionReached?: boolean }): boolean {
+function isLastOfConnection(
+  response: ServerResponse & { maxRequestsOnConnectionReached?: boolean },
+): boolean {
   return response.maxRequestsOnConnectionReached === true
 }
 
