@@ -293,9 +293,18 @@ export class CellHistory {
       return live
     }
     const wal = fingerprintOf(this.#parts.paths.wal)
-    if (wal === undefined || wal.size === 0) return undefined
-    if (this.#header()?.salts === kept.at(-1)?.salts) return undefined
+    if (wal === undefined || wal.size === 0 || this.#isKept(kept)) return undefined
     return database === undefined || database.quarantined !== undefined ? 'out of reach' : 'later'
+  }
+
+  /** Whether the log of a cell that SQLite does not have open is the newest segment. */
+  #isKept(kept: readonly Segment[]): boolean {
+    try {
+      return this.#header()?.salts === kept.at(-1)?.salts
+    } catch {
+      // It is damaged too, or the disk fails.
+      return false
+    }
   }
 
   #liveOf(frames: number, kept: readonly Segment[]): LiveLog | undefined {

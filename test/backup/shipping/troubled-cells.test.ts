@@ -70,4 +70,23 @@ describe('A quarantined cell with something unshipped', () => {
     expect(notes(cell)).toHaveLength(100)
     await store.close()
   })
+
+  test('is found at a start: its history ends, and the others are shipped completely', async () => {
+    const first = await place.create(shipped)
+    const [damaged, sound] = [await newShippedCell(first), await newShippedCell(first)]
+    await first.close()
+    const { database, wal, quarantine } = place.paths.cell(damaged.id)
+    rot(database)
+    fs.writeFileSync(wal, Buffer.alloc(8_192, 0xa5))
+    fs.writeFileSync(quarantine, JSON.stringify({ reason: 'damaged', since: 0 }))
+    const store = await place.open(shipped)
+    addRow(store.openCell(sound.id), 'shipped')
+    await place.advanceUntil(store.backups.flush())
+    const logs = await storedLogs(place.folder())
+    expect(logs.at(-1)?.manifest).toMatchObject({ complete: true, cells: [{ cell_id: sound.id }] })
+    expect(store.core.destination?.progress.find(damaged.id).history).toBeNull()
+    expect(store.core.destination?.progress.find(sound.id).history).not.toBeNull()
+    await place.advanceUntil(store.backups.restore(damaged.id))
+    await store.close()
+  })
 })
