@@ -1,4 +1,4 @@
-import { type Clock, delay, type Timer } from '../../base/clock.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
@@ -21,8 +21,7 @@ const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
 const RETRY_MS_MAX = 60_000
 
-/** At a stop, cells that could not be read are collected again so often. */
-const LAST_TRY_MS = 20
+/** At a stop, cells whose WALs are reset meanwhile are collected again so often. */
 const LAST_TRIES_MAX = 10
 
 export interface ShippingSettings {
@@ -51,10 +50,8 @@ export interface ShipperParts {
   log: Log
 }
 
-/** Somebody waits for what was committed until then, in epoch milliseconds. */
-interface Flush extends PromiseWithResolvers<Flushed> {
-  at: number
-}
+/** Somebody waits for what was committed before the call: a look at the cells that begins after it finds all of that. */
+type Flush = PromiseWithResolvers<Flushed>
 
 /** What a flush leaves out. */
 export interface Flushed {
@@ -141,7 +138,7 @@ export class Shipper {
    */
   flush(signal?: AbortSignal): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush: Flush = { ...Promise.withResolvers<Flushed>(), at: this.#parts.clock.now() }
+    const flush: Flush = Promise.withResolvers<Flushed>()
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
@@ -227,7 +224,7 @@ export class Shipper {
     if (outcome === 'more') return 0
     if (outcome === 'later' && this.#isStopping) {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
-      return LAST_TRY_MS
+      return 0
     }
     return this.#pace(this.#isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
@@ -275,8 +272,6 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending | undefined> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    // What was committed in this very millisecond is collected in the next one.
-    if (this.#looked.some(({ at }) => at === clock.now())) await delay(clock, 1)
     const collected = await cells.collectLogs(COLLECT)
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
