@@ -63,7 +63,7 @@ async function overHttp(): Promise<void> {
   const nodes: Partial<Record<Which, Served>> = {}
   try {
     nodes.off = await startNode('off', 'off')
-    nodes.on = await startNode('on', `${LAG_MS}ms`)
+    nodes.on = await startNode('on', `${LAG_MS / 1_000}s`)
     const { on, off } = nodes
     for (const count of [1, CELLS]) {
       const paths = { on: await cellsOf(on, count), off: await cellsOf(off, count) }
@@ -95,7 +95,7 @@ async function overHttp(): Promise<void> {
 
 function startNode(name: string, maxLag: string): Promise<Served> {
   const objects = pathToFileURL(path.join(directory, name, 'objects')).href
-  return startCellstore(path.join(directory, name), ['--max-lag', maxLag, '--backups', objects, '--drill-every', 'never'])
+  return startCellstore(path.join(directory, name), ['--max-lag', maxLag, '--object-store', objects])
 }
 
 /** The paths of a few keys in each of so many new cells. */

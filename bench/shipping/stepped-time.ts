@@ -13,9 +13,10 @@ export async function inRealTime<T>(clock: SteppedClock, work: Promise<T>): Prom
   return work
 }
 
-/** Lets time pass at once. Then it passes as it really does, until the tick that was due has shipped everything. */
+/** Lets time pass at once, and a real millisecond for what that has begun. Then it passes as it really does, until the tick that was due has shipped everything. */
 export async function pass(clock: SteppedClock, store: CellStore, ms: number, lagMs: number): Promise<void> {
   clock.advance(ms)
+  await sleep(1)
   await realTimeUntil(clock, () => clock.now() - (store.backups.shipping?.backedUpTo ?? 0) <= lagMs + ms)
 }
 

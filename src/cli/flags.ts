@@ -101,17 +101,17 @@ export function durationOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(argument(parseDuration))
 }
 
-/** A duration in milliseconds, or null for `never`. */
+/** A duration in milliseconds, or false for `never`: commander takes null for no value. */
 export function intervalOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(
-    argument((text) => (text === 'never' ? null : parseDuration(text))),
+    argument((text) => (text === 'never' ? false : parseDuration(text))),
   )
 }
 
-/** A duration in milliseconds, or null for `off`. */
+/** A duration in milliseconds, or false for `off`. */
 export function switchableOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(
-    argument((text) => (text === 'off' ? null : parseDuration(text))),
+    argument((text) => (text === 'off' ? false : parseDuration(text))),
   )
 }
 
@@ -121,7 +121,7 @@ export function shortIntervalOption(flags: string, description: string): Option 
     argument((text) => {
       const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
       if (digits !== undefined && Number(digits) > 0) return Number(digits)
-      return text === 'never' ? null : parseDuration(text)
+      return text === 'never' ? false : parseDuration(text)
     }),
   )
 }

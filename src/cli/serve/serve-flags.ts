@@ -29,14 +29,14 @@ export interface ServeFlags extends StoreFlags {
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
-  /** Null: never. */
-  snapshotEvery: number | null
-  incrementalEvery: number | null
-  drillEvery: number | null
+  /** False: never. */
+  snapshotEvery: number | false
+  incrementalEvery: number | false
+  drillEvery: number | false
   /** When cells come back whose data is lost. */
   recovery: 'background' | 'first-use'
-  /** Null: what cells commit is not shipped. */
-  maxLag: number | null
+  /** False: what cells commit is not shipped. */
+  maxLag: number | false
   history: number
   drain: number
   /** How long another machine waits for a sign of this node. */
@@ -44,8 +44,8 @@ export interface ServeFlags extends StoreFlags {
   takeOver?: true
   adopt?: true
   moveObjectStore?: true
-  /** Milliseconds from which on a statement is logged. Null: never. */
-  slow: number | null
+  /** Milliseconds from which on a statement is logged. False: never. */
+  slow: number | false
   metricsHost: string
   /** Undefined: metrics are served to the owner alone. */
   metricsPort?: number | undefined
