@@ -97,7 +97,8 @@ async function compare(cellId: string, from: number): Promise<void> {
     const theirs = await restore('theirs', { version: ours.restored.version })
     ratios.push(theirs.took / ours.took)
     // The first warms up.
-    if (pair === 0) for (const list of [...Object.values(times), ...Object.values(requests), ratios]) list.length = 0
+    if (pair === 0)
+      for (const list of [...Object.values(times), ...Object.values(requests), ratios]) list.length = 0
   }
   const shown = (name: 'ours' | 'theirs') =>
     `${(median(times[name]) / 1_000).toFixed(2)} s, ${median(requests[name])} requests`

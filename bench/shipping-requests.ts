@@ -34,7 +34,9 @@ try {
   console.log(
     `${CELLS} cells, ${BUSY} of them with a commit each second; ${MINUTES} minutes, as figures of an hour\n`,
   )
-  console.log('| | requests | calculated | ratio | stored | write-ahead logs | of which |\n|---|---|---|---|---|---|---|')
+  console.log(
+    '| | requests | calculated | ratio | stored | write-ahead logs | of which |\n|---|---|---|---|---|---|---|',
+  )
   for (const lagS of LAGS_S) await measure(lagS)
 } finally {
   fs.rmSync(directory, { recursive: true, force: true })

@@ -1,4 +1,4 @@
-import { setImmediate as turnOfTheLoop, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep, setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import type { SteppedClock } from '../../src/testing/stepped-clock.ts'
 

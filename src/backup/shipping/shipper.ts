@@ -97,7 +97,7 @@ export class Shipper {
   #waiting: Flush[] = []
   #looked: Flush[] = []
   #ticking: Promise<void> | undefined
-  #timer: { timer: Timer; at: number } | undefined
+  #timer: { timer: Timer; at: number; keepsAlive: boolean } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
@@ -172,12 +172,18 @@ export class Shipper {
     this.#settle((flush) => flush.reject(error))
   }
 
-  /** A tick that is already planned for an earlier time stays. */
+  /** Somebody waits for a flush. */
+  get #isWanted(): boolean {
+    return this.#waiting.length > 0 || this.#looked.length > 0
+  }
+
+  /** A tick that is already planned for an earlier time stays at that time. */
   #plan(delayMs: number): void {
     const { clock } = this.#parts
     if (this.#ended !== undefined || this.#ticking !== undefined) return
-    const at = clock.monotonic() + delayMs
-    if (this.#timer !== undefined && this.#timer.at <= at) return
+    const at = Math.min(clock.monotonic() + delayMs, this.#timer?.at ?? Number.POSITIVE_INFINITY)
+    const keepsAlive = this.#isWanted
+    if (this.#timer?.at === at && this.#timer.keepsAlive === keepsAlive) return
     this.#timer?.timer.cancel()
     this.#timer = undefined
     if (delayMs <= 0) {
@@ -188,7 +194,9 @@ export class Shipper {
       this.#timer = undefined
       this.#ticking = this.#tick()
     }
-    this.#timer = { timer: clock.setTimer(run, delayMs), at }
+    // Nothing else may keep the process that waits for a flush.
+    const timer = clock.setTimer(run, Math.max(0, at - clock.monotonic()), { keepsAlive })
+    this.#timer = { timer, at, keepsAlive }
   }
 
   /** What is left of an interval since the last tick began. */
@@ -219,8 +227,7 @@ export class Shipper {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
       return LAST_TRY_MS
     }
-    const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
-    return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
+    return this.#pace(this.#isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
 
   async #failed(error: unknown): Promise<number> {

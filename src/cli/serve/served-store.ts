@@ -50,7 +50,11 @@ export async function openServedStore(
   const store = await CellStore.openOrCreate(flags.dataDir, options)
   return {
     core: store.core,
-    service: new InProcessService(store, { restoreWaitMs: waitMs, answerBytesMax, slowMs: flags.slow || null }),
+    service: new InProcessService(store, {
+      restoreWaitMs: waitMs,
+      answerBytesMax,
+      slowMs: flags.slow || null,
+    }),
     metrics: () => store.metrics(),
     close: (deadlineMs) => store.close({ deadlineMs }),
   }
