@@ -14,7 +14,7 @@ import { inRealTime, pass } from './shipping/stepped-time.ts'
  */
 const CELLS = Number(process.env['CELLSTORE_BENCH_CELLS'] ?? 10_000)
 const BUSY = Number(process.env['CELLSTORE_BENCH_BUSY'] ?? 100)
-const MINUTES = Number(process.env['CELLSTORE_BENCH_MINUTES'] ?? 60)
+const MINUTES = Number(process.env['CELLSTORE_BENCH_MINUTES'] ?? 32)
 const AT_ONCE = 64
 const LAGS_S = [10, 1]
 const SECOND_MS = 1_000
