@@ -215,6 +215,8 @@ export class Shipper {
     if (this.#ended !== undefined) return
     onState(this.#state)
     this.#plan(delayMs)
+    // A flush may have come since the pause was chosen.
+    if (this.#isWanted) this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
   }
 
   /** @returns when the next tick begins */
