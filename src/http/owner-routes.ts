@@ -7,7 +7,7 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
-import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { encodeCell, encodeStored } from './cell-actions.ts'
 import { logAccountChange, logCellChange, logKeyChange } from './change-log.ts'
 import { receive } from './file-actions.ts'
 import { SQLITE_TYPE } from './file-body.ts'
@@ -185,8 +185,7 @@ export type CellPageDocument = { databases: ListedCellDocument[]; next_cursor: s
 function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
   return {
     ...encodeCell(cell),
-    ...encodeLastStored(store, cell),
-    ...encodeLastProven(store, cell),
+    ...encodeStored(store, cell),
     account_id: cell.accountId,
   }
 }

@@ -99,7 +99,7 @@ export class RemoteClient implements StoreClient {
     dropsNothing(rest)
     refuseAccount(account)
     const made = await this.#ask(() => this.#client.createCell({ name: name ?? null }))
-    return { ...made, last_stored_at: null, last_proven: null }
+    return { ...made, backed_up_to: null, last_stored_at: null, last_proven: null }
   }
 
   async listCells({ account, name, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
@@ -125,7 +125,7 @@ export class RemoteClient implements StoreClient {
     refuseAccount(account)
     const body = Readable.toWeb(Readable.from(file, { objectMode: false })) as ReadableStream<Uint8Array>
     const made = await this.#ask(() => this.#client.importCell({ file: body, name }, { signal }))
-    return { ...made, last_stored_at: null, last_proven: null }
+    return { ...made, backed_up_to: null, last_stored_at: null, last_proven: null }
   }
 
   deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {
