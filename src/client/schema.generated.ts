@@ -667,6 +667,8 @@ export interface components {
             id: string;
             name: string | null;
             created_at: components["schemas"]["Time"];
+            /** @description Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is. */
+            backed_up_to: components["schemas"]["Time"] | null;
             /** @description When this server last stored a backup of the cell, as far as it knows. */
             last_stored_at: components["schemas"]["Time"] | null;
             /** @description The version that the server has last restored to prove it. */
@@ -681,6 +683,8 @@ export interface components {
             id: string;
             name: string | null;
             created_at: components["schemas"]["Time"];
+            /** @description Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is. */
+            backed_up_to: components["schemas"]["Time"] | null;
             /** @description When this server last stored a backup of the cell, as far as it knows. */
             last_stored_at: components["schemas"]["Time"] | null;
             /** @description The version that the server has last restored to prove it. */
@@ -860,7 +864,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
     };
     responses: {
         /** @description busy, shutting_down */
@@ -1165,7 +1169,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description busy, cell_quarantined, cell_restoring, cells_missing, object_store_unavailable, shutting_down */
+        /** @description busy, cell_quarantined, cell_restoring, cells_missing, not_replicated, object_store_unavailable, shutting_down */
         getCell503: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1175,7 +1179,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "object_store_unavailable" | "shutting_down";
+                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "not_replicated" | "object_store_unavailable" | "shutting_down";
                 } & components["schemas"]["Problem"];
             };
         };

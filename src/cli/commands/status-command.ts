@@ -68,7 +68,8 @@ function shippingLine({
   bytes,
   failing_since,
 }: NonNullable<NonNullable<StatusDocument['backups']>['shipping']>): string {
-  const late = without_history === 0 ? '' : `; ${counted(without_history, 'changed cell')} until the next backup`
+  const late =
+    without_history === 0 ? '' : `; ${counted(without_history, 'changed cell')} until the next backup`
   const failing = failing_since === null ? '' : `; FAILING SINCE ${failing_since}`
   return `shipping: ${age(lag_ms)} behind, ${formatBytes(waiting_bytes)} waiting${late}; ${counted(objects, 'log object')} stored, ${formatBytes(bytes)}${failing}`
 }
