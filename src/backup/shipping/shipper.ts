@@ -277,7 +277,7 @@ export class Shipper {
     const collected = await cells.collectLogs(COLLECT)
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
-    this.#note({ waitingBytes })
+    this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
     if (collected.logs.length === 0) {
       if (collected.isAll) this.#caughtUp(collected)
       return undefined
