@@ -97,7 +97,7 @@ export function replicationOf(
 function notReplicated(limit: number, cause: unknown): CellError {
   return new CellError(
     'not_replicated',
-    `The change is committed on this machine, but it was not in the object store within ${limit} ms. It will be shipped as soon as that is possible. Do not repeat it: look first.`,
+    `The change is committed on this machine, but it was not in the object store within ${limit} ms (backups.remoteWaitMs). It will be shipped as soon as that is possible. Do not repeat it: look first.`,
     { limit, cause },
   )
 }

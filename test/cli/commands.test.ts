@@ -42,7 +42,8 @@ describe('on a running node', () => {
 
   beforeEach(async () => {
     place = new Workplace()
-    await place.serve()
+    // With shipping, versions that the node makes on its own would be listed too.
+    await place.serve('--max-lag', 'off')
   })
 
   test('--json prints one document, with the names of the HTTP contract', async () => {
@@ -126,6 +127,7 @@ describe('on a running node', () => {
         { version: base_version, kind: 'snapshot', size_bytes: NUMBER, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
+      restorable: [{ from: TIME, to: TIME }],
     })
     expect(await place.json('restore', id, '--version', base_version)).toEqual({
       restored: true,
@@ -133,6 +135,8 @@ describe('on a running node', () => {
       kind: 'snapshot',
       size_bytes: NUMBER,
       duration_ms: NUMBER,
+      timestamp: TIME,
+      replaced_at: TIME,
     })
     expect(await place.json('sql', id, 'SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 1 }] })
     expect(await place.json('cells', 'delete', id)).toEqual({ id, deleted: true })

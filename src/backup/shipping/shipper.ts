@@ -94,7 +94,7 @@ export class Shipper {
   #waiting: Flush[] = []
   #looked: Flush[] = []
   #ticking: Promise<void> | undefined
-  #timer: { timer: Timer; at: number } | undefined
+  #timer: { timer: Timer; at: number; keepsAlive: boolean } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
@@ -169,15 +169,21 @@ export class Shipper {
     this.#settle((flush) => flush.reject(error))
   }
 
-  /** A tick that is already planned for an earlier time stays. */
+  /**
+   * A tick that is already planned for an earlier time stays. A tick that somebody waits for keeps the process alive, as all
+   * that programs wait for does.
+   */
   #plan(delayMs: number): void {
     const { clock } = this.#parts
     if (this.#ended !== undefined || this.#ticking !== undefined) return
-    const at = clock.monotonic() + delayMs
-    if (this.#timer !== undefined && this.#timer.at <= at) return
-    this.#timer?.timer.cancel()
+    const now = clock.monotonic()
+    const planned = this.#timer
+    const at = Math.min(now + delayMs, planned?.at ?? Number.POSITIVE_INFINITY)
+    const keepsAlive = this.#isWanted
+    if (planned?.at === at && (planned.keepsAlive || !keepsAlive)) return
+    planned?.timer.cancel()
     this.#timer = undefined
-    if (delayMs <= 0) {
+    if (at <= now) {
       this.#ticking = Promise.resolve().then(() => this.#tick())
       return
     }
@@ -185,7 +191,11 @@ export class Shipper {
       this.#timer = undefined
       this.#ticking = this.#tick()
     }
-    this.#timer = { timer: clock.setTimer(run, delayMs), at }
+    this.#timer = { timer: clock.setTimer(run, at - now, { keepsAlive }), at, keepsAlive }
+  }
+
+  get #isWanted(): boolean {
+    return this.#waiting.length > 0 || this.#looked.length > 0
   }
 
   /** What is left of an interval since the last tick began. */
@@ -216,8 +226,7 @@ export class Shipper {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
       return 0
     }
-    const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
-    return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
+    return this.#pace(this.#isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
 
   async #failed(error: unknown): Promise<number> {
