@@ -9,7 +9,7 @@ import type { Random } from '../random.ts'
 import { FAULTS, type Fault, type FaultProxy } from '../s3/fault-proxy.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
-import { storedLogs } from './stored-logs.ts'
+import { expectUnbrokenLog } from './stored-logs.ts'
 
 const CELLS = 3
 const PATIENCE = { deadlineMs: 4_000, connectMs: 500, requestMs: 400, idleMs: 400, attempts: 3 }
@@ -167,7 +167,8 @@ export class ShippingStorm {
   }
 
   async #flush(): Promise<void> {
-    const lengths = [...this.#lines].map(([id, line]) => ({ id, line, length: line.committed.length }))
+    const here = [...this.#lines].filter(([, line]) => !line.isLost)
+    const lengths = here.map(([id, line]) => ({ id, line, length: line.committed.length }))
     const { withoutHistory } = await this.#store.backups.flush()
     for (const { id, line, length } of lengths) if (!withoutHistory.includes(id)) this.#promise(line, length)
   }
@@ -208,9 +209,12 @@ export class ShippingStorm {
   async #takeOver(): Promise<void> {
     const old = this.#store
     let isTaken = false
-    const writing = [...this.#lines.keys()].map(async (id) => {
-      while (!isTaken && old.core.guard?.failure === undefined) await this.#writeRemote(id)
-    })
+    const writing = Promise.all(
+      [...this.#lines.keys()].map(async (id) => {
+        while (!isTaken && old.core.guard?.failure === undefined) await this.#writeRemote(id)
+      }),
+    )
+    writing.catch(() => {})
     const before = this.#directories.at(-1) as StoreDirectory
     const next = this.#newDirectory()
     let opened: CellStore
@@ -218,7 +222,7 @@ export class ShippingStorm {
       opened = await this.#opened(next, true)
     } finally {
       isTaken = true
-      await Promise.all(writing)
+      await writing
     }
     await old.close()
     fs.rmSync(before.path, { recursive: true, force: true })
@@ -283,15 +287,7 @@ export class ShippingStorm {
   /** Numbers without gaps, each object naming the one before it, and no upload that nobody finishes. */
   async #checkBucket(): Promise<void> {
     const objects = new S3ObjectStore(this.#options)
-    const logs = await storedLogs(objects)
-    logs.forEach(({ key, manifest }, i) => {
-      const before = logs[i - 1]
-      const number = before?.manifest.epoch === manifest.epoch ? before.manifest.number + 1 : 1
-      if (manifest.number !== number) throw new Error(`${key} is not number ${number} of its epoch`)
-      if (manifest.previous?.key !== before?.key || manifest.previous?.sha256 !== before?.sha256)
-        throw new Error(`${key} continues ${manifest.previous?.key}, not ${before?.key}`)
-    })
-    if (logs.length === 0) throw new Error('Nothing was shipped.')
+    await expectUnbrokenLog(objects)
     await objects.sweepUploads('', Date.UTC(2100, 0))
     const left = await objects.sweepUploads('', Date.UTC(2100, 0))
     if (left > 0) throw new Error(`${left} uploads are left`)
