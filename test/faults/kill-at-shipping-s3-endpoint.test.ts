@@ -75,24 +75,24 @@ class KilledShipping {
     fs.rmSync(this.dataDir, { recursive: true, force: true, maxRetries: 10 })
   }
 
-  /** The node that runs on the directory now, or its archiver. */
-  kill(): void {
+  /** Kills the node that runs on the directory now, or its archiver. @returns whether there is one */
+  kill(): boolean {
     const owner = path.join(this.dataDir, 'owner.json')
-    if (!fs.existsSync(owner)) return
+    if (!fs.existsSync(owner)) return false
     const { pid } = JSON.parse(fs.readFileSync(owner, 'utf8')) as { pid: number }
     const [archiver] = this.random.chance(0.3) ? archiversOf(pid) : []
     process.kill(archiver ?? pid, 'SIGKILL')
     this.kills++
+    return true
   }
 
-  /** At the n-th request from now on. */
+  /** At the n-th request from now on, or the next one after it at which the node runs. */
   killLater(): void {
     const [n, when] = [1 + this.random.below(this.most + 1), this.random.pick(['before', 'after'] as const)]
     bucket.proxy.requests = 0
     bucket.proxy.onRequest = (number, at) => {
-      if (number !== n || at !== when) return
+      if (number < n || at !== when || !this.kill()) return
       bucket.proxy.onRequest = () => {}
-      this.kill()
     }
   }
 
@@ -158,6 +158,7 @@ const OPERATIONS: [string, Operation][] = [
     async (killed) => {
       const first = killed.node
       killed.write()
+      const stopped = first.ended.then(() => killed.stopWriters())
       await killed.untilMore(5)
       killed.newDirectory()
       killed.killLater()
@@ -167,7 +168,7 @@ const OPERATIONS: [string, Operation][] = [
       killed.newDirectory()
       await killed.serve('--take-over')
       expect(await first.ended).toEqual([1, null])
-      await killed.stopWriters()
+      await stopped
     },
   ],
 ]

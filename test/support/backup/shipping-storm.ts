@@ -45,7 +45,7 @@ interface Line {
  * after each loss a cell has to hold a prefix of what it had committed, with all that was promised in it.
  */
 export class ShippingStorm {
-  readonly counts = { written: 0, promised: 0, refused: 0, losses: 0, takenOver: 0, recovered: 0 }
+  readonly counts = { written: 0, promised: 0, failures: 0, losses: 0, takenOver: 0, recovered: 0 }
   readonly steps: string[] = []
   readonly #proxy: FaultProxy
   readonly #options: S3ObjectStoreOptions
@@ -306,7 +306,7 @@ export class ShippingStorm {
       await work()
     } catch (error) {
       this.#assertLoud(error)
-      this.counts.refused++
+      this.counts.failures++
     }
   }
 
