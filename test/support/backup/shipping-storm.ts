@@ -3,12 +3,12 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { S3ObjectStoreOptions } from '../../../src/backup/object-store/s3/s3-settings.ts'
-import { CellError, type CellErrorCode } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Random } from '../random.ts'
 import { FAULTS, type Fault, type FaultProxy } from '../s3/fault-proxy.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
+import { assertLoud } from './loud-failures.ts'
 import { expectUnbrokenLog } from './stored-logs.ts'
 
 const CELLS = 3
@@ -16,21 +16,6 @@ const PATIENCE = { deadlineMs: 4_000, connectMs: 500, requestMs: 400, idleMs: 40
 const ALL_FAULTS = Object.keys(FAULTS) as Fault[]
 /** An empty node that is shown an old listing of versions takes the newest of them: docs/promises.md. */
 const WITHOUT_LAG = ALL_FAULTS.filter((fault) => fault !== 'lagging')
-
-/** How a bucket may fail: loudly. Whatever else comes out of a storm is a bug. */
-const LOUD: readonly CellErrorCode[] = [
-  'object_store_unavailable',
-  'object_store_error',
-  'object_store_mismatch',
-  'object_store_in_use',
-  'not_replicated',
-  'taken_over',
-  'store_closed',
-  'store_not_found',
-  'backup_corrupt',
-  'cell_restoring',
-  'busy',
-]
 
 /** What a cell has committed, oldest first, and how much of it the store has promised to be in the bucket. */
 interface Line {
@@ -255,7 +240,7 @@ export class ShippingStorm {
         })
       } catch (error) {
         if (attempt > 4) throw error
-        this.#assertLoud(error)
+        assertLoud(error)
       }
     }
   }
@@ -305,12 +290,8 @@ export class ShippingStorm {
     try {
       await work()
     } catch (error) {
-      this.#assertLoud(error)
+      assertLoud(error)
       this.counts.failures++
     }
-  }
-
-  #assertLoud(error: unknown): void {
-    if (!(error instanceof CellError) || !LOUD.includes(error.code)) throw error
   }
 }
