@@ -129,7 +129,7 @@ describe('docs/format.md names', () => {
   })
 
   test.runIf(HAS_TOOLS)('every field of a manifest, and no other', async () => {
-    const store = await place.create()
+    const store = await place.create({ backups: { maxLagMs: 10_000 } })
     const cell = createLedger(store)
     const { version } = await store.backups.snapshot(cell.id)
     const text = execFileSync('sh', [

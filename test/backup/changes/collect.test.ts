@@ -17,6 +17,8 @@ beforeEach(() => {
   place = new ScratchPlace()
 })
 
+/** The store's own shipper looks once at the start, and then not before the test is over. */
+const shipped = { backups: { maxLagMs: 3_600_000 } }
 const ALL = { cellsMax: 1_000, bytesMax: 1_000_000_000 }
 
 function collectorOf(store: CellStore): LogCollector {
@@ -57,14 +59,14 @@ async function versionOf(store: CellStore, cell: Cell): Promise<{ image: string;
 }
 
 test('what a cell commits after its first backup is collected, with the times of its commits', async () => {
-  const store = await place.create()
+  const store = await place.create(shipped)
   const collector = collectorOf(store)
   const cell = createLedger(store)
   addRow(cell, 'in the base')
   expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true, withoutHistory: [cell.id] })
   const { image, position } = await versionOf(store, cell)
   expect((await collector.collect(ALL)).logs).toEqual([])
-  const shipped = new ShippedLogs()
+  const stored = new ShippedLogs()
   const states: [time: number, digest: string][] = []
   for (let i = 0; i < 6; i++) {
     place.clock.advance(i % 2)
@@ -77,10 +79,10 @@ test('what a cell commits after its first backup is collected, with the times of
   expect(log.pieces.map(({ commits }) => commits.map(([, time]) => time - position.at))).toEqual([
     [0, 1, 2, 3],
   ])
-  shipped.store(log)
+  stored.store(log)
   for (const [time] of states) {
     const newest = states.filter(([at]) => at <= time).at(-1)
-    expect(digestOfFile(shipped.restore(image, position, time))).toBe(newest?.[1])
+    expect(digestOfFile(stored.restore(image, position, time))).toBe(newest?.[1])
   }
   collector.shipped([endOf(log)])
   expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true })
@@ -90,7 +92,7 @@ test('what a cell commits after its first backup is collected, with the times of
 })
 
 test('a closed cell with segments is collected without being opened, and its times are known', async () => {
-  const store = await place.create({ openCellsMax: 1 })
+  const store = await place.create({ ...shipped, openCellsMax: 1 })
   const collector = collectorOf(store)
   const cell = createLedger(store)
   const { image, position } = await versionOf(store, cell)
@@ -102,11 +104,11 @@ test('a closed cell with segments is collected without being opened, and its tim
   place.clock.advance(1_000)
   store.createCell().sql('PRAGMA user_version')
   expect(fs.existsSync(place.paths.cell(cell.id).wal)).toBe(false)
-  const shipped = new ShippedLogs()
+  const stored = new ShippedLogs()
   const [log] = (await collector.collect(ALL)).logs as [UnshippedLog]
-  shipped.store(log)
-  expect(digestOfFile(shipped.restore(image, position, position.at + 4))).toBe(first)
-  expect(digestOfFile(shipped.restore(image, position, position.at + 5))).toBe(second)
+  stored.store(log)
+  expect(digestOfFile(stored.restore(image, position, position.at + 4))).toBe(first)
+  expect(digestOfFile(stored.restore(image, position, position.at + 5))).toBe(second)
   collector.shipped([endOf(log)])
   expect(fs.existsSync(place.paths.cell(cell.id).segments)).toBe(true)
   await collector.collect(ALL)

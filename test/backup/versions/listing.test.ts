@@ -108,7 +108,8 @@ describe('A listing', () => {
 
   test('is empty for a cell without backups, and cell_not_found for one that nobody knows', async () => {
     const store = await place.create()
-    expect(await store.backups.list(store.createCell().id)).toEqual({ backups: [], nextCursor: null })
+    const nothing = { backups: [], nextCursor: null, restorable: [] }
+    expect(await store.backups.list(store.createCell().id)).toEqual(nothing)
     const error = await rejectedBy(store.backups.list('5d2c0f11-1c1b-4c7e-8a44-3b5a1f6e7d22'))
     expect(error.code).toBe('cell_not_found')
   })

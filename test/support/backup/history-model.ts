@@ -16,10 +16,17 @@ import type { Random } from '../random.ts'
 import { tempDirectory } from '../temp-directory.ts'
 import { digestOf, digestOfFile } from './database-digest.ts'
 import { ForeignProgram } from './foreign-program.ts'
+import { FailingStore } from './object-store-decorators.ts'
 import { ScratchPlace } from './scratch-store.ts'
 import { recover, ShippedLogs } from './shipped-logs.ts'
 
-const SETTINGS = { openCellsMax: 1, checkpointBytes: 40_000, takeOver: true } as const
+const SETTINGS = {
+  openCellsMax: 1,
+  checkpointBytes: 40_000,
+  takeOver: true,
+  // Its cells have histories.
+  backups: { maxLagMs: 3_600_000 },
+} as const
 const ALL = { cellsMax: 1_000, bytesMax: 1_000_000_000 }
 
 interface Commit {
@@ -41,6 +48,8 @@ interface Version {
  */
 export class HistoryModel {
   readonly #place = new ScratchPlace()
+  /** The store's own shipper gets nothing through: the model ships, into {@link ShippedLogs}. */
+  readonly #objects = new FailingStore(this.#place.folder())
   readonly #random: Random
   readonly #shipped = new ShippedLogs()
   #commits: Commit[] = []
@@ -59,10 +68,12 @@ export class HistoryModel {
 
   constructor(random: Random) {
     this.#random = random
+    this.#objects.forGood = true
+    this.#objects.failFromHere(1, (_, key) => key.startsWith('log/'))
   }
 
   async start(): Promise<void> {
-    this.#store = await this.#place.create(SETTINGS)
+    this.#store = await this.#place.create({ ...SETTINGS, objectStore: this.#objects })
     this.#cell = this.#store.createCell()
     this.#other = this.#store.createCell()
     this.#commit(() => this.#cell.sql('CREATE TABLE t (n INTEGER PRIMARY KEY, x)'))
@@ -260,7 +271,7 @@ export class HistoryModel {
   }
 
   async #open(id: string, other: string): Promise<void> {
-    this.#store = await this.#place.open(SETTINGS)
+    this.#store = await this.#place.open({ ...SETTINGS, objectStore: this.#objects })
     this.#cell = this.#store.openCell(id)
     this.#other = this.#store.openCell(other)
   }

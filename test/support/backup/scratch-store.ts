@@ -59,8 +59,10 @@ export class ScratchPlace {
   /**
    * Lets time pass from timer to timer until `work` settles; real files are read and written in between. Timers of more than
    * an hour stay: they end what never would.
+   *
+   * @param timerMsMax longer ones stay. With a periodic timer below it, days pass while files are read
    */
-  async advanceUntil<T>(work: Promise<T>): Promise<T> {
+  async advanceUntil<T>(work: Promise<T>, timerMsMax = HOUR_MS): Promise<T> {
     let settled = false
     const mark = () => {
       settled = true
@@ -69,7 +71,7 @@ export class ScratchPlace {
     while (!settled) {
       await setImmediate()
       const { nextTimerMs } = this.clock
-      if (!settled && nextTimerMs !== undefined && nextTimerMs <= HOUR_MS) this.clock.advance(nextTimerMs)
+      if (!settled && nextTimerMs !== undefined && nextTimerMs <= timerMsMax) this.clock.advance(nextTimerMs)
     }
     return work
   }
