@@ -1,7 +1,11 @@
 import fs from 'node:fs'
 import { describe, expect, test, vi } from 'vitest'
+import { FileObjectStore } from '../../src/backup/object-store/file/file-object-store.ts'
+import { storedLogs } from '../support/backup/stored-logs.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { startS3rver } from '../support/s3/s3rver.ts'
+import { filesBelow } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 
 // Each command is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 90_000 })
@@ -28,6 +32,41 @@ async function workAndLoseAll(place: Workplace, node: ServedNode): Promise<strin
   await node.stop('SIGKILL')
   fs.rmSync(place.dataDir, { recursive: true })
   return base
+}
+
+/** The same without a request for a backup: what the node does unasked has to be enough. */
+async function workAndLoseAllUnasked(place: Workplace, node: ServedNode): Promise<string> {
+  const ask = async (method: string, route: string, body: object) => {
+    const answer = await node.request(method, route, body)
+    expect(answer.status).toBeLessThan(300)
+    return answer.body
+  }
+  const id = String((await ask('POST', '/v1/databases', { name: 'acme' }))['id'])
+  const base = `/v1/databases/${id}`
+  const sql = (text: string, params: unknown[] = []) => ask('POST', `${base}/sql`, { sql: text, params })
+  await sql('CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT, age INTEGER)')
+  await sql('INSERT INTO users (name, age) VALUES (?, ?), (?, ?)', ['Ann', 31, 'Bob', 27])
+  await ask('PUT', `${base}/kv/plan`, { value: 'free' })
+  const versions = () => filesBelow(place.objects).filter((file) => file.includes(`${id}/backup-`))
+  await until(() => versions().length > 0, 'the node has stored a version of the cell', 60_000)
+  await ask('PUT', `${base}/kv/session:1`, { value: 'signed in', ttl_seconds: 3_600 })
+  await ask('PUT', `${base}/kv/plan`, { value: 'paid' })
+  const last = Date.now()
+  await sql('INSERT INTO users (name, age) VALUES (?, ?)', ['Cid', 45])
+  await until(() => isShipped(place, id, last), 'the node has shipped the last change', 60_000)
+  expect(versions()).toHaveLength(1)
+  await node.stop('SIGKILL')
+  fs.rmSync(place.dataDir, { recursive: true })
+  return base
+}
+
+/** Whether the object store has a commit of the cell that was made then or later. */
+async function isShipped(place: Workplace, cellId: string, since: number): Promise<boolean> {
+  const logs = await storedLogs(new FileObjectStore({ root: place.objects }))
+  const pieces = logs.flatMap(({ manifest }) =>
+    manifest.cells.filter(({ cell_id }) => cell_id === cellId).flatMap((cell) => cell.pieces),
+  )
+  return pieces.some(({ commits }) => (commits.at(-1)?.[1] ?? 0) >= since)
 }
 
 async function expectAllThere(node: ServedNode, base: string, key: string): Promise<void> {
@@ -58,6 +97,16 @@ describe('a newcomer loses everything but the object store', () => {
     const base = await workAndLoseAll(place, first)
     const second = await place.serve()
     await expectAllThere(second, base, first.key)
+    expect(await second.stop()).toEqual([0, null])
+  })
+
+  test('a folder, and nobody has asked for a backup: the same', async () => {
+    const place = new Workplace()
+    const first = await place.serve()
+    const base = await workAndLoseAllUnasked(place, first)
+    const second = await place.serve()
+    await expectAllThere(second, base, first.key)
+    expect(await second.request('GET', base, undefined, first.key)).toMatchObject({ body: { name: 'acme' } })
     expect(await second.stop()).toEqual([0, null])
   })
 

@@ -3,7 +3,11 @@ import path from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { describe, expect, test, vi } from 'vitest'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
+import { HttpWriters } from '../support/faults/http-writers.ts'
+import { childrenOf } from '../support/processes.ts'
+import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
+import { until } from '../support/until.ts'
 
 // Each node is a process, and other suites run beside this one.
 vi.setConfig({ testTimeout: 180_000 })
@@ -96,6 +100,134 @@ describe('Two nodes with directories of their own, on one object store', () => {
     await put(second, base, '2', first.key)
     expect(await storedValue(second, base, first.key)).toBe('2')
     await second.stop()
+  })
+})
+
+const REMOTE = ['--durability', 'remote', '--lease', '3s']
+
+/** Writes to two cells, each change acknowledged once it is in the object store. */
+async function remoteWriters(node: ServedNode) {
+  const writers = await HttpWriters.create(node, 2)
+  const random = seededRandom()
+  return {
+    start: (on: ServedNode) => writers.start(on, 2, random),
+    check: (on: ServedNode) => writers.check(on),
+    untilMore: async (more: number) => {
+      const goal = writers.acknowledged + more
+      await until(() => writers.acknowledged >= goal, 'more is acknowledged')
+    },
+  }
+}
+
+/** The second node is refused as long as the first one's record is younger than the lease. */
+async function serveAfterLease(place: Workplace, directory: string): Promise<ServedNode> {
+  for (;;) {
+    const node = await place.serve(...REMOTE, '--data-dir', directory).catch((error: Error) => {
+      expect(error.message).toContain('is in use by process')
+      return undefined
+    })
+    if (node !== undefined) return node
+  }
+}
+
+describe('Two nodes under changes with the durability remote lose none that was acknowledged:', () => {
+  test.each([
+    ['the first is killed, and the second goes on', 'data', 'other'],
+    ['the other way round', 'other', 'data'],
+  ])(
+    'in turn, %s; an old directory is refused, and adopts what the other one wrote',
+    async (_how, one, two) => {
+      const place = new Workplace()
+      const first = await place.serve(...REMOTE, '--data-dir', one)
+      const writers = await remoteWriters(first)
+      const stop = writers.start(first)
+      await writers.untilMore(5)
+      const refused = await place.run('serve', '--port', '0', ...REMOTE, '--data-dir', two)
+      expect(refused.stderr).toContain(`is in use by process ${first.pid} on `)
+      await writers.untilMore(5)
+      await first.stop('SIGKILL')
+      await stop()
+      const second = await place.serve(...REMOTE, '--data-dir', two)
+      await writers.check(second)
+      const stopSecond = writers.start(second)
+      await writers.untilMore(5)
+      await second.stop('SIGKILL')
+      await stopSecond()
+      const old = await place.run('serve', '--port', '0', ...REMOTE, '--data-dir', one)
+      expect(old.code).toBe(1)
+      expect(old.stderr).toContain('holds history that this directory did not write')
+      const adopted = await place.serve(...REMOTE, '--data-dir', one, '--adopt')
+      await writers.check(adopted)
+      expect(await adopted.stop()).toEqual([0, null])
+    },
+  )
+
+  test.each([
+    ['alone', () => []],
+    ['with its workers and its archiver', childrenOf],
+  ])(
+    'one that is stopped by SIGSTOP, %s, acknowledges nothing more once it is continued',
+    async (_how, others) => {
+      const place = new Workplace()
+      const first = await place.serve(...REMOTE)
+      const writers = await remoteWriters(first)
+      const stop = writers.start(first)
+      await writers.untilMore(5)
+      const stopped = [first.pid, ...others(first.pid)]
+      for (const pid of stopped) process.kill(pid, 'SIGSTOP')
+      const second = await serveAfterLease(place, 'other')
+      await writers.check(second)
+      const stopSecond = writers.start(second)
+      await writers.untilMore(5)
+      for (const pid of stopped) process.kill(pid, 'SIGCONT')
+      expect(await first.ended).toEqual([1, null])
+      expect(first.stderr).toContain('Another node has taken over')
+      await writers.untilMore(5)
+      await Promise.all([stop(), stopSecond()])
+      await writers.check(second)
+      expect(await second.stop()).toEqual([0, null])
+    },
+  )
+
+  test('one takes over while the other one writes', async () => {
+    const place = new Workplace()
+    const first = await place.serve(...REMOTE)
+    const writers = await remoteWriters(first)
+    const stop = writers.start(first)
+    await writers.untilMore(5)
+    const second = await place.serve(...REMOTE, '--data-dir', 'other', '--take-over')
+    const stopSecond = writers.start(second)
+    expect(await first.ended).toEqual([1, null])
+    expect(first.stderr).toContain('Another node has taken over')
+    await writers.untilMore(5)
+    await Promise.all([stop(), stopSecond()])
+    await writers.check(second)
+    expect(await second.stop()).toEqual([0, null])
+  })
+
+  test('an old disk that is put back after more was shipped is refused, and adopts it', async () => {
+    const place = new Workplace()
+    const first = await place.serve(...REMOTE)
+    const writers = await remoteWriters(first)
+    const stop = writers.start(first)
+    await writers.untilMore(5)
+    await first.stop('SIGKILL')
+    await stop()
+    const copy = path.join(place.folder, 'copy')
+    fs.cpSync(place.dataDir, copy, { recursive: true })
+    const later = await place.serve(...REMOTE)
+    const stopLater = writers.start(later)
+    await writers.untilMore(5)
+    await later.stop('SIGKILL')
+    await stopLater()
+    fs.rmSync(place.dataDir, { recursive: true })
+    fs.renameSync(copy, place.dataDir)
+    const refused = await place.run('serve', '--port', '0', ...REMOTE)
+    expect(refused.code).toBe(1)
+    expect(refused.stderr).toContain('holds history that this directory did not write')
+    const again = await place.serve(...REMOTE, '--adopt')
+    await writers.check(again)
+    expect(await again.stop()).toEqual([0, null])
   })
 })
 

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
-import { childrenOf } from '../support/processes.ts'
+import { archiversOf, childrenOf } from '../support/processes.ts'
 import { seededRandom } from '../support/seed.ts'
 import { until } from '../support/until.ts'
 
@@ -24,18 +24,19 @@ test.each([
     const serve = () => place.serve('--durability', 'remote', ...flags)
     let node = await serve()
     const writers = await HttpWriters.create(node, CELLS)
-    let processesKilled = 0
+    let workersKilled = 0
+    let archiversKilled = 0
     for (let loss = 1; loss <= LOSSES; loss++) {
       const stop = writers.start(node, CLIENTS, random)
-      await untilAcknowledged(writers, 1 + random.below(60), node)
-      // A worker or the archiver.
-      const children = childrenOf(node.pid)
-      if (children.length > 0 && random.chance(0.5)) {
-        process.kill(random.pick(children), 'SIGKILL')
-        processesKilled++
-        await untilAcknowledged(writers, 1 + random.below(30), node)
-      }
-      node.child.kill('SIGKILL')
+      await atAcknowledgement(writers, 1 + random.below(60), node, () => {
+        const archivers = archiversOf(node.pid)
+        const workers = childrenOf(node.pid).filter((pid) => !archivers.includes(pid))
+        const victims = random.pick([workers, archivers, []])
+        for (const pid of victims.slice(0, 1)) process.kill(pid, 'SIGKILL')
+        if (victims === archivers) archiversKilled += victims.length
+        else workersKilled += Math.min(1, victims.length)
+      })
+      await atAcknowledgement(writers, 1 + random.below(30), node, () => node.child.kill('SIGKILL'))
       await node.ended
       await stop()
       fs.rmSync(place.dataDir, { recursive: true, maxRetries: 10 })
@@ -44,13 +45,25 @@ test.each([
     }
     expect(await node.stop()).toEqual([0, null])
     console.info(
-      `${flags.join(' ')}: ${LOSSES} directories lost, ${processesKilled} workers and archivers killed, ${writers.acknowledged} acknowledged, statuses ${JSON.stringify(writers.statuses)}`,
+      `${flags.join(' ')}: ${LOSSES} directories lost, ${workersKilled} workers and ${archiversKilled} archivers killed, ${writers.acknowledged} acknowledged, statuses ${JSON.stringify(writers.statuses)}`,
     )
   },
 )
 
-async function untilAcknowledged(writers: HttpWriters, more: number, node: ServedNode): Promise<void> {
+/** Calls `kill` when so many more acknowledgements have arrived: what the last one promised was shipped a moment ago. */
+async function atAcknowledgement(
+  writers: HttpWriters,
+  more: number,
+  node: ServedNode,
+  kill: () => void,
+): Promise<void> {
   const goal = writers.acknowledged + more
-  await until(() => writers.acknowledged >= goal || node.child.exitCode !== null, 'the writers get on')
-  expect(node.child.exitCode).toBe(null)
+  let isKilled = false
+  writers.onAcknowledged = () => {
+    if (isKilled || writers.acknowledged < goal) return
+    isKilled = true
+    kill()
+  }
+  await until(() => isKilled || node.child.exitCode !== null, 'the writers get on')
+  expect(isKilled).toBe(true)
 }

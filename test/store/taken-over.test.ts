@@ -1,5 +1,6 @@
 import fs from 'node:fs'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { type Clock, systemClock } from '../../src/base/clock.ts'
 import { CellError } from '../../src/errors.ts'
 import { FailingStore, RecordingStore } from '../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
@@ -104,6 +105,55 @@ describe('A store whose object store another one has taken over', () => {
     await late.backups.snapshot(cell.id)
     expect(late.core.guard?.epoch).toBe(2)
   })
+})
+
+describe('Stores whose clocks differ', () => {
+  const shifted = (hours: number): Clock => ({ ...systemClock, now: () => Date.now() + hours * HOUR_MS })
+
+  test.each([-1, 1])(
+    'by %i hours have one history: what each has replicated is there, and the loser says so',
+    async (hours) => {
+      const options = (offset: number) => ({
+        clock: shifted(offset),
+        objectStore: place.folder(),
+        durability: 'remote' as const,
+        backups: { maxLagMs: 1_000 },
+      })
+      const first = await place.create(options(0))
+      const cell = createLedger(first)
+      for (const note of ['one', 'two']) {
+        addRow(cell, note)
+        await cell.replicated()
+      }
+      const second = await other.open({ ...options(hours), takeOver: true })
+      const taken = second.openCell(cell.id)
+      await taken.ensureLocal()
+      expect(notes(taken)).toEqual(['one', 'two'])
+      addRow(cell, 'late')
+      expect((await rejectedBy(cell.replicated())).code).toBe('taken_over')
+      for (const note of ['three', 'four']) {
+        addRow(taken, note)
+        await taken.replicated()
+      }
+      await second.backups.incremental(cell.id)
+      addRow(taken, 'five')
+      await taken.replicated()
+      await Promise.all([first.close(), second.close()])
+
+      const third = await new ScratchPlace().openOrCreate(options(0))
+      const back = third.openCell(cell.id)
+      await back.ensureLocal()
+      expect(notes(back)).toEqual(['one', 'two', 'three', 'four', 'five'])
+      addRow(back, 'six')
+      await back.replicated()
+      await third.close()
+      expect((await rejectedBy(place.open(options(0)))).code).toBe('store_outdated')
+      const adopted = await place.open({ ...options(0), adopt: true })
+      await adopted.openCell(cell.id).ensureLocal()
+      expect(notes(adopted.openCell(cell.id))).toEqual(['one', 'two', 'three', 'four', 'five', 'six'])
+      await adopted.close()
+    },
+  )
 })
 
 describe('A second store in the same process', () => {

@@ -17,6 +17,11 @@ export const COUNTS = {
   CELLSTORE_TEST_IDLE_SOCKETS: { test: 200, soak: 5_000, of: 'idle connections' },
   CELLSTORE_TEST_SLOW_SOCKETS: { test: 50, soak: 500, of: 'slow heads and bodies' },
   CELLSTORE_BUCKET_STORMS: { test: 1, soak: 20, of: 'histories with a bucket that fails' },
+  CELLSTORE_SHIPPING_STORMS: {
+    test: 1,
+    soak: 20,
+    of: 'histories of a node that ships to a bucket that fails',
+  },
   CELLSTORE_HISTORIES: { test: 3, soak: 200, of: 'histories of cells, their backups, and damage' },
   CELLSTORE_KILLS: { test: 6, soak: 60, of: 'kills of a process that writes' },
   CELLSTORE_WORKER_KILLS: { test: 8, soak: 80, of: 'kills of workers' },

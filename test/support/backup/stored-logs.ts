@@ -66,6 +66,20 @@ export function rowsIn(logs: readonly TestedLog[], cell: WalCell): number[] {
   return appliedTo(cell.firstDatabase, wals)
 }
 
+/** @throws if a number is missing, or an object does not continue the one before it; or if there is none */
+export async function expectUnbrokenLog(store: ObjectStore): Promise<void> {
+  const logs = await storedLogs(store)
+  if (logs.length === 0) throw new Error('Nothing was shipped.')
+  logs.forEach(({ key, manifest }, i) => {
+    const before = logs[i - 1]
+    const number = before?.manifest.epoch === manifest.epoch ? before.manifest.number + 1 : 1
+    if (manifest.number !== number) throw new Error(`${key} is not number ${number} of its epoch.`)
+    const { previous } = manifest
+    if (previous?.key !== before?.key || previous?.sha256 !== before?.sha256)
+      throw new Error(`${key} continues ${previous?.key}, and not ${before?.key}.`)
+  })
+}
+
 /** @throws if a link is missing, or names other bytes */
 function linked(logs: readonly TestedLog[]): TestedLog[] {
   const byKey = new Map(logs.map((log) => [log.key, log]))

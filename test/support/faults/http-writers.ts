@@ -25,6 +25,8 @@ export class HttpWriters {
   acknowledged = 0
   /** How often which status was answered; 0 is a broken connection. */
   readonly statuses: Record<number, number> = {}
+  /** Called when an acknowledgement arrives. */
+  onAcknowledged = () => {}
   readonly #key: string
   readonly #odd: string[] = []
   #stopping = false
@@ -102,6 +104,7 @@ export class HttpWriters {
       if (status === 200) {
         cell.acknowledged.add(n)
         this.acknowledged++
+        this.onAcknowledged()
       } else await sleep(1 + random.below(5))
     }
   }
