@@ -6,6 +6,8 @@ import { seededRandom } from '../support/seed.ts'
 
 const TIMESTAMPS = countOf('CELLSTORE_TIMESTAMPS')
 const STEPS = 50
+/** At the end of each run; some are among the steps. */
+const RESTORES = 10
 
 describe('Whatever happens to cells, to their store and to the clock:', () => {
   test(`a restore to a time brings back exactly what was committed up to then: ${TIMESTAMPS} moments`, {
@@ -19,7 +21,7 @@ describe('Whatever happens to cells, to their store and to the clock:', () => {
       try {
         await model.start()
         for (let step = 0; step < STEPS; step++) await model.step()
-        for (let i = 0; i < 3; i++) await model.restoreOne(i === 2)
+        for (let i = 0; i < RESTORES; i++) await model.restoreOne(i % 5 === 4)
         await model.prove()
       } catch (error) {
         throw new Error(`seed ${seed}, after: ${model.steps.join(', ')}`, { cause: error })

@@ -16,6 +16,8 @@ export interface BackupProgress {
   base: BaseInProgress | null
   /** What shipping continues; null if the next version begins a new one. */
   history: History | null
+  /** The newest time that a commit or a cut of the cell got, in epoch milliseconds: none that follows gets an earlier one. */
+  line: number
   /** The newest version that this machine made, tried to make or has seen. The next one gets a later time. */
   lastVersion: string | null
   /** Changed since the newest backup. */
@@ -40,7 +42,8 @@ const SCHEMA = `
     last_backup_at INTEGER,
     last_snapshot_at INTEGER,
     changed_at INTEGER,
-    history TEXT
+    history TEXT,
+    line INTEGER NOT NULL DEFAULT 0
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS backup_foreign (
     cell_id TEXT NOT NULL,
@@ -57,18 +60,18 @@ const SCHEMA = `
 
 const COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = ?"
 /** Those that a table lacks which an earlier version made. */
-const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER', 'history TEXT']
+const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER', 'history TEXT', 'line INTEGER NOT NULL DEFAULT 0']
 
 const SELECT = `
-  SELECT cell_id AS cellId, chain, base, history, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
+  SELECT cell_id AS cellId, chain, base, history, line, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
     last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
-    (cell_id, chain, base, history, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
+    (cell_id, chain, base, history, line, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
   VALUES
-    (@cellId, @chain, @base, @history, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt)`
+    (@cellId, @chain, @base, @history, @line, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt)`
 
 /** Only the columns that a change sets: a worker may have saved the others since they were read. */
 const MARK_CHANGED = `
@@ -245,6 +248,7 @@ function untouched(cellId: string): BackupProgress {
     chain: null,
     base: null,
     history: null,
+    line: 0,
     lastVersion: null,
     dirty: false,
     dirtySinceSnapshot: false,

@@ -1,4 +1,4 @@
-import { type CellError, isCellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
@@ -11,8 +11,12 @@ export interface LogAfter {
   history: string
   /** The version holds everything up to the end of this sequence. */
   sequence: number
-  /** The last log object that was stored before the version's cut, or null. */
+  /** The last log object that is known to have been stored before the version's cut, or null. */
   after: string | null
+  /** Epoch milliseconds, by the wall clock: when the version was cut. */
+  madeAt: number
+  /** The newest version needs all objects after it, so that none of them goes for its age. */
+  isNewest: boolean
 }
 
 /** Frames of a piece that count, those after them are replaced by later pieces. */
@@ -42,6 +46,8 @@ export interface CellLog {
 }
 
 const PARALLEL_READS = 16
+/** A clock is not set back by more: what an object says to be complete, later ones may add to if it was. */
+const CLOCK_STEP_MAX_MS = 86_400_000
 
 export interface CollectOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
@@ -62,6 +68,7 @@ export async function collectLog(
 ): Promise<CellLog> {
   const refs = known ?? (await index.after(wanted.after, { signal }))
   const log = new LogJoin(wanted.sequence)
+  if (await isCutOff(index, refs, wanted)) log.suspect(noLongerStored())
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
     signal?.throwIfAborted()
@@ -77,6 +84,26 @@ export async function collectLog(
     }
   }
   return log.end()
+}
+
+/** Whether objects between a version and the first one that is left may have gone for their age. */
+export async function isCutOff(
+  index: LogIndex,
+  [first]: readonly LogRef[],
+  { after, madeAt, isNewest }: LogAfter,
+): Promise<boolean> {
+  if (isNewest || first === undefined || first.isMissing) return false
+  const manifest = await readable(index, first)
+  if (manifest instanceof Error || manifest.previous === null) return false
+  if (after !== null) return manifest.previous.key > after
+  return Date.parse(manifest.created_at) > madeAt
+}
+
+function noLongerStored(): CellError {
+  return new CellError(
+    'backup_not_found',
+    'What the cell committed then is no longer stored: the log objects were older than the history that is kept.',
+  )
 }
 
 function add(
@@ -128,8 +155,12 @@ class LogJoin {
     return this.#broken !== undefined
   }
 
+  /** Whether later objects have nothing of the cell that was committed up to a time. */
   isCompleteAfter(time: number): boolean {
-    return this.#suspect === undefined && this.#completeTo !== undefined && this.#completeTo > time
+    if (this.#suspect !== undefined) return false
+    // A cell's own times never step back. The clock that said up to when an object is complete may have.
+    const last = this.#wals.at(-1)?.commits.at(-1)?.[1] ?? 0
+    return last > time || (this.#completeTo ?? 0) > time + CLOCK_STEP_MAX_MS
   }
 
   suspect(error: CellError): void {
