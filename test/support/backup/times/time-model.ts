@@ -155,7 +155,6 @@ export class TimeModel {
     for (const each of this.#lines) each.looked(this.#latest)
     if (outcome instanceof CellError) return outcome
     const state = this.#stateOf(line)
-    if (!line.had(state, timestamp)) await this.debug(line)
     if (!line.had(state, timestamp))
       throw new Error(
         `restored to ${timestamp} (${JSON.stringify(outcome)}): ${state}\n${line.told(timestamp)}`,
@@ -239,6 +238,8 @@ export class TimeModel {
 
   #stepClock(): void {
     this.counts.clockSteps++
+    // A cell may have looked at the clock since its last commit, when it was opened, for example.
+    for (const line of this.#lines) line.looked(this.#now())
     const back = this.#random.chance(0.6)
     this.#place.clock.step(
       (back ? -1 : 1) * this.#random.pick([3, 500, MINUTE_MS, this.#random.below(HOUR_MS)]),
@@ -348,21 +349,6 @@ export class TimeModel {
     await program.close()
   }
 
-  async debug(line: TimeLine): Promise<void> {
-    const { storedLogs } = await import('../stored-logs.ts')
-    for (const { key, manifest } of await storedLogs(this.#place.folder()))
-      for (const c of manifest.cells)
-        if (c.cell_id === line.cellId)
-          for (const p of c.pieces)
-            say(key, manifest.previous?.key, manifest.from, manifest.to, manifest.complete, c.history.slice(0, 6), p.sequence, p.from, p.to, p.salts, JSON.stringify(p.commits))
-    const { versions, marks } = await this.#store.core.destination!.index.contents(line.cellId)
-    for (const v of versions) {
-      const m = await this.#store.core.destination!.index.manifest(v.version, line.cellId, new Map(versions.map((x) => [x.version, x.sizeBytes])))
-      say(v.version.slice(-28), m.chain.length, m.created_at, JSON.stringify(m.log))
-    }
-    say(JSON.stringify(marks.map(({key})=>key.slice(-70))))
-  }
-
   #stateOf({ cellId }: TimeLine): string {
     return stateOf(this.#store.openCell(cellId))
   }
@@ -426,8 +412,4 @@ function copyOf(directory: string): string {
 function putBack(aside: string, directory: string): void {
   fs.rmSync(directory, { recursive: true, force: true })
   execFileSync('cp', ['-rp', aside, directory])
-}
-
-function say(...x: unknown[]): void {
-  fs.appendFileSync('/tmp/tp.log', `${x.join(' ')}\n`)
 }
