@@ -11,6 +11,8 @@ export type { QuarantineState } from './engine/quarantine.ts'
 export type { CommitChanges } from './engine/watch/commit-recorder.ts'
 export type { CloseOptions, DeleteCellOptions } from './store/call-options.ts'
 export type { Cell, ExecOptions, Migration, RowOptions } from './store/cell.ts'
+export type { BranchCellOptions } from './store/cell-branches.ts'
+export type { CreatedCell } from './store/cell-creations.ts'
 export type {
   CellDirectory,
   CellPage,
@@ -110,6 +112,7 @@ export type {
   RestorePlan,
   RestoreResult,
 } from './backup/versions/backup-types.ts'
+export type { CellSource } from './backup/versions/cell-source.ts'
 export type {
   BackupSummary,
   PrunedVersion,

@@ -10,6 +10,7 @@ import type { BackupDestination } from './archiver/backup-destination.ts'
 import type { ArchiverLoad, Need } from './archiver/job.ts'
 import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
+import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
@@ -33,7 +34,7 @@ import type {
   RestoreResult,
 } from './versions/backup-types.ts'
 import { CellOwnership } from './versions/cell-ownership.ts'
-import { checkVersion } from './versions/object-keys.ts'
+import { checkMoment } from './versions/cell-source.ts'
 import {
   CALL_NAMES,
   LIST_NAMES,
@@ -42,9 +43,6 @@ import {
   RESTORE_NAMES,
 } from './versions/option-names.ts'
 import type { BackupInfo } from './versions/version-index.ts'
-
-/** Stamps have four digits for the year. */
-const TIMESTAMP_MAX = Date.UTC(9999, 0)
 
 export interface BackupManagerParts {
   destination: BackupDestination
@@ -67,6 +65,8 @@ export class BackupManager {
   readonly #restores = new RestoresInProgress()
   readonly #verification: Verification
   readonly #reports: BackupReports
+  /** @internal */
+  readonly branches: BackupBranches
 
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
@@ -74,6 +74,7 @@ export class BackupManager {
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts
+    this.branches = new BackupBranches(parts)
     this.#reports = new BackupReports(destination.log)
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
@@ -109,8 +110,8 @@ export class BackupManager {
     checkNames(options, RESTORE_NAMES)
     this.#parts.assertRunning()
     this.#listing.assertCell(cellId)
-    checkState(cellId, options)
     const { version, timestamp, accountId } = options
+    checkMoment({ version, timestamp }, cellId)
     this.#ownership.checkRecord(cellId, accountId)
     const request = { version, timestamp, accountId, need: 'requested', onlyIfLost: false } as const
     const result = await this.#restores.request(cellId, () => this.#restore(cellId, request, options))
@@ -128,7 +129,7 @@ export class BackupManager {
     const { assertRunning, destination, record } = this.#parts
     assertRunning()
     this.#listing.assertCell(cellId)
-    checkState(cellId, options)
+    checkMoment(options, cellId)
     const { index, logIndex: log, reader } = destination
     try {
       return await planRestore({ index, log, reader }, cellId, { ...options, record: record(cellId) })
@@ -323,20 +324,6 @@ export class BackupManager {
   #exists(cellId: string): boolean {
     return this.#parts.record(cellId)?.deletedAt === null
   }
-}
-
-/** @throws `invalid_version`, `backup_not_found`, `invalid_request` */
-function checkState(cellId: string, { version, timestamp }: PlanOptions): void {
-  if (version !== undefined) checkVersion(version, cellId)
-  if (timestamp === undefined) return
-  if (version !== undefined)
-    throw new CellError('invalid_request', 'Name a version or a timestamp to restore to, not both.', {
-      field: 'timestamp',
-    })
-  if (!Number.isSafeInteger(timestamp) || timestamp < 0 || timestamp >= TIMESTAMP_MAX)
-    throw new CellError('invalid_request', 'timestamp must be epoch milliseconds, as an integer.', {
-      field: 'timestamp',
-    })
 }
 
 export function objectStoreNotConfigured(): CellError {

@@ -32,13 +32,21 @@ export interface CellListOptions {
   accountId?: string | undefined
   /** Only the cells of this name: at most one of each account. */
   name?: string | undefined
+  /** Those that were deleted, in place of those that exist. A restore brings such a cell back as long as it has backups. */
+  deleted?: boolean | undefined
   /** `nextCursor` of the page before. */
   cursor?: string | undefined
   /** Cells on the page; 100 by default, at most the store's limit `pageMax`. */
   limit?: number | undefined
 }
 
-const LIST_NAMES: Known<CellListOptions> = { accountId: true, name: true, cursor: true, limit: true }
+const LIST_NAMES: Known<CellListOptions> = {
+  accountId: true,
+  name: true,
+  deleted: true,
+  cursor: true,
+  limit: true,
+}
 
 /** A page of records of cells. */
 export interface RecordPage {
@@ -51,6 +59,10 @@ export interface RecordPage {
 /** The catalogs of earlier versions lack it: see {@link Catalog.ensure}. */
 const DELETED_CELLS_SCHEMA =
   'CREATE INDEX deleted_cells ON cells (account_id, deleted_at) WHERE deleted_at IS NOT NULL;'
+
+/** For pages of the deleted cells of an account. */
+const DELETED_PAGES_SCHEMA =
+  'CREATE INDEX deleted_pages ON cells (account_id, number) WHERE deleted_at IS NOT NULL;'
 
 /** Not unique: in directories of earlier versions several cells may have one name. */
 const NAMED_CELLS_SCHEMA =
@@ -68,6 +80,7 @@ export const CELLS_SCHEMA = `
   ) STRICT;
   CREATE INDEX cells_by_account ON cells (account_id, number) WHERE deleted_at IS NULL;
   ${DELETED_CELLS_SCHEMA}
+  ${DELETED_PAGES_SCHEMA}
   ${NAMED_CELLS_SCHEMA}
 `
 
@@ -77,6 +90,14 @@ const NAMESAKES_MAX = 20
 /** About 2 MB of records: each request looks its cell up. */
 const RECORDS_KEPT_MAX = 10_000
 
+type NumberedRow = [number, ...Row]
+/** A page of those that exist, or of those that were deleted. @param after the number of the last one before it */
+type ReadPage = (
+  after: number,
+  count: number,
+  accountId: string | undefined,
+  name: string | undefined,
+) => NumberedRow[]
 type Row = [string, string | null, string | null, number, number | null, Durability | null]
 
 export interface CellRegistryLimits {
@@ -98,9 +119,8 @@ export class CellRegistry {
   readonly #setDeleted: Statement
   readonly #setName: Statement
   readonly #named: Statement
-  readonly #page: Statement
-  readonly #accountPage: Statement
-  readonly #namedPage: Statement
+  readonly #pages: ReadPage
+  readonly #deletedPages: ReadPage
   readonly #known: CatalogCache<CellRecord>
   readonly #forget: Statement
   readonly #existing: AccountCounts
@@ -113,6 +133,7 @@ export class CellRegistry {
     this.#known = new CatalogCache(catalog, RECORDS_KEPT_MAX)
     this.#limits = limits
     catalog.ensure('deleted_cells', DELETED_CELLS_SCHEMA)
+    catalog.ensure('deleted_pages', DELETED_PAGES_SCHEMA)
     catalog.ensure('named_cells', NAMED_CELLS_SCHEMA)
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)
@@ -127,12 +148,8 @@ export class CellRegistry {
     const named = 'SELECT id FROM cells WHERE deleted_at IS NULL AND name = ? AND account_id IS ?'
     this.#named = catalog.prepare(`${named} ORDER BY number LIMIT ${NAMESAKES_MAX}`).pluck()
     this.#countAll = catalog.prepare('SELECT count(*) FROM cells WHERE deleted_at IS NULL').pluck()
-    const page = `SELECT number, ${COLUMNS} FROM cells WHERE deleted_at IS NULL AND number > ?`
-    this.#page = catalog.prepare(`${page} ORDER BY number LIMIT ?`).raw()
-    this.#accountPage = catalog.prepare(`${page} AND account_id = ? ORDER BY number LIMIT ?`).raw()
-    this.#namedPage = catalog
-      .prepare(`${page} AND name = ? AND (? IS NULL OR account_id = ?) ORDER BY number LIMIT ?`)
-      .raw()
+    this.#pages = this.#pagesOf('deleted_at IS NULL')
+    this.#deletedPages = this.#pagesOf('deleted_at IS NOT NULL')
   }
 
   get pageMax(): number {
@@ -220,7 +237,7 @@ export class CellRegistry {
     this.#deleted.changed(accountId, -1)
   }
 
-  /** Cells that exist, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
+  /** Cells that exist, or that were deleted, in the order of their creation. @throws `invalid_request` for a bad cursor or limit */
   list(options: CellListOptions = {}): Paged<RecordPage, CellRecord> {
     return paged<RecordPage, CellRecord, RecordPage>(this.#list(options), {
       entries: ({ cells }) => cells,
@@ -230,20 +247,36 @@ export class CellRegistry {
 
   #list(options: CellListOptions): RecordPage {
     checkNames(options, LIST_NAMES)
-    const { accountId, name, cursor, limit } = options
+    const { accountId, name, deleted, cursor, limit } = options
     for (const [field, value] of Object.entries({ accountId, name })) {
       if (value !== undefined && typeof value !== 'string')
         throw new CellError('invalid_request', `${field} is a string.`, { field })
     }
     const count = pageLimit(limit, this.#limits.pageMax)
     const after = cursor === undefined ? 0 : decodeCursor(cursor, parseRowNumber)
-    const rows = this.#catalog.read(() => {
-      if (name !== undefined) return this.#namedPage.all(after, name, accountId, accountId, count + 1)
-      if (accountId !== undefined) return this.#accountPage.all(after, accountId, count + 1)
-      return this.#page.all(after, count + 1)
-    }) as [number, ...Row][]
+    if (deleted !== undefined && typeof deleted !== 'boolean')
+      throw new CellError('invalid_request', 'deleted must be true or false.', { field: 'deleted' })
+    const read = deleted === true ? this.#deletedPages : this.#pages
+    const rows = this.#catalog.read(() => read(after, count + 1, accountId, name))
     const { page, nextCursor } = cutPage(rows, count, ([number]) => String(number))
     return { cells: page.map(([, ...row]) => toRecord(row)), nextCursor }
+  }
+
+  #pagesOf(which: string): ReadPage {
+    const page = `SELECT number, ${COLUMNS} FROM cells WHERE ${which} AND number > ?`
+    const prepare = (filter: string) =>
+      this.#catalog.prepare(`${page} ${filter} ORDER BY number LIMIT ?`).raw()
+    const all = prepare('')
+    const ofAccount = prepare('AND account_id = ?')
+    const named = prepare('AND name = ?')
+    const namedOfAccount = prepare('AND account_id = ? AND name = ?')
+    return (after, count, accountId, name) => {
+      if (accountId !== undefined && name !== undefined)
+        return namedOfAccount.all(after, accountId, name, count) as NumberedRow[]
+      if (accountId !== undefined) return ofAccount.all(after, accountId, count) as NumberedRow[]
+      if (name !== undefined) return named.all(after, name, count) as NumberedRow[]
+      return all.all(after, count) as NumberedRow[]
+    }
   }
 
   /** How many deleted cells of the account are too many once another one is deleted. */

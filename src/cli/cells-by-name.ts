@@ -5,9 +5,9 @@ import type { StoreClient } from './store-client.ts'
 type Method = (input: unknown, ...rest: unknown[]) => unknown
 type Lister = Pick<StoreClient, 'listCells'>
 /** What an input may hold of cells, and of the account whose cells they are. */
-type Naming = { cell?: unknown; cell_ids?: unknown; account?: string }
+type Naming = { cell?: unknown; from?: unknown; cell_ids?: unknown; account?: string }
 
-/** The client, with names in place of ids: in the fields `cell` and `cell_ids` of every method's input. */
+/** The client, with names in place of ids: in the fields `cell`, `from` and `cell_ids` of every method's input. */
 export function withNames<C extends Lister>(client: C): C {
   return new Proxy(client, {
     get(target, property) {
@@ -23,8 +23,8 @@ export function withNames<C extends Lister>(client: C): C {
 }
 
 function hasName(input: unknown): input is Naming {
-  const { cell, cell_ids } = Object(input) as Naming
-  return [cell, cell_ids].flat().some(isName)
+  const { cell, from, cell_ids } = Object(input) as Naming
+  return [cell, from, cell_ids].flat().some(isName)
 }
 
 /** A text that has the form of an id is one, also if some cell has it as its name. */
@@ -33,9 +33,10 @@ function isName(text: unknown): text is string {
 }
 
 async function withIds(client: Lister, input: Naming): Promise<Naming> {
-  const { cell, cell_ids, account } = input
+  const { cell, from, cell_ids, account } = input
   const idOf = async (text: unknown) => (isName(text) ? await lookUp(client, text, account) : text)
   if (Array.isArray(cell_ids)) return { ...input, cell_ids: await Promise.all(cell_ids.map(idOf)) }
+  if (from !== undefined) return { ...input, from: await idOf(from) }
   return { ...input, cell: await idOf(cell) }
 }
 

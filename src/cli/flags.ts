@@ -166,7 +166,7 @@ export function objectStoreOf({ dataDir, objectStore }: StoreFlags): string {
 }
 
 /** Makes commander name the flag or the variable that has the bad value. */
-function argument<T>(parse: (text: string) => T): (text: string) => T {
+export function argument<T>(parse: (text: string) => T): (text: string) => T {
   return (text) => {
     try {
       return parse(text)

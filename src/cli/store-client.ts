@@ -1,7 +1,12 @@
 import type { KeyAccess, KeySurface } from '../auth/key-scope.ts'
 import type { BackupKind, BackupOptions } from '../backup/versions/backup-types.ts'
 import type { RevokedKeyDocument } from '../http/answers/api-key-answers.ts'
-import type { BackupDocument, BackupPageDocument, RestoreDocument } from '../http/answers/backup-answers.ts'
+import type {
+  BackupDocument,
+  BackupPageDocument,
+  RestoreDocument,
+  RestorePlanDocument,
+} from '../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../http/answers/cell-answers.ts'
 import type * as owner from '../http/owner-routes.ts'
 import type { SqlDocument } from '../service/json/sql-answers.ts'
@@ -22,8 +27,8 @@ export interface StoreClient {
   /** @throws `api_key_not_found` */
   revokeKey(input: { id: string }): Promise<RevokedKeyDocument>
 
-  /** Makes a cell: of the account that is named, or of the only one. */
-  createCell(input: CreateCellInput): Promise<CellDocument>
+  /** Makes a cell: of the account that is named, or of the only one. With `from`, it gets a state of that cell. */
+  createCell(input: CreateCellInput, options?: BackupOptions): Promise<CellDocument>
   /** Cells in the order they were made; of every account, or of one. */
   listCells(input: ListCellsInput): Promise<CellPageDocument>
   /** Gives a cell another name; null: none. @throws `name_taken` */
@@ -46,11 +51,10 @@ export interface StoreClient {
   batch(input: BatchInput, options?: CallOptions): Promise<SqlDocument[]>
 
   backup(input: { cell: string; kind: BackupKind }, options?: BackupOptions): Promise<BackupDocument>
-  /** @param input.version the newest by default */
-  restore(
-    input: { cell: string; version?: string | undefined },
-    options?: BackupOptions,
-  ): Promise<RestoreDocument>
+  /** By default to the newest version. */
+  restore(input: RestoreInput, options?: BackupOptions): Promise<RestoreDocument>
+  /** What a restore would do. */
+  planRestore(input: RestoreInput): Promise<RestorePlanDocument>
   /** Newest first. */
   listBackups(input: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument>
 }
@@ -64,7 +68,7 @@ export type RotatedKeyDocument = OfAccount<owner.RotatedKeyDocument>
 export type KeyDocument = OfAccount<owner.KeyDocument>
 export type CellDocument = OfAccount<owner.CellDocument>
 export type CellPageDocument = Omit<owner.CellPageDocument, 'databases'> & {
-  databases: (CellDocument & { size_bytes: number })[]
+  databases: (CellDocument & { size_bytes: number; deleted_at?: string | undefined })[]
 }
 
 export interface CreateKeyInput {
@@ -85,18 +89,35 @@ export interface RotateKeyInput {
   expires_at?: string | undefined
 }
 
-export interface CreateCellInput {
+/** A cell and one of its states: by default the one that was backed up last. */
+export interface RestoreInput {
+  cell: string
+  version?: string | undefined
+  /** RFC 3339. */
+  timestamp?: string | undefined
+}
+
+interface NewCellInput {
   account?: string | undefined
   name?: string | undefined
 }
 
-export interface ImportCellInput extends CreateCellInput {
+export interface CreateCellInput extends NewCellInput {
+  /** The cell whose state the new one gets, and which state. */
+  from?: string | undefined
+  version?: string | undefined
+  /** RFC 3339. */
+  timestamp?: string | undefined
+}
+
+export interface ImportCellInput extends NewCellInput {
   file: AsyncIterable<Uint8Array>
 }
 
 export interface ListCellsInput {
   account?: string | undefined
   name?: string | undefined
+  deleted?: boolean | undefined
   cursor?: string | undefined
 }
 

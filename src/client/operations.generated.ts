@@ -18,7 +18,7 @@ export const OPERATIONS = {
   setAccountQuotas: {"method":"PUT","path":"/v1/accounts/{account_id}/quotas","query":[],"hasBody":true,"idempotent":false},
   createApiKeyOfAccount: {"method":"POST","path":"/v1/accounts/{account_id}/api-keys","query":[],"hasBody":true,"idempotent":false},
   createCell: {"method":"POST","path":"/v1/databases","query":[],"hasBody":true,"idempotent":true},
-  listCells: {"method":"GET","path":"/v1/databases","query":["name","cursor","limit"],"hasBody":false,"idempotent":false},
+  listCells: {"method":"GET","path":"/v1/databases","query":["name","deleted","cursor","limit"],"hasBody":false,"idempotent":false},
   getCell: {"method":"GET","path":"/v1/databases/{id}","query":[],"hasBody":false,"idempotent":false},
   renameCell: {"method":"PATCH","path":"/v1/databases/{id}","query":[],"hasBody":true,"idempotent":false},
   deleteCell: {"method":"DELETE","path":"/v1/databases/{id}","query":[],"hasBody":false,"idempotent":false},

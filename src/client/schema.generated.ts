@@ -217,7 +217,7 @@ export interface paths {
         /** List the cells of the account, oldest first */
         get: operations["listCells"];
         put?: never;
-        /** Make a cell: an empty one, or one with the content of a database */
+        /** Make a cell: an empty one, one with a state of another cell, or one with the content of a database */
         post: operations["createCell"];
         delete?: never;
         options?: never;
@@ -527,7 +527,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Restore the cell, deleted or not, from its newest backup or a version */
+        /** Restore the cell, deleted or not, to its newest backup, a version or a time; or ask what that would do */
         post: operations["restore"];
         delete?: never;
         options?: never;
@@ -675,6 +675,8 @@ export interface components {
                 proven_at: components["schemas"]["Time"];
             } | null;
             size_bytes: number;
+            /** @description Of a cell that was deleted. */
+            deleted_at?: components["schemas"]["Time"];
         };
         CellDescription: {
             /** Format: uuid */
@@ -809,6 +811,29 @@ export interface components {
             size_bytes: number;
             /** @description Milliseconds, to the microsecond. */
             duration_ms: number;
+            /** @description Of the last commit that was restored. */
+            timestamp: components["schemas"]["Time"] | null;
+            /** @description A restore to this time brings the replaced state back. Null if nothing can. */
+            replaced_at: components["schemas"]["Time"] | null;
+        };
+        RestorePlan: {
+            /** @constant */
+            restored: false;
+            /** @description The version that the restore would begin with. */
+            version: string;
+            /** @enum {string} */
+            kind: "snapshot" | "incremental";
+            /** @description Of the last commit that would be restored. */
+            timestamp: components["schemas"]["Time"];
+            /** @description The objects that the restore would read, in their order, and how much of each. */
+            objects: {
+                key: string;
+                size_bytes: number;
+            }[];
+            /** @description Of all of them. */
+            size_bytes: number;
+            /** @description Of those of them that were stored after the version. */
+            log_size_bytes: number;
         };
         RestoreStatus: {
             /** Format: uuid */
@@ -860,7 +885,7 @@ export interface components {
             index?: number;
         };
         /** @enum {string} */
-        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
+        ProblemCode: "cell_not_found" | "cell_full" | "cell_quarantined" | "cell_restoring" | "name_taken" | "invalid_database" | "cells_missing" | "disk_full" | "no_backup" | "sql_error" | "sql_too_long" | "multiple_statements" | "param_count_mismatch" | "invalid_parameter" | "statement_not_allowed" | "statement_timeout" | "constraint_violation" | "result_too_large" | "result_memory_exceeded" | "invalid_key" | "invalid_ttl" | "value_too_large" | "not_an_integer" | "integer_overflow" | "key_not_found" | "precondition_failed" | "backup_not_found" | "backup_corrupt" | "invalid_version" | "restore_in_progress" | "restore_not_found" | "object_store_not_configured" | "object_store_unavailable" | "not_replicated" | "object_store_error" | "quota_exceeded" | "unauthorized" | "forbidden" | "account_suspended" | "account_not_found" | "api_key_not_found" | "not_found" | "method_not_allowed" | "unsupported_media_type" | "body_too_large" | "headers_too_large" | "request_timeout" | "invalid_json" | "invalid_request" | "idempotency_not_supported" | "idempotency_in_progress" | "idempotency_key_reused" | "rate_limited" | "busy" | "shutting_down" | "internal";
     };
     responses: {
         /** @description busy, shutting_down */
@@ -1099,7 +1124,33 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description busy, cells_missing, shutting_down */
+        /** @description backup_corrupt, idempotency_key_reused, invalid_database */
+        createCell422: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "backup_corrupt" | "idempotency_key_reused" | "invalid_database";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description backup_not_found, cell_not_found */
+        createCell404: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "backup_not_found" | "cell_not_found";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description busy, cells_missing, object_store_unavailable, shutting_down */
         createCell503: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1109,7 +1160,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "busy" | "cells_missing" | "shutting_down";
+                    code?: "busy" | "cells_missing" | "object_store_unavailable" | "shutting_down";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1139,8 +1190,8 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description idempotency_key_reused, invalid_database */
-        createCell422: {
+        /** @description idempotency_not_supported, invalid_json, invalid_request, invalid_version */
+        createCell400: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
                 [name: string]: unknown;
@@ -1148,7 +1199,33 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "idempotency_key_reused" | "invalid_database";
+                    code?: "idempotency_not_supported" | "invalid_json" | "invalid_request" | "invalid_version";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description object_store_error */
+        object_store_error: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "object_store_error";
+                } & components["schemas"]["Problem"];
+            };
+        };
+        /** @description object_store_not_configured */
+        object_store_not_configured: {
+            headers: {
+                "X-Request-Id": components["headers"]["RequestId"];
+                [name: string]: unknown;
+            };
+            content: {
+                "application/problem+json": {
+                    /** @enum {unknown} */
+                    code?: "object_store_not_configured";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1165,7 +1242,7 @@ export interface components {
                 } & components["schemas"]["Problem"];
             };
         };
-        /** @description busy, cell_quarantined, cell_restoring, cells_missing, object_store_unavailable, shutting_down */
+        /** @description busy, cell_quarantined, cell_restoring, cells_missing, not_replicated, object_store_unavailable, shutting_down */
         getCell503: {
             headers: {
                 "X-Request-Id": components["headers"]["RequestId"];
@@ -1175,7 +1252,7 @@ export interface components {
             content: {
                 "application/problem+json": {
                     /** @enum {unknown} */
-                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "object_store_unavailable" | "shutting_down";
+                    code?: "busy" | "cell_quarantined" | "cell_restoring" | "cells_missing" | "not_replicated" | "object_store_unavailable" | "shutting_down";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1189,19 +1266,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "no_backup";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description object_store_error */
-        object_store_error: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "object_store_error";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -1423,32 +1487,6 @@ export interface components {
                 "application/problem+json": {
                     /** @enum {unknown} */
                     code?: "no_backup" | "restore_in_progress";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description object_store_not_configured */
-        object_store_not_configured: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "object_store_not_configured";
-                } & components["schemas"]["Problem"];
-            };
-        };
-        /** @description backup_not_found, cell_not_found */
-        restore404: {
-            headers: {
-                "X-Request-Id": components["headers"]["RequestId"];
-                [name: string]: unknown;
-            };
-            content: {
-                "application/problem+json": {
-                    /** @enum {unknown} */
-                    code?: "backup_not_found" | "cell_not_found";
                 } & components["schemas"]["Problem"];
             };
         };
@@ -2023,6 +2061,8 @@ export interface operations {
             query?: {
                 /** @description Only the cell of this name. */
                 name?: string;
+                /** @description The cells that were deleted, in place of those that exist. */
+                deleted?: boolean;
                 /** @description next_cursor of the page before. */
                 cursor?: string;
                 /** @description How many entries the page may have; at most limits.pageMax. */
@@ -2075,12 +2115,19 @@ export interface operations {
             content: {
                 "application/json": {
                     name?: string | null;
+                    /** @description The new cell gets the state of this cell of the account, also of a deleted one. */
+                    from?: {
+                        cell_id: string;
+                        version?: string;
+                        /** Format: date-time */
+                        timestamp?: string;
+                    } | null;
                 };
                 "application/vnd.sqlite3": string;
             };
         };
         responses: {
-            /** @description Make a cell: an empty one, or one with the content of a database */
+            /** @description Make a cell: an empty one, one with a state of another cell, or one with the content of a database */
             201: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
@@ -2094,10 +2141,10 @@ export interface operations {
                     "application/json": components["schemas"]["Cell"];
                 };
             };
-            400: components["responses"]["createApiKey400"];
+            400: components["responses"]["createCell400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
-            404: components["responses"]["cell_not_found"];
+            404: components["responses"]["createCell404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["createCell409"];
             413: components["responses"]["body_too_large"];
@@ -2106,6 +2153,8 @@ export interface operations {
             429: components["responses"]["rate_limited"];
             431: components["responses"]["headers_too_large"];
             500: components["responses"]["internal"];
+            501: components["responses"]["object_store_not_configured"];
+            502: components["responses"]["object_store_error"];
             503: components["responses"]["createCell503"];
             507: components["responses"]["createCell507"];
         };
@@ -3113,6 +3162,11 @@ export interface operations {
                         }[];
                         /** @description The cursor of the next page; null on the last one. */
                         next_cursor: string | null;
+                        /** @description The times to which the cell can be restored from the versions on this page, newest first. Between two of them it can not. */
+                        restorable: {
+                            from: components["schemas"]["Time"];
+                            to: components["schemas"]["Time"];
+                        }[];
                     };
                 };
             };
@@ -3148,18 +3202,21 @@ export interface operations {
             content: {
                 "application/json": {
                     version?: string;
+                    /** Format: date-time */
+                    timestamp?: string;
+                    dry_run?: boolean;
                 };
             };
         };
         responses: {
-            /** @description Restore the cell, deleted or not, from its newest backup or a version */
+            /** @description Restore the cell, deleted or not, to its newest backup, a version or a time; or ask what that would do */
             200: {
                 headers: {
                     "X-Request-Id": components["headers"]["RequestId"];
                     [name: string]: unknown;
                 };
                 content: {
-                    "application/json": components["schemas"]["RestoreResult"];
+                    "application/json": components["schemas"]["RestoreResult"] | components["schemas"]["RestorePlan"];
                 };
             };
             /** @description The restore has begun, for a request that prefers respond-async */
@@ -3179,7 +3236,7 @@ export interface operations {
             400: components["responses"]["restore400"];
             401: components["responses"]["unauthorized"];
             403: components["responses"]["createApiKey403"];
-            404: components["responses"]["restore404"];
+            404: components["responses"]["createCell404"];
             408: components["responses"]["request_timeout"];
             409: components["responses"]["backup409"];
             413: components["responses"]["body_too_large"];

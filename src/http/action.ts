@@ -269,7 +269,10 @@ function ownArchive(call: Call): ArchiveCall {
 const TELLING: readonly CellErrorCode[] = ['backup_not_found', 'invalid_version', 'invalid_request']
 
 /** No account may learn from the kind of refusal whether a cell that is not its own exists. */
-export function asTold({ accountId, cell }: ArchiveCall, error: unknown): unknown {
+export function asTold(
+  { accountId, cell }: Pick<ArchiveCall, 'accountId' | 'cell'>,
+  error: unknown,
+): unknown {
   const tells = accountId !== undefined && cell === undefined
   return tells && TELLING.some((code) => isCellError(error, code)) ? cellNotFound() : error
 }

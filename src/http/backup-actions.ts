@@ -44,7 +44,7 @@ function encodeBackup(result: BackupResult): BackupDocument {
   }
 }
 
-function encodeBackupPage({ backups, nextCursor }: BackupList): BackupPageDocument {
+function encodeBackupPage({ backups, nextCursor, restorable }: BackupList): BackupPageDocument {
   return {
     backups: backups.map(({ version, kind, sizeBytes, createdAt, baseVersion }) => ({
       version,
@@ -54,5 +54,6 @@ function encodeBackupPage({ backups, nextCursor }: BackupList): BackupPageDocume
       base_version: baseVersion,
     })),
     next_cursor: nextCursor,
+    restorable: restorable.map(({ from, to }) => ({ from: timeOf(from), to: timeOf(to) })),
   }
 }

@@ -4,13 +4,16 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { name } from '../service/json/fields.ts'
 import { timeOf } from '../service/json/time.ts'
-import type { CellDirectory } from '../store/cell-directory.ts'
+import type { CreatedCell } from '../store/cell-creations.ts'
+import type { CellDirectory, CreateCellOptions } from '../store/cell-directory.ts'
 import {
+  type AccountCall,
   accountActionWith,
   accountActionWithQuery,
   type CellCall,
   cellAction,
   cellActionWith,
+  type HttpContext,
   ok,
   takeTurn,
 } from './action.ts'
@@ -18,7 +21,9 @@ import type {
   CellSummaryDocument,
   DeletedCellDocument,
   DescribedCellDocument,
+  ListedCellDocument,
 } from './answers/cell-answers.ts'
+import { branchCell, sourceField } from './branch-actions.ts'
 import { logCellChange } from './change-log.ts'
 import { fingerprintOf, IDEMPOTENCY_HEADER, parseIdempotencyKey } from './idempotency.ts'
 import { Query } from './query.ts'
@@ -26,12 +31,12 @@ import { Query } from './query.ts'
 const COLLECTION = '/v1/databases'
 
 /** Row 4 of the contract: it ignores unknown fields. The fingerprint covers them too. */
-const createSchema = z.looseObject({ name: name.nullish() })
+const createSchema = z.looseObject({ name: name.nullish(), from: sourceField })
 
-export const createEmptyCell = accountActionWith(
+export const createCell = accountActionWith(
   createSchema,
   async (call, sent) => {
-    const { context, request, accountId, permit } = call
+    const { context, request, accountId } = call
     const body = withName(sent, request.query)
     const header = request.header(IDEMPOTENCY_HEADER)
     const idempotency =
@@ -44,15 +49,9 @@ export const createEmptyCell = accountActionWith(
             fingerprint: fingerprintOf(body),
           }
     const { store } = context
-    const { id, replayed } = await store.inTurn(accountId, () => {
-      permit?.check()
-      return store.addCell({
-        accountId,
-        admit: () => context.storedBytes?.checkRoomForCell(accountId),
-        ...(body.name == null ? {} : { name: body.name }),
-        ...(idempotency === undefined ? {} : { idempotency }),
-      })
-    })
+    const named = { name: body.name ?? undefined, idempotency }
+    const { id, replayed } =
+      body.from == null ? await createEmpty(call, named) : await branchCell(call, body.from, named)
     if (!replayed) {
       context.storedBytes?.created(accountId, id)
       logCellChange(call, 'a cell is created', id)
@@ -65,6 +64,17 @@ export const createEmptyCell = accountActionWith(
   ['name'],
 )
 
+async function createEmpty(
+  { context: { store, storedBytes }, accountId, permit }: AccountCall,
+  options: Pick<CreateCellOptions, 'name' | 'idempotency'>,
+): Promise<CreatedCell> {
+  return await store.inTurn(accountId, () => {
+    permit?.check()
+    const admit = () => storedBytes?.checkRoomForCell(accountId)
+    return store.addCell({ accountId, admit, ...options })
+  })
+}
+
 /** The name may come as it does with a database: in the query. @throws `invalid_request` for two names */
 function withName(body: z.infer<typeof createSchema>, query: string): z.infer<typeof createSchema> {
   const asked = new Query(query, ['name']).text('name')
@@ -76,22 +86,34 @@ function withName(body: z.infer<typeof createSchema>, query: string): z.infer<ty
   return { ...body, name: asked }
 }
 
-export const listCells = accountActionWithQuery(['name', 'cursor', 'limit'], async (call, query) => {
-  const { context, accountId } = call
-  const { store, limits } = context
+export const listCells = accountActionWithQuery(
+  ['name', 'deleted', 'cursor', 'limit'],
+  async (call, query) => {
+    const { context, accountId } = call
+    await takeTurn(call, accountId)
+    return ok(await cellPage(context, query, accountId, (cell) => encodeListed(context.store, cell)))
+  },
+)
+
+/** A page of cells: of those that exist, or of those that were deleted. */
+export async function cellPage<D extends object>(
+  { store, limits }: HttpContext,
+  query: Query<'name' | 'deleted' | 'cursor' | 'limit'>,
+  accountId: string | undefined,
+  encode: (cell: CellRecord) => D,
+) {
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  await takeTurn(call, accountId)
-  const page = { accountId, name: query.text('name'), cursor: query.text('cursor'), limit }
-  const { cells, nextCursor } = store.cellRecords(page)
+  const { cells, nextCursor } = store.cellRecords({
+    accountId,
+    name: query.text('name'),
+    deleted: query.flag('deleted'),
+    cursor: query.text('cursor'),
+    limit,
+  })
   const sizes = await store.sizesOf(cells.map(({ id }) => id))
-  const databases = cells.map((cell, i) => ({
-    ...encodeCell(cell),
-    size_bytes: sizes[i] ?? 0,
-    ...encodeLastStored(store, cell),
-    ...encodeLastProven(store, cell),
-  }))
-  return ok({ databases, next_cursor: nextCursor })
-})
+  const databases = cells.map((cell, i) => ({ ...encode(cell), size_bytes: sizes[i] ?? 0 }))
+  return { databases, next_cursor: nextCursor }
+}
 
 export const getCell = cellAction(async (call) => {
   const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
@@ -129,8 +151,14 @@ export function encodeCell({ id, name, createdAt }: CellRecord): CellSummaryDocu
   return { id, name, created_at: timeOf(createdAt) }
 }
 
+/** A cell in a listing, but for its size. */
+export function encodeListed(store: CellDirectory, cell: CellRecord): Omit<ListedCellDocument, 'size_bytes'> {
+  const known = { ...encodeCell(cell), ...encodeLastStored(store, cell), ...encodeLastProven(store, cell) }
+  return cell.deletedAt === null ? known : { ...known, deleted_at: timeOf(cell.deletedAt) }
+}
+
 /** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
-export function encodeLastStored(
+function encodeLastStored(
   { retention }: CellDirectory,
   { id }: CellRecord,
 ): Pick<DescribedCellDocument, 'last_stored_at'> {
@@ -138,7 +166,7 @@ export function encodeLastStored(
 }
 
 /** The version that a restore has proven last, as far as this machine knows; null if it knows of none. */
-export function encodeLastProven(
+function encodeLastProven(
   { retention }: CellDirectory,
   { id }: CellRecord,
 ): Pick<DescribedCellDocument, 'last_proven'> {

@@ -1,11 +1,7 @@
 import { z } from 'zod'
 import type { KeyScopeOptions } from '../auth/key-scope.ts'
 import { CellError } from '../errors.ts'
-import { checkedByHand } from '../service/json/schema-notes.ts'
-
-const expiry = checkedByHand(z.string({ error: 'must be a time such as 2027-01-31T12:00:00Z' }), () =>
-  z.iso.datetime({ offset: true }),
-)
+import { decodeTime, time } from '../service/json/time.ts'
 
 /** The fields of a key's scope in a body. What they allow together is checked by the library. */
 export const scopeFields = {
@@ -14,7 +10,7 @@ export const scopeFields = {
     .array(z.string({ error: 'must be a string' }), { error: 'must be a list of ids of cells' })
     .nullish(),
   surface: z.enum(['kv', 'all'], { error: 'must be "kv" or "all"' }).optional(),
-  expires_at: expiry.nullish(),
+  expires_at: time.nullish(),
 }
 
 export type ScopeBody = z.infer<z.ZodObject<typeof scopeFields>>
@@ -25,12 +21,9 @@ export function scopeOptions({ access, cell_ids, surface, expires_at }: ScopeBod
 }
 
 /** @throws `invalid_request` for a time that is none */
-export function decodeExpiry(time: string | null | undefined): number | null | undefined {
-  if (time == null) return time
-  if (z.iso.datetime({ offset: true }).safeParse(time).success) return Date.parse(time)
-  throw new CellError('invalid_request', 'expires_at must be a time such as 2027-01-31T12:00:00Z.', {
-    field: 'expires_at',
-  })
+export function decodeExpiry(expiry: string | null | undefined): number | null | undefined {
+  if (expiry == null) return expiry
+  return decodeTime(expiry, 'expires_at')
 }
 
 const FIELD_OF_OPTION = { cellIds: 'cell_ids', expiresAt: 'expires_at', graceMs: 'grace_ms' } as const

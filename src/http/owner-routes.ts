@@ -7,7 +7,8 @@ import type { CellDirectory } from '../store/cell-directory.ts'
 import { type Action, ok, openAction, ownerAction, ownerActionWith, ownerActionWithQuery } from './action.ts'
 import { encodeCreatedKey, encodeKey, encodeRevokedKey, encodeRotatedKey } from './api-key-actions.ts'
 import type { Audience } from './audience.ts'
-import { encodeCell, encodeLastProven, encodeLastStored } from './cell-actions.ts'
+import { decodeSource, sourceField } from './branch-actions.ts'
+import { cellPage, encodeListed } from './cell-actions.ts'
 import { logAccountChange, logCellChange, logKeyChange } from './change-log.ts'
 import { receive } from './file-actions.ts'
 import { SQLITE_TYPE } from './file-body.ts'
@@ -20,6 +21,7 @@ import { recover } from './recover-actions.ts'
 import { getPlan, pin, prune, purge, setPlan, unpin } from './retention-actions.ts'
 import { ROUTES, type Route } from './routes.ts'
 import { getStatus, ownerMetrics } from './status-actions.ts'
+import { transfer } from './transfer.ts'
 import { getStore, verify } from './verify-actions.ts'
 
 /** A statement and its parameters at their limits, with room to spare. */
@@ -95,12 +97,20 @@ const rotateKey = ownerActionWith(rotateKeySchema, (call, body) => {
   return { ...ok({ ...encodeRotatedKey(rotated), account_id: accountId }), status: 201 }
 })
 
-/** Makes a cell of the account that is named, or of the only one. */
+/** Makes a cell of the account that is named, or of the only one; one with the state of another cell is of its account. */
 const createCell = ownerActionWith(
-  z.strictObject({ account: text.optional(), name: name.optional() }),
-  (call, body) => {
-    const { store } = call.context
-    const { id } = store.createCell({ accountId: accountOf(store, body.account), name: body.name })
+  z.strictObject({ account: text.optional(), name: name.optional(), from: sourceField }),
+  async (call, { account, name, from }) => {
+    const { store, service } = call.context
+    const make = async () => {
+      if (from == null) return store.createCell({ accountId: accountOf(store, account), name })
+      const accountId = account === undefined ? undefined : accountOf(store, account)
+      const source = decodeSource(from)
+      return await transfer(call, ({ signal, onProgress, requestId }) =>
+        service.branchCell({ from: source, accountId, name, signal, onProgress, requestId }),
+      )
+    }
+    const { id } = await make()
     logCellChange(call, 'a cell is created', id)
     return { ...ok(encodeOwnCell(store, store.findCell(id) as CellRecord)), status: 201 }
   },
@@ -121,17 +131,16 @@ const importCell: Action = {
 }
 
 /** The cells of every account, or of one; oldest first. */
-const listCells = ownerActionWithQuery(['account', 'name', 'cursor', 'limit'], async ({ context }, query) => {
-  const { store, limits } = context
-  const named = query.text('account')
-  const accountId = named === undefined ? undefined : accountOf(store, named)
-  const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
-  const page = { accountId, name: query.text('name'), cursor: query.text('cursor'), limit }
-  const { cells, nextCursor } = store.cellRecords(page)
-  const sizes = await store.sizesOf(cells.map(({ id }) => id))
-  const databases = cells.map((cell, i) => ({ ...encodeOwnCell(store, cell), size_bytes: sizes[i] ?? 0 }))
-  return ok({ databases, next_cursor: nextCursor } satisfies CellPageDocument)
-})
+const listCells = ownerActionWithQuery(
+  ['account', 'name', 'deleted', 'cursor', 'limit'],
+  async ({ context }, query) => {
+    const { store } = context
+    const named = query.text('account')
+    const accountId = named === undefined ? undefined : accountOf(store, named)
+    const page = await cellPage(context, query, accountId, (cell) => encodeOwnCell(store, cell))
+    return ok(page satisfies CellPageDocument)
+  },
+)
 
 /** What an account may do to its own cells, the owner may do to all. Accounts are the owner's, here and under /v1. */
 const SHARED = /^\/v1\/(databases\/\{id\}|accounts)/
@@ -183,12 +192,7 @@ export type ListedCellDocument = CellDocument & { size_bytes: number }
 export type CellPageDocument = { databases: ListedCellDocument[]; next_cursor: string | null }
 
 function encodeOwnCell(store: CellDirectory, cell: CellRecord) {
-  return {
-    ...encodeCell(cell),
-    ...encodeLastStored(store, cell),
-    ...encodeLastProven(store, cell),
-    account_id: cell.accountId,
-  }
+  return { ...encodeListed(store, cell), account_id: cell.accountId }
 }
 
 /** @throws `api_key_not_found` */

@@ -1,11 +1,24 @@
 import { z } from 'zod'
-import type { RestoreOptions, RestoreResult } from '../backup/versions/backup-types.ts'
+import type {
+  PlanOptions,
+  RestoreOptions,
+  RestorePlan,
+  RestoreResult,
+} from '../backup/versions/backup-types.ts'
 import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
-import { text } from '../service/json/fields.ts'
-import { durationOf, timeOf } from '../service/json/time.ts'
-import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asTold, ok } from './action.ts'
-import type { RestoreDocument, RestoreStatusDocument } from './answers/backup-answers.ts'
+import { flag, text } from '../service/json/fields.ts'
+import { decodeTime, durationOf, time, timeOf } from '../service/json/time.ts'
+import {
+  type Answer,
+  type ArchiveCall,
+  archiveAction,
+  archiveActionWith,
+  asTold,
+  ok,
+  takeTurn,
+} from './action.ts'
+import type { RestoreDocument, RestorePlanDocument, RestoreStatusDocument } from './answers/backup-answers.ts'
 import type { BegunRestore } from './begun-restores.ts'
 import { prefersAsync } from './prefer.ts'
 import { transfer } from './transfer.ts'
@@ -15,29 +28,47 @@ type Run = (options: Pick<RestoreOptions, 'signal' | 'onProgress'>) => Promise<R
 
 const ROUTE = '/v1/databases/{id}/restore'
 
+const restoreSchema = z.strictObject({
+  version: text.optional(),
+  timestamp: time.optional(),
+  dry_run: flag.optional(),
+})
+type RestoreBody = z.infer<typeof restoreSchema>
+
 /** Answers at the end, or at once with where to ask about it if the client prefers that. */
-export const restore = archiveActionWith(
-  z.strictObject({ version: text.optional() }),
-  async (call, { version }) => {
-    const { context, request, requestId, accountId, cellId } = call
-    checkRoom(call)
-    const permit = {
-      check() {
-        call.permit?.check()
-        // Many may have been admitted while there was room for one.
-        checkRoom(call)
-      },
-    }
-    const run: Run = (options) =>
-      context.service
-        .restore(cellId, { ...options, permit, requestId, accountId, version })
-        .catch((error) => {
-          throw asTold(call, error)
-        })
-    if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
-    return ok(encodeRestore(await transfer(call, run)))
-  },
-)
+export const restore = archiveActionWith(restoreSchema, async (call, body) => {
+  const { context, request, requestId, accountId, cellId } = call
+  const wanted = { accountId, ...decodeMoment(body) }
+  if (body.dry_run === true) return await plan(call, wanted)
+  checkRoom(call)
+  const permit = {
+    check() {
+      call.permit?.check()
+      // Many may have been admitted while there was room for one.
+      checkRoom(call)
+    },
+  }
+  const run: Run = (options) =>
+    context.service.restore(cellId, { ...options, permit, requestId, ...wanted }).catch((error) => {
+      throw asTold(call, error)
+    })
+  if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
+  return ok(encodeRestore(await transfer(call, run)))
+})
+
+/** @throws `invalid_request` for a time that is none */
+function decodeMoment({ version, timestamp: text }: RestoreBody) {
+  const timestamp = text === undefined ? undefined : decodeTime(text, 'timestamp')
+  return { version, timestamp }
+}
+
+/** What the restore would do. */
+async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
+  const { context, accountId, cellId, request } = call
+  await takeTurn(call, accountId ?? '')
+  const signal = accountId === undefined ? request.signal : undefined
+  return ok(encodePlan(await context.service.planRestore(cellId, { ...options, signal })))
+}
 
 /** A cell that comes back needs room in its account's quotas. @throws `quota_exceeded` */
 function checkRoom({ context: { store, storedBytes }, accountId, cellId }: ArchiveCall): void {
@@ -85,8 +116,29 @@ async function answerAtOnce(call: ArchiveCall, run: Run): Promise<Answer> {
   return { ...ok(encodeStatus(begun)), status: 202, headers }
 }
 
-function encodeRestore({ version, kind, sizeBytes, durationMs }: RestoreResult): RestoreDocument {
-  return { restored: true, version, kind, size_bytes: sizeBytes, duration_ms: durationOf(durationMs) }
+function encodeRestore(result: RestoreResult): RestoreDocument {
+  const { version, kind, sizeBytes, durationMs, timestamp, replacedAt } = result
+  return {
+    restored: true,
+    version,
+    kind,
+    size_bytes: sizeBytes,
+    duration_ms: durationOf(durationMs),
+    timestamp: timeOf(timestamp),
+    replaced_at: timeOf(replacedAt),
+  }
+}
+
+function encodePlan({ version, kind, timestamp, objects, ...sizes }: RestorePlan): RestorePlanDocument {
+  return {
+    restored: false,
+    version,
+    kind,
+    timestamp: timeOf(timestamp),
+    objects: objects.map(({ key, sizeBytes }) => ({ key, size_bytes: sizeBytes })),
+    size_bytes: sizes.sizeBytes,
+    log_size_bytes: sizes.sizeOfLog,
+  }
 }
 
 function encodeStatus({ id, startedAt, progress, end }: BegunRestore): RestoreStatusDocument {

@@ -10,7 +10,7 @@ import {
 import type { Action } from './action.ts'
 import { createApiKey, listApiKeys, revokeApiKey, rotateApiKey } from './api-key-actions.ts'
 import { backUp, backUpIncrement, listBackups } from './backup-actions.ts'
-import { createEmptyCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
+import { createCell, deleteCell, getCell, listCells, renameCell } from './cell-actions.ts'
 import { watchChanges } from './change-actions.ts'
 import { exportCell, importCell } from './file-actions.ts'
 import { healthz, readyz } from './health-actions.ts'
@@ -54,7 +54,7 @@ export const ROUTES: readonly Route[] = [
   ['PUT', '/v1/accounts/{account_id}/quotas', setQuotas, 'owner'],
   ['POST', '/v1/accounts/{account_id}/api-keys', createKeyOfAccount, 'owner'],
 
-  ['POST', '/v1/databases', { ...createEmptyCell, receive: importCell }, 'account:write'],
+  ['POST', '/v1/databases', { ...createCell, receive: importCell }, 'account:write'],
   ['GET', '/v1/databases', listCells, 'account:read'],
   ['GET', '/v1/databases/{id}', getCell, 'cell:read'],
   ['PATCH', '/v1/databases/{id}', renameCell, 'account:write'],

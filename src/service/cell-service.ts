@@ -4,12 +4,16 @@ import type {
   BackupKind,
   BackupResult,
   MakeBackupOptions,
+  PlanOptions,
   RestoreOptions,
+  RestorePlan,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
 import type { QuarantineState } from '../engine/quarantine.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
+import type { BranchCellOptions } from '../store/cell-branches.ts'
+import type { CreatedCell } from '../store/cell-creations.ts'
 import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { WatchOptions } from '../store/watch/cell-change.ts'
@@ -64,11 +68,21 @@ export interface CellService {
    */
   importCell(source: AsyncIterable<Uint8Array>, options?: ImportCellOptions): Promise<string>
 
+  /**
+   * Makes a cell with a state of another cell, as `store.createCell({ from })`.
+   *
+   * @returns the cell's id; `replayed` if an earlier call has made it
+   */
+  branchCell(options: BranchCellOptions): Promise<CreatedCell>
+
   /** Stores a backup, as `store.backups.snapshot()` and `incremental()`. */
   backup(cellId: string, kind: BackupKind, options?: MakeBackupOptions): Promise<BackupResult>
 
   /** Restores a cell to a version, as `store.backups.restore()`. */
   restore(cellId: string, options?: RestoreOptions): Promise<RestoreResult>
+
+  /** What a restore would do, as `store.backups.plan()`. */
+  planRestore(cellId: string, options?: PlanOptions): Promise<RestorePlan>
 
   /**
    * Restores a cell whose data is not on this machine from its newest backup; does nothing if it is here. A request that

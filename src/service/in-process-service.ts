@@ -4,7 +4,9 @@ import type {
   BackupKind,
   BackupResult,
   MakeBackupOptions,
+  PlanOptions,
   RestoreOptions,
+  RestorePlan,
   RestoreResult,
 } from '../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../backup/versions/version-index.ts'
@@ -14,6 +16,8 @@ import { sqlShape } from '../engine/sql-policy/sql-shape.ts'
 import { isCellError } from '../errors.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { Cell } from '../store/cell.ts'
+import type { BranchCellOptions } from '../store/cell-branches.ts'
+import type { CreatedCell } from '../store/cell-creations.ts'
 import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { CellStore } from '../store/cell-store.ts'
@@ -132,12 +136,21 @@ export class InProcessService implements CellService {
     return (await this.#store.importCell(source, { ...options, sqlPolicy })).id
   }
 
+  async branchCell(options: BranchCellOptions): Promise<CreatedCell> {
+    const { id, replayed } = await this.#store.createCell(options)
+    return replayed === undefined ? { id } : { id, replayed }
+  }
+
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
     return await this.#store.backups[kind](cellId, options)
   }
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     return await this.#store.backups.restore(cellId, options)
+  }
+
+  async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
+    return await this.#store.backups.plan(cellId, options)
   }
 
   async recover(cellId: string): Promise<void> {

@@ -14,6 +14,7 @@ import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
+import type { UnfinishedCells } from './unfinished-cells.ts'
 
 export interface CellCreationsParts {
   accounts: Accounts
@@ -24,10 +25,12 @@ export interface CellCreationsParts {
   turns: Turns
   files: CellFiles
   cellsFolder: CellsFolder
+  unfinished: UnfinishedCells
   clock: Clock
 }
 
 type Replayed = { id: string; replayed: true }
+/** A cell that was made, or that an earlier call with the same idempotency key has made. */
 export type CreatedCell = { id: string; replayed?: true }
 
 /** Makes new cells: first the file, then the record in the catalog; each within its account's quota, and once. */
@@ -47,21 +50,23 @@ export class CellCreations {
     return this.#register(creation, options)
   }
 
-  /**
-   * {@link create} without blocking the event loop for the disk.
-   *
-   * @param write makes the cell's file, and leaves none if it fails; by default that of an empty cell
-   * @throws what `write` throws; as {@link create}
-   */
-  async createAside(
-    options: CreateCellOptions = {},
-    write = (id: string) => this.#parts.files.writeAside(id),
-  ): Promise<CreatedCell> {
+  /** {@link create} without blocking the event loop for the disk. @throws as {@link create} */
+  async createAside(options: CreateCellOptions = {}): Promise<CreatedCell> {
     const creation = this.#begin(options)
     if ('replayed' in creation) return creation
-    await write(creation.id)
-    await this.#parts.turns.next(creation.accountId ?? '')
-    return await this.#parts.catalog.durably(() => this.#register(creation, options))
+    return await this.#finish(creation, options, (id) => this.#parts.files.writeAside(id))
+  }
+
+  /**
+   * Makes a cell of what `build` writes. A crash during the build leaves nothing behind the next start.
+   *
+   * @param build makes the cell's file, and leaves none if it fails
+   * @throws what `build` throws; as {@link create}
+   */
+  async createBuilt(options: CreateCellOptions, build: (id: string) => Promise<void>): Promise<CreatedCell> {
+    const creation = this.#begin(options)
+    if ('replayed' in creation) return creation
+    return await this.#parts.unfinished.during(creation.id, () => this.#finish(creation, options, build))
   }
 
   /** One creation of an account at a time, in its turn at the event loop. */
@@ -83,6 +88,28 @@ export class CellCreations {
     quotas.checkCells(accountId, () => registry.count(accountId))
   }
 
+  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
+  madeBefore({
+    accountId,
+    idempotency,
+  }: Pick<CreateCellOptions, 'accountId' | 'idempotency'>): Replayed | undefined {
+    if (accountId === undefined || idempotency === undefined) return undefined
+    const id = this.#parts.idempotency.find(accountId, idempotency)
+    if (id === undefined) return undefined
+    if (this.#parts.registry.find(id) === undefined) throw cellNotFound()
+    return { id, replayed: true }
+  }
+
+  async #finish(
+    record: NewCellRecord,
+    options: CreateCellOptions,
+    write: (id: string) => Promise<void>,
+  ): Promise<CreatedCell> {
+    await write(record.id)
+    await this.#parts.turns.next(record.accountId ?? '')
+    return await this.#parts.catalog.durably(() => this.#register(record, options))
+  }
+
   /** Refuses a creation, or charges for it. @returns the cell to be made, or the one that a repeated call has made */
   #begin(options: CreateCellOptions): NewCellRecord | Replayed {
     checkCreateOptions(options, this.#parts.accounts)
@@ -90,7 +117,7 @@ export class CellCreations {
     checkDisplayName(name)
     checkDurability(durability)
     this.#parts.catalog.assertOpen()
-    const first = this.#madeBefore(options)
+    const first = this.madeBefore(options)
     if (first !== undefined) return first
     this.#parts.cellsFolder.assertHere()
     this.#parts.registry.checkName(accountId ?? null, name ?? null)
@@ -114,7 +141,7 @@ export class CellCreations {
     try {
       this.#parts.cellsFolder.noteCell()
       // Others can have been made while the file was written.
-      const first = this.#madeBefore(options)
+      const first = this.madeBefore(options)
       if (first !== undefined) {
         this.#parts.files.remove(record.id)
         return first
@@ -131,15 +158,6 @@ export class CellCreations {
       if (!isCellError(error, 'cell_quarantined')) this.#parts.files.remove(record.id)
       throw error
     }
-  }
-
-  /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
-  #madeBefore({ accountId, idempotency }: CreateCellOptions): Replayed | undefined {
-    if (accountId === undefined || idempotency === undefined) return undefined
-    const id = this.#parts.idempotency.find(accountId, idempotency)
-    if (id === undefined) return undefined
-    if (this.#parts.registry.find(id) === undefined) throw cellNotFound()
-    return { id, replayed: true }
   }
 }
 

@@ -54,19 +54,20 @@ export class CellFiles {
   }
 
   /**
-   * Makes a new cell's file of what `build` writes, durably.
+   * Makes a new cell's file of what `build` writes, durably. Resolves with what that does.
    *
    * @param build writes and syncs a database at the path that it is given; it is in the cell's folder
    * @throws what `build` throws; `disk_full`. No file is left then
    */
-  async adopt(id: string, build: (target: string) => Promise<void>): Promise<void> {
+  async adopt<T>(id: string, build: (target: string) => Promise<T>): Promise<T> {
     const { directory, database, restoreTarget } = this.#paths.cell(id)
     const { root, cells } = this.#paths
     try {
       fs.mkdirSync(directory, { recursive: true, mode: DIRECTORY_MODE })
-      await build(restoreTarget)
+      const result = await build(restoreTarget)
       fs.renameSync(restoreTarget, database)
       await Promise.all([directory, path.dirname(directory), cells, root].map(fsyncDirectoryAside))
+      return result
     } catch (error) {
       throw this.#notCreated(id, error)
     }

@@ -93,7 +93,7 @@ export class CellImports {
     checkPolicy(options.sqlPolicy)
     const { name, accountId, durability, admit } = options
     const bytes = typeof source === 'string' ? await this.#fileOf(source) : checkStream(source)
-    return await this.#parts.creations.createAside({ name, accountId, durability, admit }, (id) =>
+    return await this.#parts.creations.createBuilt({ name, accountId, durability, admit }, (id) =>
       this.#fill(id, bytes, options, build),
     )
   }

@@ -22,6 +22,8 @@ import {
 } from './call-options.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
 import type { Cell } from './cell.ts'
+import type { BranchCellOptions } from './cell-branches.ts'
+import type { CreatedCell } from './cell-creations.ts'
 import type {
   CellDirectory,
   CellPage,
@@ -219,14 +221,29 @@ export class CellStore implements CellDirectory {
   }
 
   /**
+   * Creates a cell with a state of another cell, from its backups. The other cell may be deleted, and stays as it is. The new
+   * cell has its durability, unless another one is given, and an id of its own. If anything fails, there is no new cell.
+   *
+   * ```ts
+   * const copy = await store.createCell({ from: { cellId: cell.id }, name: 'acme-test' })
+   * ```
+   *
+   * @throws `cell_not_found` if there is no such cell of the account, `backup_not_found`, `backup_corrupt`, `invalid_version`,
+   * `cell_full`, `idempotency_in_progress`, `object_store_not_configured`, `object_store_unavailable`, `object_store_error`;
+   * as without `from`
+   */
+  createCell(options: BranchCellOptions): Promise<Cell & { replayed?: true }>
+  /**
    * Creates a cell; it is on disk when this returns.
    *
    * @throws `name_taken` if the account has a cell of this name, `idempotency_key_reused`, `invalid_request`, `quota_exceeded`, `rate_limited`, `disk_full`
    */
-  createCell(options: CreateCellOptions = {}): Cell & { replayed?: true } {
-    const { id, replayed } = this.core.createCell(options)
-    const cell = this.#cells.handle(id)
-    return replayed === undefined ? cell : Object.assign(cell, { replayed })
+  createCell(options?: CreateCellOptions): Cell & { replayed?: true }
+  createCell(
+    options: CreateCellOptions | BranchCellOptions = {},
+  ): (Cell & { replayed?: true }) | Promise<Cell & { replayed?: true }> {
+    if ('from' in options && options.from !== undefined) return this.#branch(options)
+    return this.#created(this.core.createCell(options))
   }
 
   /**
@@ -246,7 +263,7 @@ export class CellStore implements CellDirectory {
     options: ImportCellOptions = {},
   ): Promise<Cell> {
     const { id } = await this.core.imports.import(source, options, importHere)
-    this.#upkeep.cellImported(id)
+    this.#upkeep.cellMade(id)
     return this.#cells.handle(id)
   }
 
@@ -354,6 +371,17 @@ export class CellStore implements CellDirectory {
     checkCloseOptions(options)
     this.#closing ??= this.#close(options.deadlineMs ?? CLOSE_DEADLINE_MS)
     return this.#closing
+  }
+
+  async #branch(options: BranchCellOptions): Promise<Cell & { replayed?: true }> {
+    const created = await this.core.branches.branch(options, this.backups.branches)
+    this.#upkeep.cellMade(created.id)
+    return this.#created(created)
+  }
+
+  #created({ id, replayed }: CreatedCell): Cell & { replayed?: true } {
+    const cell = this.#cells.handle(id)
+    return replayed === undefined ? cell : Object.assign(cell, { replayed })
   }
 
   /** {@link close}, for `await using`. */

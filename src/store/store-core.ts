@@ -33,6 +33,7 @@ import { RequestedBackups } from '../catalog/requested-backups.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
+import { CellBranches } from './cell-branches.ts'
 import { CellCensus } from './cell-census.ts'
 import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CellPage, CreateCellOptions, ListedCell, PurgedCell } from './cell-directory.ts'
@@ -48,6 +49,7 @@ import { databaseSettings, type StoreSettings } from './settings.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
 import type { StoreOptions } from './store-options.ts'
+import { UnfinishedCells } from './unfinished-cells.ts'
 import { ChangeHub } from './watch/change-hub.ts'
 
 /**
@@ -73,6 +75,7 @@ export class StoreCore implements CellDirectory {
   /** Who watches cells. */
   readonly changes: ChangeHub
   readonly imports: CellImports
+  readonly branches: CellBranches
   /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next four. */
   readonly guard: EpochGuard | undefined
   readonly destination: BackupDestination | undefined
@@ -105,7 +108,6 @@ export class StoreCore implements CellDirectory {
     this.#objectStore = objectStore
     this.#entry = entry
     this.guard = entry?.guard
-    fs.rmSync(paths.spool, { recursive: true, force: true })
     const catalogSettings = { ...databaseSettings(settings, 'full'), sqlPolicy: 'trusted' } as const
     const failed = (err: unknown) => log.error({ err }, 'upkeep of the catalog failed')
     this.#catalog = new Catalog(paths.catalog, catalogSettings, CATALOG_SCHEMA.upgrades, failed)
@@ -134,15 +136,17 @@ export class StoreCore implements CellDirectory {
       this.names = new CellNames(this.registry, log)
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
+      const unfinished = this.#emptySpool()
       this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
-      const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, clock }
+      const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const creations = new CellCreations({ catalog: this.#catalog, ...parts })
       this.#creations = creations
       const built = (id: string) => this.#noteImported(id)
       this.imports = new CellImports({ creations, files, paths, settings, built })
+      this.branches = new CellBranches({ creations, files, log, built: (id) => this.#noteBranched(id) })
       if (objectStore === undefined) return
       const { storeId } = this.#catalog
       this.destination = new BackupDestination({
@@ -327,6 +331,22 @@ export class StoreCore implements CellDirectory {
     const now = this.clock.now()
     this.hints.note(id, now)
     this.destination?.progress.markChanged(id, now)
+  }
+
+  /** As {@link #noteImported}. Until its first backup only this machine has the cell, so that backup is due at once. */
+  #noteBranched(id: string): void {
+    const now = this.clock.now()
+    this.hints.note(id, now)
+    this.destination?.progress.markUnstored(id, now)
+  }
+
+  /** Removes what an earlier process left unfinished. */
+  #emptySpool(): UnfinishedCells {
+    const { spool } = this.paths
+    const unfinished = new UnfinishedCells(spool)
+    for (const id of unfinished.left()) if (this.registry.find(id) === undefined) this.files.remove(id)
+    fs.rmSync(spool, { recursive: true, force: true })
+    return unfinished
   }
 
   /** Resolves once every change of the catalog so far is in the object store; at once without an object store. */

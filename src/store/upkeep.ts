@@ -88,8 +88,8 @@ export class Upkeep {
     this.#sweeper.sweepSoon(id)
   }
 
-  /** A cell was imported: no backup has it. */
-  cellImported(id: string): void {
+  /** A cell was made that has content: no backup has it. */
+  cellMade(id: string): void {
     this.#sweeper.sweepSoon(id)
     this.#schedule?.changed(id)
   }

@@ -126,6 +126,7 @@ describe('on a running node', () => {
         { version: base_version, kind: 'snapshot', size_bytes: NUMBER, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
+      restorable: [{ from: TIME, to: TIME }],
     })
     expect(await place.json('restore', id, '--version', base_version)).toEqual({
       restored: true,
@@ -133,6 +134,8 @@ describe('on a running node', () => {
       kind: 'snapshot',
       size_bytes: NUMBER,
       duration_ms: NUMBER,
+      timestamp: TIME,
+      replaced_at: TIME,
     })
     expect(await place.json('sql', id, 'SELECT count(*) AS n FROM t')).toMatchObject({ rows: [{ n: 1 }] })
     expect(await place.json('cells', 'delete', id)).toEqual({ id, deleted: true })

@@ -85,7 +85,15 @@ describe.each(TRANSPORTS)('through %s', (_name, transport) => {
       bytes_done: COUNT,
       bytes_total: COUNT,
       ended_at: TIME,
-      result: { restored: true, version: VERSION, kind: 'snapshot', size_bytes: COUNT, duration_ms: COUNT },
+      result: {
+        restored: true,
+        version: VERSION,
+        kind: 'snapshot',
+        size_bytes: COUNT,
+        duration_ms: COUNT,
+        timestamp: TIME,
+        replaced_at: expect.any(String),
+      },
     })
     expect(status['bytes_done']).toBe(status['bytes_total'])
     expect(valueNow()).toBe('as it was')

@@ -49,6 +49,18 @@ const BODIES: [what: string, ask: Ask, field: string, near: string][] = [
     'verison',
     'version',
   ],
+  [
+    'a restore to a time',
+    { method: 'POST', path: `${database}/restore`, body: { timestmap: '2026-11-21T02:02:13Z' } },
+    'timestmap',
+    'timestamp',
+  ],
+  [
+    'a source of a new cell',
+    { method: 'POST', path: '/v1/databases', body: { from: { cell: '{cell}' } } },
+    'from.cell',
+    'cell_id',
+  ],
 ]
 
 describe('a body with an unknown field', () => {

@@ -3,6 +3,7 @@ import type { ExecuteOptions } from '../../src/service/cell-service.ts'
 import type { BatchableOperation, CellOperation, ResultOf } from '../../src/service/operations.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { cellServiceBackupsContract } from './cell-service-backups.contract.ts'
+import { cellServiceBranchesContract } from './cell-service-branches.contract.ts'
 import { cellServiceFilesContract } from './cell-service-files.contract.ts'
 import { cellServiceWatchContract } from './cell-service-watch.contract.ts'
 import type { MakeService, ServiceUnderTest } from './service-under-test.ts'
@@ -445,6 +446,7 @@ export function cellServiceContract(name: string, make: MakeService): void {
   })
 
   cellServiceBackupsContract(name, make)
+  cellServiceBranchesContract(name, make)
   cellServiceWatchContract(name, make)
   cellServiceFilesContract(name, make)
 }

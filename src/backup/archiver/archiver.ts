@@ -1,14 +1,16 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Limits } from '../../base/limits.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { CellRecord } from '../../catalog/cell-registry.ts'
 import { CellError } from '../../errors.ts'
 import { identityOfCell } from '../archive/cell-identity.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseStart } from '../changes/cell-cuts.ts'
 import type { BackupSource } from '../create/backup-runner.ts'
 import type { DatabaseReader } from '../create/database-reader.ts'
+import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
-import { CellRestorer } from '../restore/cell-restorer.ts'
+import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
 import type { Flushed, Shipper } from '../shipping/shipper.ts'
 import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
@@ -51,6 +53,22 @@ export interface RestoreRequest extends ArchiverRequest {
   onlyIfLost: boolean
 }
 
+/** The new cell `cellId` gets the state of another cell. */
+export interface BranchRequest extends ArchiverRequest {
+  /** The other cell. */
+  source: string
+  /** Its record in the catalog, also of a deleted cell. */
+  record: CellRecord | undefined
+  /** Its database file is on this machine. */
+  isLocal: boolean
+  /** Undefined for the newest. */
+  version: string | undefined
+  /** Epoch milliseconds; not together with `version`. */
+  timestamp: number | undefined
+  /** Refuses the other cell if it is not this account's. */
+  accountId: string | undefined
+}
+
 export interface VerifyRequest extends ArchiverRequest, VerifyTask {}
 
 export interface JobOptions extends BackupOptions {
@@ -69,6 +87,8 @@ export interface ArchiverClient {
   backup(request: BackupRequest, options: JobOptions): Promise<MadeBackup>
   /** @returns undefined if it did nothing */
   restore(request: RestoreRequest, options: JobOptions): Promise<RestoreResult | undefined>
+  /** Builds a new cell's `incoming.db`. Touches neither the cell whose state it gets nor its backups. */
+  branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult>
   /** Changes no cell and no backup. */
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult>
   /** Somebody needs the waiting jobs of a cell more than before. */
@@ -108,6 +128,7 @@ export class Archiver implements ArchiverClient {
   readonly #cells: CellPort
   readonly #queue: JobQueue
   readonly #restorer: CellRestorer
+  readonly #brancher: CellBrancher
   readonly #verifier: VersionVerifier
   readonly #shipper: Shipper | undefined
   readonly #clock: Clock
@@ -119,7 +140,7 @@ export class Archiver implements ArchiverClient {
     this.#cells = cells
     this.#clock = clock
     this.#queue = new JobQueue(queue, clock)
-    this.#restorer = new CellRestorer({
+    const restoring: CellRestorerParts = {
       objectStore,
       reader,
       storeId,
@@ -130,7 +151,9 @@ export class Archiver implements ArchiverClient {
       limits,
       threads,
       flush: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
-    })
+    }
+    this.#restorer = new CellRestorer(restoring)
+    this.#brancher = new CellBrancher(restoring)
     const { spoolDirectory } = destination
     this.#verifier = new VersionVerifier({
       objectStore,
@@ -186,6 +209,18 @@ export class Archiver implements ArchiverClient {
       } finally {
         await this.#cells.endRestore(cellId)
       }
+    })
+  }
+
+  branch(
+    { cellId, account, need, source, ...wanted }: BranchRequest,
+    { signal: caller, permit, onProgress: tell, onBegin }: JobOptions,
+  ): Promise<RestoreResult> {
+    const onProgress = withEta(tell, this.#clock)
+    return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
+      onBegin?.()
+      permit?.check()
+      return await this.#brancher.run(source, cellId, { ...wanted, recovers: false, onProgress, ...turn })
     })
   }
 

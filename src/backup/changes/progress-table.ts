@@ -173,6 +173,12 @@ export class BackupProgressTable {
     this.#markChanged.run({ cellId, now })
   }
 
+  /** Marks a new cell that has content: its first backup is due at once. @param now epoch milliseconds */
+  markUnstored(cellId: string, now: number): void {
+    const changed = { dirty: true, dirtySinceSnapshot: true, changedAt: now }
+    this.save({ ...untouched(cellId), ...changed, lastBackupAt: 0, lastSnapshotAt: 0 })
+  }
+
   remove(cellId: string): void {
     this.#remove.run(cellId)
   }

@@ -2,7 +2,7 @@ import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { type ImportRules, importDatabase } from '../../engine/import-database.ts'
 import { examineDatabase } from './examine-database.ts'
-import { applyLog, proveDatabase, type WalPart } from './restore-database.ts'
+import { applyLog, detachCell, proveDatabase, type WalPart } from './restore-database.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
@@ -20,6 +20,8 @@ export type RestoreTask =
   | { kind: 'prove'; file: string; member: string }
   /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
   | { kind: 'examine'; file: string; member: string; deep: boolean }
+  /** Makes a restored database that of a cell of its own. */
+  | { kind: 'detach'; file: string; member: string }
   /** Makes the file of a cell of a database that was made elsewhere. Rejects with `invalid_database`. */
   | { kind: 'import'; file: string; target: string; rules: ImportRules }
 
@@ -52,6 +54,9 @@ export class RestoreTasks implements RestoreTaskRunner {
         return undefined
       case 'examine':
         return JSON.stringify(examineDatabase(task.file, task.member, task.deep))
+      case 'detach':
+        detachCell(task.file, task.member)
+        return undefined
       case 'import':
         await importDatabase(task.file, task.target, task.rules)
         return undefined

@@ -1,4 +1,5 @@
 import { type CellRecord, cellNotFound } from '../../catalog/cell-registry.ts'
+import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import type { StoredVersion } from './stored-manifest.ts'
 import { listingOf, type VersionIndex } from './version-index.ts'
@@ -32,12 +33,26 @@ export class CellOwnership {
     accountId: string | undefined,
     options: CallOptions = {},
   ): Promise<void> {
-    if (this.#record(cellId) !== undefined) return
+    if (this.#record(cellId) === undefined) await this.manifestOf(cellId, versions, accountId, options)
+  }
+
+  /**
+   * The newest manifest of a cell that the catalog does not have: it says whose the cell was.
+   *
+   * @param versions of the cell, newest first
+   * @throws as {@link checkManifests}
+   */
+  async manifestOf(
+    cellId: string,
+    versions: readonly StoredVersion[],
+    accountId: string | undefined,
+    options: CallOptions = {},
+  ): Promise<ManifestHead> {
     const listing = listingOf(versions)
     for (const { version } of versions) {
       const manifest = await this.#index.restorable(version, cellId, listing, options)
       if (manifest === undefined) continue
-      if (accountId === undefined || manifest.account_id === accountId) return
+      if (accountId === undefined || manifest.account_id === accountId) return manifest
       break
     }
     throw cellNotFound()

@@ -1,6 +1,11 @@
 import type { Command } from 'commander'
-import type { BackupPageDocument } from '../../http/answers/backup-answers.ts'
+import type {
+  BackupPageDocument,
+  RestoreDocument,
+  RestorePlanDocument,
+} from '../../http/answers/backup-answers.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
+import { atOption, type MomentFlags } from '../moment.ts'
 import { examples, formatBytes, formatTable, printResult } from '../output.ts'
 import { allPages, runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
@@ -12,6 +17,9 @@ const STOPPED = `
 While a node runs on the data directory, the command uses the node's object
 store. Otherwise it opens the store itself and needs the same --object-store.
 `
+
+type RestorableRange = BackupPageDocument['restorable'][number]
+type RestoreFlags = MomentFlags & { dryRun?: true }
 
 export function addBackupCommands(program: Command): void {
   addBackup(program)
@@ -58,29 +66,39 @@ function addRestore(program: Command): void {
     )
     .argument('<cell>', 'the id or the name of the cell')
     .option('--version <version>', 'the version, as `backups list` prints it; the newest by default')
+    .addOption(atOption('restore the cell as it was at a time'))
+    .option('--dry-run', 'restore nothing: print what would be restored, and from which objects')
   addRemoteFlags(addStoreFlags(command))
     .addHelpText(
       'after',
       STOPPED +
         examples(
           'cellstore restore "$CELL"',
+          'cellstore restore "$CELL" --at -10m',
           `cellstore restore "$CELL" --version \\
       "$(cellstore backups list "$CELL" --json | jq -r '.backups[1].version')"`,
         ),
     )
-    .action((cell: string, { version, ...flags }: { version?: string } & StoreFlags) =>
+    .action((cell: string, { version, at: timestamp, dryRun, ...flags }: RestoreFlags & StoreFlags) =>
       runStoreCommand(flags, async (client) => {
-        const restored = await runTransfer(flags.json, (options) =>
-          client.restore({ cell, version }, options),
-        )
-        const { size_bytes, duration_ms } = restored
-        printResult(
-          restored,
-          flags.json,
-          () => `Restored ${restored.version}, ${took(size_bytes, duration_ms)}.`,
-        )
+        const input = { cell, version, timestamp }
+        if (dryRun) return printResult(await client.planRestore(input), flags.json, showPlan)
+        const restored = await runTransfer(flags.json, (options) => client.restore(input, options))
+        printResult(restored, flags.json, showRestored)
       }),
     )
+}
+
+function showRestored({ version, timestamp, replaced_at, ...rest }: RestoreDocument): string {
+  const at = timestamp === null ? '' : `, the cell as it was at ${timestamp}`
+  const undo = replaced_at === null ? '' : `\nTo undo it: restore --at ${replaced_at}`
+  return `Restored ${version}${at}, ${took(rest.size_bytes, rest.duration_ms)}.${undo}`
+}
+
+function showPlan({ version, timestamp, objects, size_bytes }: RestorePlanDocument): string {
+  const about = `Would restore ${version}, the cell as it was at ${timestamp}, and read ${formatBytes(size_bytes)}:`
+  const rows = objects.map(({ key, size_bytes: bytes }) => [key, formatBytes(bytes)])
+  return `${about}\n${formatTable(['OBJECT', 'BYTES READ'], rows)}`
 }
 
 function addList(backups: Command): void {
@@ -93,17 +111,36 @@ function addList(backups: Command): void {
     .addHelpText('after', STOPPED + examples('cellstore backups list "$CELL"'))
     .action((cell: string, flags: StoreFlags) =>
       runStoreCommand(flags, async (client) => {
-        const all = await allPages(
-          (cursor) => client.listBackups({ cell, cursor }),
+        const restorable: RestorableRange[] = []
+        const backups = await allPages(
+          async (cursor) => {
+            const page = await client.listBackups({ cell, cursor })
+            joinRanges(restorable, page.restorable)
+            return page
+          },
           (page) => page.backups,
         )
-        printResult({ backups: all, next_cursor: null }, flags.json, showBackups)
+        printResult({ backups, next_cursor: null, restorable }, flags.json, showBackups)
       }),
     )
 }
 
-function showBackups({ backups }: BackupPageDocument): string {
-  return formatTable(
+/** A range of a page may go on where the newest one of the next page ends. Both are newest first. */
+function joinRanges(ranges: RestorableRange[], older: readonly RestorableRange[]): void {
+  for (const range of older) {
+    const last = ranges.at(-1)
+    if (last !== undefined && Date.parse(range.to) >= Date.parse(last.from)) last.from = range.from
+    else ranges.push({ ...range })
+  }
+}
+
+function showBackups({ backups, restorable }: BackupPageDocument): string {
+  const times = restorable.map(({ from, to }) => `\n${from} to ${to}`)
+  const rest =
+    times.length === 0
+      ? ''
+      : `\n\nEach moment of these times can be restored (restore --at):${times.join('')}`
+  const table = formatTable(
     ['VERSION', 'KIND', 'SIZE', 'CREATED'],
     backups.map(({ version, kind, size_bytes, created_at }) => [
       version,
@@ -112,6 +149,7 @@ function showBackups({ backups }: BackupPageDocument): string {
       created_at,
     ]),
   )
+  return table + rest
 }
 
 function took(bytes: number, ms: number): string {

@@ -1,10 +1,16 @@
 import type { Command } from 'commander'
+import { CellError } from '../../errors.ts'
 import { addStoreFlags, type StoreFlags } from '../flags.ts'
+import { atOption, type MomentFlags } from '../moment.ts'
 import { examples, formatBytes, formatTable, printNote, printResult } from '../output.ts'
 import { allPages, runStoreCommand } from '../owner-command.ts'
 import { addRemoteFlags } from '../remote/remote-flags.ts'
-import type { CellPageDocument, CreateCellInput } from '../store-client.ts'
+import type { CellPageDocument } from '../store-client.ts'
+import { runTransfer } from '../transfer.ts'
 import { addExport, addImport } from './file-commands.ts'
+
+type CreateFlags = MomentFlags & { account?: string; name?: string; from?: string }
+type ListFlags = { account?: string; deleted?: true }
 
 export function addCellsCommands(program: Command): void {
   const cells = program
@@ -28,15 +34,43 @@ function addCreate(cells: Command): void {
     )
     .option('--account <id>', 'the account that the cell belongs to')
     .option('--name <name>', 'a name, which no other cell of the account has')
-    .addHelpText('after', examples('CELL=$(cellstore cells create --name acme)'))
-  addRemoteFlags(addStoreFlags(command)).action(({ account, name, ...flags }: CreateCellInput & StoreFlags) =>
-    runStoreCommand(flags, async (client) => {
-      const cell = await client.createCell({ account, name })
+    .option(
+      '--from <cell>',
+      'give it the state of this cell, by its id or name, from its backups; a deleted one has only its id',
+    )
+    .option(
+      '--version <version>',
+      'with --from, the version, as `backups list` prints it; default: the newest',
+    )
+    .addOption(atOption('with --from, the state at a time'))
+    .addHelpText(
+      'after',
+      examples(
+        'CELL=$(cellstore cells create --name acme)',
+        'cellstore cells create --from acme --at -1h --name acme-an-hour-ago',
+      ),
+    )
+  addRemoteFlags(addStoreFlags(command)).action(({ account, name, ...given }: CreateFlags & StoreFlags) => {
+    const { from, version, at: timestamp, ...flags } = given
+    return runStoreCommand(flags, async (client) => {
+      if (from === undefined && (version ?? timestamp) !== undefined) throw withoutSource(version)
+      const input = { account, name, from, version, timestamp }
+      const cell =
+        from === undefined
+          ? await client.createCell(input)
+          : await runTransfer(flags.json, (options) => client.createCell(input, options))
       printResult(cell, flags.json, ({ id }) => id)
       if (cell.account_id !== undefined)
         printNote(flags.json, `The cell belongs to account ${cell.account_id}.`)
-    }),
-  )
+    })
+  })
+}
+
+function withoutSource(version: string | undefined): CellError {
+  const field = version === undefined ? 'at' : 'version'
+  return new CellError('invalid_setting', `--${field} says which state of a cell: use it with --from.`, {
+    field,
+  })
 }
 
 function addList(cells: Command): void {
@@ -45,17 +79,18 @@ function addList(cells: Command): void {
     .summary('list the cells, oldest first')
     .description('Lists the cells of every account, or of one, oldest first.')
     .option('--account <id>', 'only the cells of this account')
+    .option('--deleted', 'the cells that were deleted, in place of those that exist')
     .addHelpText(
       'after',
       examples('cellstore cells list', "cellstore cells list --json | jq -r '.databases[].id'"),
     )
-  addRemoteFlags(addStoreFlags(command)).action(({ account, ...flags }: { account?: string } & StoreFlags) =>
+  addRemoteFlags(addStoreFlags(command)).action(({ account, deleted, ...flags }: ListFlags & StoreFlags) =>
     runStoreCommand(flags, async (client) => {
       const databases = await allPages(
-        (cursor) => client.listCells({ account, cursor }),
+        (cursor) => client.listCells({ account, deleted, cursor }),
         (page) => page.databases,
       )
-      printResult({ databases, next_cursor: null }, flags.json, showCells)
+      printResult({ databases, next_cursor: null }, flags.json, deleted ? showDeleted : showCells)
     }),
   )
 }
@@ -89,6 +124,19 @@ function addDelete(cells: Command): void {
       const deleted = await client.deleteCell({ cell })
       printResult(deleted, flags.json, ({ id }) => `Deleted ${id}. Its backups, if any, stay.`)
     }),
+  )
+}
+
+function showDeleted({ databases }: CellPageDocument): string {
+  return formatTable(
+    ['ID', 'NAME', 'CREATED', 'DELETED', 'ACCOUNT'],
+    databases.map(({ id, name, created_at, deleted_at, account_id }) => [
+      id,
+      name ?? '',
+      created_at,
+      deleted_at ?? '',
+      account_id === undefined ? 'yours' : (account_id ?? '–'),
+    ]),
   )
 }
 

@@ -8,6 +8,7 @@ import type {
   BackupDocument,
   BackupPageDocument,
   RestoreDocument,
+  RestorePlanDocument,
 } from '../../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type {
@@ -30,6 +31,7 @@ import type {
   CreateKeyInput,
   ImportCellInput,
   ListCellsInput,
+  RestoreInput,
   RotateKeyInput,
   SqlInput,
   StoreClient,
@@ -126,13 +128,17 @@ export class OwnerClient implements StoreClient {
   }
 
   /** Makes a cell of an account: of the one named, or of the only one. */
-  createCell({ account, name }: CreateCellInput): Promise<CellDocument> {
-    return this.#ask('POST', '/databases', { account, name })
+  createCell(
+    { account, name, from: cell_id, version, timestamp }: CreateCellInput,
+    options: BackupOptions = {},
+  ): Promise<CellDocument> {
+    const from = cell_id === undefined ? undefined : { cell_id, version, timestamp }
+    return this.#ask('POST', '/databases', { account, name, from }, options)
   }
 
   /** Cells in the order they were made; of every account, or of one. */
-  listCells({ account, name, cursor }: ListCellsInput): Promise<CellPageDocument> {
-    return this.#ask('GET', `/databases${queryOf({ account, name, cursor })}`)
+  listCells({ account, name, deleted, cursor }: ListCellsInput): Promise<CellPageDocument> {
+    return this.#ask('GET', `/databases${queryOf({ account, name, deleted: deleted?.toString(), cursor })}`)
   }
 
   renameCell({ cell, name }: { cell: string; name: string | null }): Promise<CellSummaryDocument> {
@@ -188,12 +194,12 @@ export class OwnerClient implements StoreClient {
     return this.#ask('POST', pathOf(cell) + path, {}, options)
   }
 
-  /** @param input.version the newest by default */
-  restore(
-    { cell, version }: { cell: string; version?: string | undefined },
-    options: BackupOptions = {},
-  ): Promise<RestoreDocument> {
-    return this.#ask('POST', `${pathOf(cell)}/restore`, { version }, options)
+  restore({ cell, ...moment }: RestoreInput, options: BackupOptions = {}): Promise<RestoreDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/restore`, moment, options)
+  }
+
+  planRestore({ cell, ...moment }: RestoreInput): Promise<RestorePlanDocument> {
+    return this.#ask('POST', `${pathOf(cell)}/restore`, { ...moment, dry_run: true })
   }
 
   /** Newest first. */

@@ -8,6 +8,7 @@ import type {
   BackupDocument,
   BackupPageDocument,
   RestoreDocument,
+  RestorePlanDocument,
 } from '../../http/answers/backup-answers.ts'
 import type { CellSummaryDocument, DeletedCellDocument } from '../../http/answers/cell-answers.ts'
 import type { SqlDocument } from '../../service/json/sql-answers.ts'
@@ -23,6 +24,7 @@ import type {
   ImportCellInput,
   KeyDocument,
   ListCellsInput,
+  RestoreInput,
   RotatedKeyDocument,
   RotateKeyInput,
   SqlInput,
@@ -95,18 +97,22 @@ export class RemoteClient implements StoreClient {
     return this.#ask(() => this.#client.revokeApiKey({ key_id: id }))
   }
 
-  async createCell({ account, name, ...rest }: CreateCellInput): Promise<CellDocument> {
+  async createCell(
+    { account, name, from: cell_id, version, timestamp, ...rest }: CreateCellInput,
+    { signal }: BackupOptions = {},
+  ): Promise<CellDocument> {
     dropsNothing(rest)
     refuseAccount(account)
-    const made = await this.#ask(() => this.#client.createCell({ name: name ?? null }))
+    const from = cell_id === undefined ? {} : { from: { cell_id, ...definedOnly({ version, timestamp }) } }
+    const made = await this.#ask(() => this.#client.createCell({ name: name ?? null, ...from }, { signal }))
     return { ...made, last_stored_at: null, last_proven: null }
   }
 
-  async listCells({ account, name, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
+  async listCells({ account, name, deleted, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
     dropsNothing(rest)
     refuseAccount(account)
-    const named = name === undefined ? {} : { name }
-    return await this.#ask(() => this.#client.listCells({ ...named, ...pageAt(cursor) }))
+    const which = definedOnly({ name, deleted })
+    return await this.#ask(() => this.#client.listCells({ ...which, ...pageAt(cursor) }))
   }
 
   renameCell({ cell, name }: { cell: string; name: string | null }): Promise<CellSummaryDocument> {
@@ -154,15 +160,16 @@ export class RemoteClient implements StoreClient {
 
   /** Asks from time to time how far it is: a restore may take longer than what stands between waits for an answer. */
   async restore(
-    { cell, version }: { cell: string; version?: string | undefined },
+    { cell, version, timestamp, ...rest }: RestoreInput,
     { signal, onProgress }: BackupOptions = {},
   ): Promise<RestoreDocument> {
+    dropsNothing(rest)
     const headers = { prefer: 'respond-async' }
-    let status = await this.#ask(() =>
-      this.#client.restore({ id: cell, ...(version === undefined ? {} : { version }) }, { signal, headers }),
-    )
+    const args = { id: cell, ...definedOnly({ version, timestamp }) }
+    const answer = await this.#ask(() => this.#client.restore(args, { signal, headers }))
+    if ('restored' in answer) return restoredOf(answer)
+    let status = answer
     for (;;) {
-      if ('restored' in status) return status
       if (status.result !== null) return status.result
       if (status.problem !== null) throw errorOfProblem(status.problem, NO_ROUTE)
       if (signal?.aborted)
@@ -172,6 +179,14 @@ export class RemoteClient implements StoreClient {
       await delay(this.#clock, RESTORE_POLL_MS)
       status = await this.#ask(() => this.#client.getRestore({ id: cell, restore_id: id }))
     }
+  }
+
+  async planRestore({ cell, version, timestamp, ...rest }: RestoreInput): Promise<RestorePlanDocument> {
+    dropsNothing(rest)
+    const args = { id: cell, ...definedOnly({ version, timestamp }), dry_run: true }
+    const answer = await this.#ask(() => this.#client.restore(args))
+    if ('objects' in answer) return answer
+    throw new CellError('node_unreachable', NO_ROUTE)
   }
 
   listBackups({ cell, cursor }: { cell: string; cursor?: string | undefined }): Promise<BackupPageDocument> {
@@ -215,6 +230,11 @@ export class RemoteClient implements StoreClient {
       { cause },
     )
   }
+}
+
+function restoredOf(answer: RestoreDocument | RestorePlanDocument): RestoreDocument {
+  if (answer.restored) return answer
+  throw new CellError('node_unreachable', NO_ROUTE)
 }
 
 function pageAt(cursor: string | undefined): { cursor?: string } {

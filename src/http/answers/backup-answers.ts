@@ -33,8 +33,28 @@ export const restoreAnswer = noted(
     kind: backupKind,
     size_bytes: noted(count, { description: 'Of the restored database.' }),
     duration_ms: duration,
+    timestamp: noted(time.nullable(), { description: 'Of the last commit that was restored.' }),
+    replaced_at: noted(time.nullable(), {
+      description: 'A restore to this time brings the replaced state back. Null if nothing can.',
+    }),
   }),
   { id: 'RestoreResult' },
+)
+
+/** What a restore would do. */
+export const restorePlanAnswer = noted(
+  z.object({
+    restored: z.literal(false),
+    version: noted(z.string(), { description: 'The version that the restore would begin with.' }),
+    kind: backupKind,
+    timestamp: noted(time, { description: 'Of the last commit that would be restored.' }),
+    objects: noted(z.array(z.object({ key: z.string(), size_bytes: count })), {
+      description: 'The objects that the restore would read, in their order, and how much of each.',
+    }),
+    size_bytes: noted(count, { description: 'Of all of them.' }),
+    log_size_bytes: noted(count, { description: 'Of those of them that were stored after the version.' }),
+  }),
+  { id: 'RestorePlan' },
 )
 
 export const restoreStatusAnswer = noted(
@@ -67,9 +87,14 @@ export const backupPageAnswer = z.object({
     }),
   ),
   next_cursor: nextCursor,
+  restorable: noted(z.array(z.object({ from: time, to: time })), {
+    description:
+      'The times to which the cell can be restored from the versions on this page, newest first. Between two of them it can not.',
+  }),
 })
 
 export type BackupDocument = z.infer<typeof backupAnswer>
 export type RestoreDocument = z.infer<typeof restoreAnswer>
+export type RestorePlanDocument = z.infer<typeof restorePlanAnswer>
 export type RestoreStatusDocument = z.infer<typeof restoreStatusAnswer>
 export type BackupPageDocument = z.infer<typeof backupPageAnswer>

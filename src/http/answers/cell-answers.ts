@@ -18,9 +18,14 @@ const known = {
   }),
 }
 
-const listedCellAnswer = noted(cellAnswer.extend({ ...known, size_bytes: count }), {
-  id: 'ListedCell',
-})
+const listedCellAnswer = noted(
+  cellAnswer.extend({
+    ...known,
+    size_bytes: count,
+    deleted_at: noted(time.optional(), { description: 'Of a cell that was deleted.' }),
+  }),
+  { id: 'ListedCell' },
+)
 export const cellPageAnswer = z.object({ databases: z.array(listedCellAnswer), next_cursor: nextCursor })
 
 export const describedCellAnswer = noted(
@@ -39,6 +44,7 @@ export const describedCellAnswer = noted(
 
 export const deletedCellAnswer = z.object({ id: uuid, deleted: z.literal(true) })
 
+export type ListedCellDocument = z.infer<typeof listedCellAnswer>
 export type CellSummaryDocument = z.infer<typeof cellAnswer>
 export type DescribedCellDocument = z.infer<typeof describedCellAnswer>
 export type DeletedCellDocument = z.infer<typeof deletedCellAnswer>

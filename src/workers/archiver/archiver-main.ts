@@ -162,6 +162,8 @@ function perform(archiver: Archiver, job: ArchiverJob, options: JobOptions): Pro
       return archiver.backup(job.request, options)
     case 'restore':
       return archiver.restore(job.request, options)
+    case 'branch':
+      return archiver.branch(job.request, options)
     case 'verify':
       return archiver.verify(job.request, options)
   }

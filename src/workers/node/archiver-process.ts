@@ -2,6 +2,7 @@ import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import {
   type ArchiverClient,
   type BackupRequest,
+  type BranchRequest,
   type JobOptions,
   type MadeBackup,
   notShipped,
@@ -59,6 +60,14 @@ export interface ArchiverProcessParts {
   onObjectStoreCall(ended: EndedCall): void
   /** Called when a process has ended, to remove what it left. */
   onEnded(archiver: ProcessIdentity): void
+}
+
+/** A new cell from a backup takes its turn among the restores. */
+const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
+  restore: 'restore',
+  branch: 'restore',
+  backup: 'backup',
+  verify: 'verify',
 }
 
 interface PendingJob {
@@ -134,13 +143,17 @@ export class ArchiverProcess implements ArchiverClient {
     return this.#run({ job: 'restore', request }, options) as Promise<RestoreResult | undefined>
   }
 
+  branch(request: BranchRequest, options: JobOptions): Promise<RestoreResult> {
+    return this.#run({ job: 'branch', request }, options) as Promise<RestoreResult>
+  }
+
   verify(request: VerifyRequest, options: JobOptions): Promise<VerifyResult> {
     return this.#run({ job: 'verify', request }, options) as Promise<VerifyResult>
   }
 
   get load(): ArchiverLoad {
     const of = (lane: Lane) => {
-      const jobs = [...this.#jobs.values()].filter(({ job }) => job.job === lane)
+      const jobs = [...this.#jobs.values()].filter(({ job }) => LANE_OF[job.job] === lane)
       const running = jobs.filter(({ hasBegun }) => hasBegun).length
       return { waiting: jobs.length - running, running }
     }
@@ -317,7 +330,7 @@ export class ArchiverProcess implements ArchiverClient {
   /** What the archiver would have said at the end of the job. The workers may have ended too. */
   async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
     const { cells, log } = this.#parts
-    if (job === 'verify') return
+    if (job === 'verify' || job === 'branch') return
     try {
       if (job === 'restore') return await cells.endRestore(cellId)
       await cells.failed(cellId)

@@ -5,7 +5,9 @@ import type {
   BackupKind,
   BackupResult,
   MakeBackupOptions,
+  PlanOptions,
   RestoreOptions,
+  RestorePlan,
   RestoreResult,
 } from '../../backup/versions/backup-types.ts'
 import type { BackupInfo } from '../../backup/versions/version-index.ts'
@@ -26,6 +28,8 @@ import type { CellOperation, ResultOf } from '../../service/operations.ts'
 import { waitForRestore } from '../../service/restore-wait.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import type { DeleteCellOptions } from '../../store/call-options.ts'
+import type { BranchCellOptions } from '../../store/cell-branches.ts'
+import type { CreatedCell } from '../../store/cell-creations.ts'
 import { type ExportedFile, type ExportOptions, exportToSpool } from '../../store/cell-export.ts'
 import type { BuildCell, ImportCellOptions } from '../../store/cell-imports.ts'
 import { noBackup } from '../../store/local-cells.ts'
@@ -215,8 +219,14 @@ export class WorkerService implements CellService {
     const { sqlPolicy = 'tenant' } = this.#options
     const build: BuildCell = (request) => this.#imports.run(request)
     const { id } = await this.#core.imports.import(source, { ...options, sqlPolicy }, build)
-    this.#upkeep.cellImported(id)
+    this.#upkeep.cellMade(id)
     return id
+  }
+
+  async branchCell(options: BranchCellOptions): Promise<CreatedCell> {
+    const created = await this.#core.branches.branch(options, this.#backups.branches)
+    this.#upkeep.cellMade(created.id)
+    return created
   }
 
   async backup(cellId: string, kind: BackupKind, options: MakeBackupOptions = {}): Promise<BackupResult> {
@@ -225,6 +235,10 @@ export class WorkerService implements CellService {
 
   async restore(cellId: string, options: RestoreOptions = {}): Promise<RestoreResult> {
     return await this.#backups.restore(cellId, options)
+  }
+
+  async planRestore(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
+    return await this.#backups.plan(cellId, options)
   }
 
   async recover(cellId: string): Promise<void> {

@@ -1,4 +1,9 @@
-import type { BackupRequest, RestoreRequest, VerifyRequest } from '../../backup/archiver/archiver.ts'
+import type {
+  BackupRequest,
+  BranchRequest,
+  RestoreRequest,
+  VerifyRequest,
+} from '../../backup/archiver/archiver.ts'
 import type { RetentionPlans } from '../../backup/archiver/backup-destination.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
@@ -31,6 +36,7 @@ export interface ArchiverSettings {
 export type ArchiverJob =
   | { job: 'backup'; request: BackupRequest }
   | { job: 'restore'; request: RestoreRequest }
+  | { job: 'branch'; request: BranchRequest }
   | { job: 'verify'; request: VerifyRequest }
 
 /** What the archiver asks of the cells. */

@@ -314,6 +314,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
             base_version: base_version ?? null,
           })),
           next_cursor: null,
+          restorable: [{ from: TIME, to: TIME }],
         })
 
         const watchedRestore = watched()
@@ -323,6 +324,8 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           kind: 'snapshot',
           size_bytes: expect.any(Number),
           duration_ms: expect.any(Number),
+          timestamp: expect.any(String),
+          replaced_at: TIME,
         })
         expect(watchedRestore.events.map(({ phase }) => phase)).toContain('download')
         expect((await client.sql(select)).rows).toEqual([])
@@ -342,7 +345,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         expect(await rejectedBy(client.restore({ cell, version }))).toMatchObject({
           kind: expect.stringMatching(/^(request|absent)$/),
         })
-        expect(await client.listBackups({ cell })).toEqual({ backups: [], next_cursor: null })
+        expect(await client.listBackups({ cell })).toEqual({ backups: [], next_cursor: null, restorable: [] })
         expect(await rejectedBy(client.listBackups({ cell: UNKNOWN }))).toMatchObject({
           code: 'cell_not_found',
         })

@@ -21,7 +21,25 @@ const snapshot = {
   duration_ms: COUNT,
 }
 const incremental = { ...snapshot, kind: 'incremental', base_version: VERSION }
-const restored = { restored: true, version: VERSION, kind: 'snapshot', size_bytes: COUNT, duration_ms: COUNT }
+const restored = {
+  restored: true,
+  version: VERSION,
+  kind: 'snapshot',
+  size_bytes: COUNT,
+  duration_ms: COUNT,
+  timestamp: TIME,
+  replaced_at: TIME,
+}
+const plan = {
+  restored: false,
+  version: VERSION,
+  kind: 'snapshot',
+  timestamp: TIME,
+  objects: [{ key: VERSION, size_bytes: COUNT }],
+  size_bytes: COUNT,
+  log_size_bytes: 0,
+}
+const LATER = '2126-11-21T02:02:13.123Z'
 
 const BAD_VERSIONS = [
   'latest',
@@ -70,7 +88,7 @@ export const BACKUP_ROWS: Row[] = [
     body: { ...incremental, base_version: null },
   },
   { title: 'an incremental', before: [backup], ask: incr, status: 200, body: incremental },
-  { title: 'no backups', ask: list, status: 200, body: { backups: [], next_cursor: null } },
+  { title: 'no backups', ask: list, status: 200, body: { backups: [], next_cursor: null, restorable: [] } },
   {
     title: 'the backups, newest first',
     before: [backup, { method: 'PUT', path: `${cell}/kv/k`, body: { value: 'v' } }, incr],
@@ -82,6 +100,7 @@ export const BACKUP_ROWS: Row[] = [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
+      restorable: [{ from: TIME, to: TIME }],
     },
   },
   ...badPages(`${cell}/backups`),
@@ -92,6 +111,94 @@ export const BACKUP_ROWS: Row[] = [
     ask: { method: 'POST', path: `${cell}/restore` },
     status: 200,
     body: restored,
+  },
+  ...[LATER, '2126-11-21T02:02:13Z', '2126-11-21T02:02:13.123456789+05:30', '2126-11-20T22:02:13-04:00'].map(
+    (timestamp): Row => ({
+      title: `a restore to the time ${timestamp}`,
+      before: [backup],
+      ask: restore({ timestamp }),
+      status: 200,
+      body: restored,
+    }),
+  ),
+  ...['yesterday', '', '2026-11-21', '2026-11-21T02:02:13', '2026-02-30T02:02:13Z', '-10m'].map(
+    (timestamp): Row => ({
+      title: `a restore to the time ${JSON.stringify(timestamp)}`,
+      before: [backup],
+      ask: restore({ timestamp }),
+      status: 400,
+      problem: { code: 'invalid_request', field: 'timestamp' },
+    }),
+  ),
+  {
+    title: 'a restore to a time that is a number',
+    before: [backup],
+    ask: restore({ timestamp: 1_795_000_000_000 }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'timestamp' },
+  },
+  {
+    title: 'a restore to a version and a time',
+    before: [backup],
+    ask: restore({ version: 'snapshots/{cell}/backup-20200101T000000.000Z', timestamp: LATER }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'timestamp' },
+  },
+  {
+    title: 'a restore to a time before all backups',
+    before: [backup],
+    ask: restore({ timestamp: '2001-01-01T00:00:00Z' }),
+    status: 404,
+    problem: { code: 'backup_not_found' },
+  },
+  ...['versoin', 'at', 'timestmap', 'dryRun'].map(
+    (name): Row => ({
+      title: `a restore with the unknown field ${name}`,
+      before: [backup],
+      ask: restore({ [name]: 'x' }),
+      status: 400,
+      problem: { code: 'invalid_request', field: name },
+    }),
+  ),
+  {
+    title: 'what a restore would do',
+    before: [backup],
+    ask: restore({ dry_run: true }),
+    status: 200,
+    body: plan,
+  },
+  {
+    title: 'what a restore would do, of an incremental',
+    before: [backup, { method: 'PUT', path: `${cell}/kv/k`, body: { value: 'v' } }, incr],
+    ask: { ...restore({ dry_run: true, timestamp: LATER }), headers: { prefer: 'respond-async' } },
+    status: 200,
+    body: {
+      ...plan,
+      kind: 'incremental',
+      objects: [
+        { key: VERSION, size_bytes: COUNT },
+        { key: VERSION, size_bytes: COUNT },
+      ],
+    },
+  },
+  {
+    title: 'what a restore would do, with no backup',
+    ask: restore({ dry_run: true }),
+    status: 404,
+    problem: { code: 'backup_not_found' },
+  },
+  {
+    title: 'a restore that is no dry run',
+    before: [backup],
+    ask: restore({ dry_run: false }),
+    status: 200,
+    body: restored,
+  },
+  {
+    title: 'a restore that may be a dry run',
+    ask: restore({ dry_run: 'yes' }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'dry_run' },
   },
   {
     title: 'a restore whose client does not wait',
@@ -152,7 +259,7 @@ export const BACKUP_ROWS: Row[] = [
     before: [backup, { method: 'DELETE', path: cell }],
     ask: restore(),
     status: 200,
-    body: restored,
+    body: { ...restored, replaced_at: null },
   },
   {
     title: 'the backups of a deleted cell',
@@ -164,6 +271,7 @@ export const BACKUP_ROWS: Row[] = [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
+      restorable: [{ from: TIME, to: TIME }],
     },
   },
   {

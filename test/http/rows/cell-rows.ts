@@ -1,9 +1,17 @@
 import { expect } from 'vitest'
-import { badPages, COUNT, CURSOR, type Row, TIME, UUID, VERSION } from './row.ts'
+import type { Ask } from '../../support/http/bench.ts'
+import { badPages, COUNT, CURSOR, type Row, TIME, UNKNOWN_ID, UUID, VERSION } from './row.ts'
 
 const path = '/v1/databases'
 const now = '2026-11-21T02:02:13.123Z'
 const created = { id: UUID, name: null, created_at: now }
+
+const backup: Ask = { method: 'POST', path: `${path}/{cell}/backup` }
+const from = (source: unknown, more: object = {}): Ask => ({
+  method: 'POST',
+  path,
+  body: { from: source, ...more },
+})
 
 export const CELL_ROWS: Row[] = [
   {
@@ -125,6 +133,162 @@ export const CELL_ROWS: Row[] = [
     ask: { method: 'POST', path: `${path}?name=one`, body: { name: 'two' } },
     status: 400,
     problem: { code: 'invalid_request', field: 'name' },
+  },
+  {
+    title: 'a cell with the state of another',
+    before: [backup],
+    ask: from({ cell_id: '{cell}' }),
+    status: 201,
+    body: created,
+    headers: {
+      location: expect.stringMatching(/^\/v1\/databases\/[0-9a-f-]{36}$/),
+      'idempotent-replayed': null,
+    },
+  },
+  {
+    title: 'a cell with a state that another had, and a name',
+    before: [backup],
+    ask: from({ cell_id: '{cell}', timestamp: '2126-11-21T02:02:13+01:00' }, { name: 'as it was' }),
+    status: 201,
+    body: { ...created, name: 'as it was' },
+  },
+  {
+    title: 'a cell with the state of a deleted one',
+    before: [backup, { method: 'DELETE', path: `${path}/{cell}` }],
+    ask: from({ cell_id: '{cell}' }),
+    status: 201,
+    body: created,
+  },
+  { title: 'a cell with the state of none', ask: from(null), status: 201, body: created },
+  {
+    title: 'the same cell with the state of another, for the same Idempotency-Key',
+    before: [backup, { ...from({ cell_id: '{cell}' }), headers: { 'idempotency-key': 'branch' } }],
+    ask: { ...from({ cell_id: '{cell}' }), headers: { 'idempotency-key': 'branch' } },
+    status: 201,
+    body: created,
+    headers: { 'idempotent-replayed': 'true' },
+  },
+  {
+    title: 'another source for the same Idempotency-Key',
+    before: [backup, { ...from({ cell_id: '{cell}' }), headers: { 'idempotency-key': 'sources' } }],
+    ask: {
+      ...from({ cell_id: '{cell}', timestamp: '2126-11-21T02:02:13Z' }),
+      headers: { 'idempotency-key': 'sources' },
+    },
+    status: 422,
+    problem: { code: 'idempotency_key_reused' },
+  },
+  ...[UNKNOWN_ID, '{stranger}', '{nobody}', '{catalog}', 'x', ''].map(
+    (cell_id): Row => ({
+      title: `a cell with the state of ${cell_id || 'an empty id'}`,
+      ask: from({ cell_id }),
+      status: 404,
+      problem: { code: 'cell_not_found' },
+    }),
+  ),
+  {
+    title: 'a cell with the state of one without a backup',
+    ask: from({ cell_id: '{cell}' }),
+    status: 404,
+    problem: { code: 'backup_not_found' },
+  },
+  {
+    title: 'a cell with a version of another cell',
+    before: [backup],
+    ask: from({ cell_id: '{cell}', version: `snapshots/${UNKNOWN_ID}/backup-20261121T020213.123Z` }),
+    status: 404,
+    problem: { code: 'backup_not_found' },
+  },
+  {
+    title: 'a cell with a version that is none',
+    before: [backup],
+    ask: from({ cell_id: '{cell}', version: 'latest' }),
+    status: 400,
+    problem: { code: 'invalid_version', field: 'version' },
+  },
+  {
+    title: 'a cell with a version and a time of another',
+    before: [backup],
+    ask: from({
+      cell_id: '{cell}',
+      version: 'snapshots/{cell}/backup-20200101T000000.000Z',
+      timestamp: '2126-11-21T02:02:13Z',
+    }),
+    status: 400,
+    problem: { code: 'invalid_request', field: 'timestamp' },
+  },
+  ...[
+    [{ cell_id: '{cell}', versoin: 'x' }, 'from.versoin'],
+    [{ cell_id: '{cell}', at: 'x' }, 'from.at'],
+    [{ cell_id: '{cell}', timestamp: 'yesterday' }, 'from.timestamp'],
+    [{ cell_id: 5 }, 'from.cell_id'],
+    [{}, 'from.cell_id'],
+    ['{cell}', 'from'],
+  ].map(
+    ([source, field]): Row => ({
+      title: `a cell with the state of ${JSON.stringify(source)}`,
+      ask: from(source),
+      status: 400,
+      problem: { code: 'invalid_request', field },
+    }),
+  ),
+  {
+    title: 'a cell with the state of another, with a name that is taken',
+    before: [backup, { method: 'POST', path, body: { name: 'in use' } }],
+    ask: from({ cell_id: '{cell}' }, { name: 'in use' }),
+    status: 409,
+    problem: { code: 'name_taken', field: 'name' },
+  },
+  {
+    title: 'a cell with the state of another, without an object store',
+    bench: { store: { objectStore: undefined } },
+    ask: from({ cell_id: '{cell}' }),
+    status: 501,
+    problem: { code: 'object_store_not_configured' },
+  },
+  {
+    title: 'a cell with the state of another, while the object store is down',
+    bench: {},
+    before: (bench) => {
+      bench.objectStore.failure = 'object_store_unavailable'
+    },
+    ask: from({ cell_id: '{cell}' }),
+    status: 503,
+    problem: { code: 'object_store_unavailable' },
+    headers: { 'retry-after': '5' },
+  },
+  {
+    title: 'the deleted cells',
+    bench: {},
+    before: [{ method: 'DELETE', path: `${path}/{cell}` }],
+    ask: { method: 'GET', path: `${path}?deleted=true` },
+    status: 200,
+    body: {
+      databases: [{ ...created, size_bytes: 0, last_stored_at: null, last_proven: null, deleted_at: TIME }],
+      next_cursor: null,
+    },
+  },
+  {
+    title: 'the deleted cells of another account',
+    bench: {},
+    before: (bench) => bench.store.deleteCell(bench.fill('{stranger}')),
+    ask: { method: 'GET', path: `${path}?deleted` },
+    status: 200,
+    body: { databases: [], next_cursor: null },
+  },
+  {
+    title: 'the cells that are not deleted',
+    bench: {},
+    before: [{ method: 'DELETE', path: `${path}/{cell}` }],
+    ask: { method: 'GET', path: `${path}?deleted=false` },
+    status: 200,
+    body: { databases: [], next_cursor: null },
+  },
+  {
+    title: 'cells that may be deleted',
+    ask: { method: 'GET', path: `${path}?deleted=maybe` },
+    status: 400,
+    problem: { code: 'invalid_request', field: 'deleted' },
   },
   {
     title: 'another name',

@@ -59,6 +59,23 @@ test('a backup and a restore whose archiver is killed twice are finished by the 
   expect(node.lostWorkers).toEqual([])
 })
 
+test('a new cell from a backup whose archiver is killed twice is whole, and of one that is given up nothing is left', async () => {
+  const { service, store } = node
+  const { rows } = await service.execute(id, sum)
+  await service.backup(id, 'snapshot')
+  const build = killArchiver('download')
+  const made = await service.branchCell({ from: { cellId: id }, onProgress: build.onProgress })
+  expect(build.killed.size).toBe(2)
+  expect((await service.execute(made.id, sum)).rows).toEqual(rows)
+  const always = () => process.kill(archiver() as number, 'SIGKILL')
+  const lost = service.branchCell({ from: { cellId: id }, onProgress: always })
+  await expect(lost).rejects.toMatchObject({ code: 'busy' })
+  expect(store.cells().cells.map((each) => each.id)).toEqual([id, made.id])
+  await expect.poll(leftOvers).toEqual([])
+  const { cells } = new StorePaths(node.directory)
+  expect(fs.readdirSync(cells).flatMap((part) => fs.readdirSync(path.join(cells, part)))).toHaveLength(2)
+})
+
 test('a backup is finished however often workers are killed meanwhile', async () => {
   const { service } = node
   let kills = 0

@@ -5,6 +5,7 @@ import {
   backupAnswer,
   backupPageAnswer,
   restoreAnswer,
+  restorePlanAnswer,
   restoreStatusAnswer,
 } from '../../answers/backup-answers.ts'
 import type { Operations } from '../operation.ts'
@@ -43,11 +44,12 @@ export const BACKUP_OPERATIONS: Operations = {
   'POST /v1/databases/{id}/restore': {
     id: 'restore',
     tag: 'Backups',
-    summary: 'Restore the cell, deleted or not, from its newest backup or a version',
+    summary:
+      'Restore the cell, deleted or not, to its newest backup, a version or a time; or ask what that would do',
     headers: {
       Prefer: noted(z.string(), { description: 'respond-async: answer at once, and not at the end.' }),
     },
-    answer: restoreAnswer,
+    answer: z.union([restoreAnswer, restorePlanAnswer]),
     otherwise: {
       status: 202,
       summary: 'The restore has begun, for a request that prefers respond-async',

@@ -21,7 +21,8 @@ export const CELL_OPERATIONS: Operations = {
   'POST /v1/databases': {
     id: 'createCell',
     tag: 'Cells',
-    summary: 'Make a cell: an empty one, or one with the content of a database',
+    summary:
+      'Make a cell: an empty one, one with a state of another cell, or one with the content of a database',
     query: {
       name: noted(z.string(), {
         description: 'The name: for a body that is a database, which has no fields.',
@@ -36,6 +37,8 @@ export const CELL_OPERATIONS: Operations = {
       'Idempotent-Replayed': 'true, if this is the first answer again.',
     },
     codes: [
+      'backup_corrupt',
+      'backup_not_found',
       'cell_full',
       'cell_not_found',
       'cells_missing',
@@ -44,7 +47,11 @@ export const CELL_OPERATIONS: Operations = {
       'idempotency_key_reused',
       'idempotency_not_supported',
       'invalid_database',
+      'invalid_version',
       'name_taken',
+      'object_store_error',
+      'object_store_not_configured',
+      'object_store_unavailable',
       'quota_exceeded',
     ],
   },
@@ -52,7 +59,13 @@ export const CELL_OPERATIONS: Operations = {
     id: 'listCells',
     tag: 'Cells',
     summary: 'List the cells of the account, oldest first',
-    query: { name: noted(z.string(), { description: 'Only the cell of this name.' }), ...PAGE_QUERY },
+    query: {
+      name: noted(z.string(), { description: 'Only the cell of this name.' }),
+      deleted: noted(z.boolean(), {
+        description: 'The cells that were deleted, in place of those that exist.',
+      }),
+      ...PAGE_QUERY,
+    },
     answer: cellPageAnswer,
   },
   'GET /v1/databases/{id}': {

@@ -1,0 +1,48 @@
+import { checkNames, type Known } from '../../base/known-names.ts'
+import { CellError } from '../../errors.ts'
+import type { PlanOptions } from './backup-types.ts'
+import { checkVersion } from './object-keys.ts'
+
+/** The state that a new cell begins with: one that another cell had, and that its backups hold. */
+export interface CellSource {
+  /** The other cell. It may be deleted, and stays as it is. */
+  cellId: string
+  /** Default: the newest. Not together with `timestamp`. */
+  version?: string | undefined
+  /** Epoch milliseconds: the cell as it was then. Not together with `version`. */
+  timestamp?: number | undefined
+}
+
+/** Stamps have four digits for the year. */
+const TIMESTAMP_MAX = Date.UTC(9999, 0)
+
+const SOURCE_NAMES: Known<CellSource> = { cellId: true, version: true, timestamp: true }
+
+/** @throws `invalid_request` */
+export function checkSource(source: CellSource): void {
+  checkNames(source, SOURCE_NAMES, { at: 'from.' })
+  if (typeof source.cellId === 'string') return
+  throw new CellError('invalid_request', 'from.cellId must be the id of a cell.', { field: 'from.cellId' })
+}
+
+/** @throws `invalid_request`, `invalid_version`; `backup_not_found` for a version of another cell */
+export function checkMoment(
+  { version, timestamp }: Pick<PlanOptions, 'version' | 'timestamp'>,
+  cellId: string,
+): void {
+  if (version !== undefined && timestamp !== undefined)
+    throw new CellError('invalid_request', 'version and timestamp exclude each other: leave one out.', {
+      field: 'timestamp',
+    })
+  if (version !== undefined) checkVersion(version, cellId)
+  const isTime =
+    Number.isSafeInteger(timestamp) && Number(timestamp) >= 0 && Number(timestamp) < TIMESTAMP_MAX
+  if (timestamp === undefined || isTime) return
+  throw new CellError(
+    'invalid_request',
+    'timestamp must be a time in epoch milliseconds, before the year 9999.',
+    {
+      field: 'timestamp',
+    },
+  )
+}

@@ -1,0 +1,63 @@
+import { z } from 'zod'
+import type { CellSource } from '../backup/versions/cell-source.ts'
+import { parseFields, text } from '../service/json/fields.ts'
+import { checkedByHand, noted } from '../service/json/schema-notes.ts'
+import { decodeTime, time } from '../service/json/time.ts'
+import type { CreatedCell } from '../store/cell-creations.ts'
+import type { CreateCellOptions } from '../store/cell-directory.ts'
+import { type AccountCall, asTold } from './action.ts'
+
+const sourceSchema = z.strictObject({
+  cell_id: text,
+  version: text.optional(),
+  timestamp: time.optional(),
+})
+
+/** Checked apart from the body: an unknown field in it is refused also where those of the body are ignored. */
+export const sourceField = noted(
+  checkedByHand(z.unknown(), () => sourceSchema.nullable()),
+  { description: 'The new cell gets the state of this cell of the account, also of a deleted one.' },
+).optional()
+
+/** @throws `invalid_request` */
+export function decodeSource(from: unknown): CellSource {
+  const { cell_id: cellId, version, timestamp } = parseFields(sourceSchema, from, 'from')
+  return {
+    cellId,
+    version,
+    timestamp: timestamp === undefined ? undefined : decodeTime(timestamp, 'from.timestamp'),
+  }
+}
+
+/** Row 4 with a state of another cell. As of an import, its bytes are charged for, and count before there is a cell. */
+export async function branchCell(
+  { context, accountId, permit, requestId }: AccountCall,
+  from: unknown,
+  options: Pick<CreateCellOptions, 'name' | 'idempotency'>,
+): Promise<CreatedCell> {
+  const { storedBytes, store, service, backupCharges } = context
+  const source = decodeSource(from)
+  const charge = backupCharges.begin(accountId)
+  const arrival = storedBytes?.arrival(accountId)
+  let built = 0
+  try {
+    return await service.branchCell({
+      ...options,
+      from: source,
+      accountId,
+      requestId,
+      admit: () => storedBytes?.checkRoomForCell(accountId),
+      permit: (bytes) => {
+        permit?.check()
+        arrival?.take(bytes)
+        built = bytes
+      },
+    })
+  } catch (error) {
+    throw asTold({ accountId, cell: store.findCell(source.cellId) }, error)
+  } finally {
+    charge.move(built)
+    arrival?.release()
+    charge.release()
+  }
+}
