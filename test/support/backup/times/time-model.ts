@@ -35,7 +35,16 @@ export class TimeModel {
   readonly #random: Random
   readonly #lines: TimeLine[] = []
   readonly steps: string[] = []
-  readonly counts = { moments: 0, refused: 0, claimed: 0, undone: 0, losses: 0, crashes: 0, clockSteps: 0 }
+  readonly counts = {
+    moments: 0,
+    refused: 0,
+    claimed: 0,
+    undone: 0,
+    branched: 0,
+    losses: 0,
+    crashes: 0,
+    clockSteps: 0,
+  }
   #store!: CellStore
   #token = 0
   /** The clock when everything was last shipped. */
@@ -120,6 +129,7 @@ export class TimeModel {
     const isClaimed = ranges.some(({ from, to }) => from <= time && time <= to)
     this.counts.moments++
     const plan = await this.#outcome(this.#store.backups.plan(line.cellId, { timestamp: time }))
+    if (isClaimed && this.#random.chance(0.5)) await this.#branch(line, time)
     const outcome = await this.#restore(line, time)
     const about = `${JSON.stringify(ranges)}\n${line.told(time)}`
     if (outcome instanceof CellError) {
@@ -134,6 +144,17 @@ export class TimeModel {
     else if (time <= (ranges[0]?.to ?? 0)) throw new Error(`${time} is not said to be restorable: ${about}`)
     if (plan instanceof CellError || plan.timestamp !== outcome.timestamp || plan.version !== outcome.version)
       throw new Error(`planned ${JSON.stringify(plan)}, and restored ${JSON.stringify(outcome)}`)
+  }
+
+  /** A new cell gets the same state, and goes again. */
+  async #branch(line: TimeLine, timestamp: number): Promise<void> {
+    const from = { cellId: line.cellId, timestamp }
+    const made = await this.#settle(this.#store.createCell({ from }))
+    const state = stateOf(made)
+    if (!line.had(state, timestamp))
+      throw new Error(`a new cell from ${timestamp}: ${state}\n${line.told(timestamp)}`)
+    this.#store.deleteCell(made.id)
+    this.counts.branched++
   }
 
   /** A refusal names the moment before the gap, and that can be restored. */
