@@ -101,27 +101,30 @@ export function durationOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(argument(parseDuration))
 }
 
-/** A duration in milliseconds, or null for `never`. */
+/** Milliseconds, or false for `never` or `off`. Commander makes an empty text of a null. */
+export type Switchable = number | false
+
+/** A duration in milliseconds, or false for `never`. */
 export function intervalOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(
-    argument((text) => (text === 'never' ? null : parseDuration(text))),
+    argument((text): Switchable => (text === 'never' ? false : parseDuration(text))),
   )
 }
 
-/** A duration in milliseconds, or null for `off`. */
+/** A duration in milliseconds, or false for `off`. */
 export function switchableOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(
-    argument((text) => (text === 'off' ? null : parseDuration(text))),
+    argument((text): Switchable => (text === 'off' ? false : parseDuration(text))),
   )
 }
 
 /** As {@link intervalOption}, and also in milliseconds: `250ms`. */
 export function shortIntervalOption(flags: string, description: string): Option {
   return new Option(flags, description).argParser(
-    argument((text) => {
+    argument((text): Switchable => {
       const [, digits] = /^(\d{1,9})ms$/.exec(text) ?? []
       if (digits !== undefined && Number(digits) > 0) return Number(digits)
-      return text === 'never' ? null : parseDuration(text)
+      return text === 'never' ? false : parseDuration(text)
     }),
   )
 }

@@ -45,6 +45,7 @@ export class NodeServer {
     const take = (request: IncomingMessage, response: ServerResponse) =>
       order.take(request, response, () => start(request, response))
     const start = (request: IncomingMessage, response: ServerResponse) => {
+      if (isLastOfConnection(response)) response.shouldKeepAlive = false
       const surplus = this.#surplus.get(request.socket)
       if (surplus !== undefined) answer(request, response, surplus, store.clock)
       else if (lacksHost(request)) answer(request, response, missingHost(), store.clock)
@@ -140,6 +141,13 @@ export class NodeServer {
 
 function toldUpTo(max: number): number {
   return max + Math.max(TOLD_MIN, Math.ceil(max * TOLD_SHARE))
+}
+
+/** Node.js says `Connection: close` with the last answer, and leaves the connection open until it has idled too long. */
+function isLastOfConnection(
+  response: ServerResponse & { maxRequestsOnConnectionReached?: boolean },
+): boolean {
+  return response.maxRequestsOnConnectionReached === true
 }
 
 /** HTTP/1.0 has no Host header. */

@@ -226,13 +226,17 @@ export class LocalCells implements CellProvider {
   lookAtLog(id: string): void {
     const { changes } = this.#parts
     if (changes === undefined) return
-    // Only SQLite can say how much of a log that was left counts.
-    if (!this.#isOpen(id) && this.files.hasLog(id)) {
-      const { database, unpin } = this.pin(id)
-      unpin()
-      if (!database.busy) this.pool.close(id)
+    try {
+      // Only SQLite can say how much of a log that was left counts.
+      if (!this.#isOpen(id) && this.files.hasLog(id)) {
+        const { database, unpin } = this.pin(id)
+        unpin()
+        if (!database.busy) this.pool.close(id)
+      }
+    } finally {
+      // Of a cell that can't be opened, too: the segments can be shipped, and its history ends with them.
+      changes.trackers.noteUnshipped(id)
     }
-    changes.trackers.noteUnshipped(id)
   }
 
   /** Closes a deleted cell, so that its files can be removed. */

@@ -41,7 +41,8 @@ export class Replication {
   async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
     const { clock, waitMs } = this.#parts
     const over = new AbortController()
-    const timer = clock.setTimer(() => over.abort(), waitMs)
+    // Nothing else may keep the process that waits.
+    const timer = clock.setTimer(() => over.abort(), waitMs, { keepsAlive: true })
     const signal = caller === undefined ? over.signal : AbortSignal.any([caller, over.signal])
     let cause: unknown
     try {
@@ -97,7 +98,7 @@ export function replicationOf(
 function notReplicated(limit: number, cause: unknown): CellError {
   return new CellError(
     'not_replicated',
-    `The change is committed on this machine, but it was not in the object store within ${limit} ms. It will be shipped as soon as that is possible. Do not repeat it: look first.`,
+    `The change is committed on this machine, but it was not in the object store within ${limit} ms (backups.remoteWaitMs). It will be shipped as soon as that is possible. Do not repeat it: look first.`,
     { limit, cause },
   )
 }

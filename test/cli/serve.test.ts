@@ -146,6 +146,7 @@ describe('the first start', () => {
       backups: {
         snapshot_every_ms: 86_400_000,
         incremental_every_ms: 900_000,
+        max_lag_ms: 10_000,
         keep: 'all:1d,hourly:3d,daily:30d,monthly:12mo',
         keep_tenant: 'all:1d,daily:30d',
         cells: 0,
@@ -175,6 +176,24 @@ describe('the settings', () => {
     expect(place.has('data')).toBe(false)
     await node.stop()
   })
+
+  test.each(['0', '1'])(
+    'turn schedules, shipping and slow statements off, with %s workers',
+    async (workers) => {
+      const place = new Workplace({ CELLSTORE_MAX_LAG: 'off', CELLSTORE_DRILL_EVERY: 'never' })
+      const schedules = ['--snapshot-every', 'never', '--incremental-every', 'never']
+      const node = await place.serve('--json', '--workers', workers, ...schedules, '--slow', 'never')
+      expect(JSON.parse(node.stdout).backups).toMatchObject({
+        snapshot_every_ms: null,
+        incremental_every_ms: null,
+        max_lag_ms: null,
+      })
+      const { body: cell } = await node.request('POST', '/v1/databases', {})
+      await node.request('POST', `/v1/databases/${cell['id']}/sql`, { sql: 'SELECT 1' })
+      expect(await node.stop()).toEqual([0, null])
+      expect(node.stderr).not.toContain('a statement was slow')
+    },
+  )
 
   test('that are empty count as not set', async () => {
     const place = new Workplace({ CELLSTORE_DATA_DIR: '', CELLSTORE_KEEP: '', CELLSTORE_DATADIR: '' })
@@ -325,7 +344,13 @@ describe('SIGTERM, SIGINT and SIGHUP', () => {
       const again = await place.serve()
       const { body: listed } = await again.request('GET', '/v1/databases', undefined, node.key)
       expect(listed['databases']).toEqual([
-        { ...(body as object), size_bytes: expect.any(Number), last_stored_at: null, last_proven: null },
+        {
+          ...(body as object),
+          size_bytes: expect.any(Number),
+          backed_up_to: null,
+          last_stored_at: null,
+          last_proven: null,
+        },
       ])
     },
   )

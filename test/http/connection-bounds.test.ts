@@ -189,12 +189,15 @@ describe('connections', () => {
   })
 
   test('end with the last request that they may have', async () => {
-    const port = await start({ connections: { requestsMax: 2, keepAliveMs: 500 } })
+    // The bound ends it, and not the time that an idle one may stay.
+    const port = await start({ connections: { requestsMax: 2, keepAliveMs: 600_000 } })
     const { socket, ended } = exchange(port, get())
     await once(socket, 'data')
     socket.write(get())
     const answers = answersIn(await ended)
     expect(answers.map(({ headers }) => headers.get('connection'))).toEqual(['keep-alive', 'close'])
+    const sentAtOnce = answersIn(await exchange(port, get().repeat(3)).ended)
+    expect(sentAtOnce.map(({ headers }) => headers.get('connection'))).toEqual(['keep-alive', 'close'])
   })
 
   test('of a client that takes nothing of its answer are ended', async () => {

@@ -149,7 +149,7 @@ describe.each(NODES)('the log of %s', (_, workers) => {
   })
 
   test('has no slow statement where they are off', async () => {
-    const node = await ObservedNode.start(workers, { slow: null })
+    const node = await ObservedNode.start(workers, { slow: false })
     const cell = await node.newCell()
     expect((await node.request('POST', `/v1/databases/${cell}/sql`, { sql: SLOW })).status).toBe(200)
     expect(node.logged('a statement was slow')).toEqual([])

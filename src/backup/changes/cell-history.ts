@@ -144,6 +144,7 @@ export class CellHistory {
     const history = this.#history
     if (history === null || history.id !== position?.history || history.isStored) return
     history.isStored = true
+    history.shippedSince = this.#parts.clock.now()
     this.#parts.onUnshipped()
   }
 
@@ -207,12 +208,15 @@ export class CellHistory {
     const segments = unshippedSegments(history, kept)
     const isWhole = segments !== undefined && isUntouchedSince(history, fingerprintOf(paths.database))
     const live = isWhole ? this.#live(kept) : undefined
-    if (!isWhole || (live !== 'unknown' && isTakenBack(history, live))) {
+    // The segments of a cell that is kept closed are shipped first.
+    const isOver = live === 'out of reach' ? segments?.length === 0 : isTakenBack(history, live)
+    if (!isWhole || isOver) {
       this.end()
       return undefined
     }
-    const ofLive = live === undefined || live === 'unknown' ? [] : [{ ...live, path: paths.wal }]
-    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: live !== 'unknown' }
+    const isUnknown = live === 'later' || live === 'out of reach'
+    const ofLive = live === undefined || isUnknown ? [] : [{ ...live, path: paths.wal }]
+    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: !isUnknown }
     let at: Place = history
     for (const log of [...segments, ...ofLive]) {
       const from = at.sequence === log.sequence ? at.frames : 0
@@ -284,8 +288,11 @@ export class CellHistory {
     this.#times.add(live.sequence, [[live.frames, isShipped ? history.shippedAt : this.#now()]])
   }
 
-  /** @returns 'unknown' if the cell is closed, or cannot be used, and has a log that is in no segment */
-  #live(kept: readonly Segment[]): LiveLog | undefined | 'unknown' {
+  /**
+   * @returns 'later' while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
+   * closed: only SQLite could say how much of it counts
+   */
+  #live(kept: readonly Segment[]): LiveLog | undefined | 'later' | 'out of reach' {
     const database = this.#database
     if (database?.usable) {
       const frames = database.checkpoints.frames()
@@ -295,8 +302,18 @@ export class CellHistory {
       return live
     }
     const wal = fingerprintOf(this.#parts.paths.wal)
-    if (wal === undefined || wal.size === 0) return undefined
-    return this.#header()?.salts === kept.at(-1)?.salts ? undefined : 'unknown'
+    if (wal === undefined || wal.size === 0 || this.#isKept(kept)) return undefined
+    return database === undefined || database.quarantined !== undefined ? 'out of reach' : 'later'
+  }
+
+  /** Whether the log of a cell that SQLite does not have open is the newest segment. */
+  #isKept(kept: readonly Segment[]): boolean {
+    try {
+      return this.#header()?.salts === kept.at(-1)?.salts
+    } catch {
+      // It is damaged too, or the disk fails.
+      return false
+    }
   }
 
   #liveOf(frames: number, kept: readonly Segment[]): LiveLog | undefined {
@@ -326,7 +343,8 @@ export class CellHistory {
 }
 
 /** What is shipped of the live log is no longer there: another program has begun it again. */
-function isTakenBack(history: History, live: LiveLog | undefined): boolean {
+function isTakenBack(history: History, live: LiveLog | undefined | 'later'): boolean {
+  if (live === 'later') return false
   if (live?.sequence === history.sequence) return live.frames < history.frames
   return history.sequence > history.newest && history.frames > 0
 }

@@ -23,24 +23,53 @@ const LOOKS_AT_ONCE = 4
 export class UnshippedSearch {
   readonly #parts: UnshippedSearchParts
   readonly #waiting = new Set<string>()
-  #searches = 0
+  /** Searches and looks that run. */
+  readonly #running = new Set<Promise<void>>()
   #looks = 0
   #stopped = false
+  /** The stop came before all cells were looked at. */
+  #isCutShort = false
 
   constructor(parts: UnshippedSearchParts) {
     this.#parts = parts
   }
 
-  /** False while there may be cells that nobody has found yet. */
+  /** False while there may be cells that nobody has found yet, and after a stop that left some. */
   get isOver(): boolean {
-    return this.#searches === 0 && this.#looks === 0 && this.#waiting.size === 0
+    return this.#running.size === 0 && this.#waiting.size === 0 && !this.#isCutShort
   }
 
   /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be */
   async search(may: (cellId: string) => boolean = () => true): Promise<void> {
-    this.#searches++
+    await this.#run(this.#search(may))
+  }
+
+  /** The cell may have something to ship. */
+  found(cellId: string): void {
+    this.#waiting.add(cellId)
+    if (this.#looks < LOOKS_AT_ONCE && !this.#stopped) void this.#run(this.#lookAtAll())
+  }
+
+  /** Nothing begins after this. Resolves once what runs has ended. */
+  async stop(): Promise<void> {
+    this.#stopped = true
+    await Promise.all(this.#running)
+  }
+
+  /** @param work never rejects */
+  async #run(work: Promise<void>): Promise<void> {
+    this.#running.add(work)
+    await work
+    this.#running.delete(work)
+  }
+
+  async #search(may: (cellId: string) => boolean): Promise<void> {
     try {
-      for (let after = ''; !this.#stopped; await turnOfTheLoop()) {
+      for (let after = ''; ; await turnOfTheLoop()) {
+        if (this.#stopped) {
+          this.#isCutShort = true
+          break
+        }
         const rows = this.#parts.progress.withHistory(after, ROWS_PER_TURN)
         for (const row of rows) if (may(row.cellId) && this.#isUnshipped(row)) this.found(row.cellId)
         after = rows.at(-1)?.cellId ?? ''
@@ -51,28 +80,14 @@ export class UnshippedSearch {
         { err },
         'could not look for what cells have not shipped; their next use finds it',
       )
-    } finally {
-      this.#searches--
     }
-  }
-
-  /** The cell may have something to ship. */
-  found(cellId: string): void {
-    this.#waiting.add(cellId)
-    if (this.#looks < LOOKS_AT_ONCE) void this.#lookAtAll()
-  }
-
-  /** Nothing begins after this. */
-  stop(): void {
-    this.#stopped = true
-    this.#waiting.clear()
   }
 
   async #lookAtAll(): Promise<void> {
     this.#looks++
     for (const cellId of this.#waiting) {
-      this.#waiting.delete(cellId)
       if (this.#stopped) break
+      this.#waiting.delete(cellId)
       try {
         if (this.#parts.exists(cellId)) await this.#parts.look(cellId)
       } catch (err) {

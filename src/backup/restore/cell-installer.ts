@@ -87,15 +87,20 @@ export class CellInstaller {
     const isDecided = isRepeat && exists(files.restoreIntent)
     if (!isDecided && !exists(files.restoreTarget)) throw new Error('There is no restored database.')
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
-    this.#resetProgress(cellId, last, line, true)
+    const { storedTo } = this.#parts.progress.find(cellId)
+    this.#resetProgress(cellId, { last, line, storedTo }, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to another state the cell counts as changed: the newest backup does not hold it.
-    this.#resetProgress(cellId, last, line, !isNewest)
+    this.#resetProgress(cellId, { last, line, storedTo: this.#parts.clock.now() }, !isNewest)
     if (!isNewest) trackers.changed.emit(cellId)
   }
 
-  /** After a restore the next backup is a base. */
-  #resetProgress(cellId: string, lastVersion: string, line: number, changed: boolean): void {
+  /** After a restore the next backup is a base. What the cell has then comes from the object store. */
+  #resetProgress(
+    cellId: string,
+    { last: lastVersion, line, storedTo }: { last: string; line: number; storedTo: number | null },
+    changed: boolean,
+  ): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
     const known = trackers.use(cellId, (tracker) => tracker.progress.line)
@@ -112,6 +117,7 @@ export class CellInstaller {
       lastBackupAt: now,
       lastSnapshotAt: now,
       changedAt: changed ? now : null,
+      storedTo,
     })
   }
 }

@@ -1,6 +1,6 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { collectLog, isCutOff } from '../shipping/cell-pieces.ts'
+import { collectLog } from '../shipping/cell-pieces.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
 import type { RestorableRange } from '../versions/backup-types.ts'
 import { parseVersion, type RestoredMark } from '../versions/object-keys.ts'
@@ -40,15 +40,14 @@ export async function restorableRanges(
       const { history, sequence, after } = manifest.log
       const refs = all.filter(({ key }) => after === null || key > after)
       const until = next && timeOf(next)
-      const place = { history, sequence, after, madeAt: Date.parse(manifest.created_at) }
-      const wanted = { cellId, ...place, isNewest: next === undefined }
-      const isListed = after !== null && all.some(({ key, isMissing }) => key === after && !isMissing)
-      const isWhole = isListed || !(await isCutOff(log, refs, wanted))
-      if (next !== undefined && goesOn(manifest, next, marks) && isWhole && isShippedUpTo(refs, next))
-        to = timeOf(next)
+      if (next !== undefined && goesOn(manifest, next, marks) && isShippedUpTo(refs, next)) to = timeOf(next)
       else if (refs.length <= room) {
         room -= refs.length
-        const { wals } = await collectLog(log, wanted, { ...options, until, refs })
+        const { wals } = await collectLog(
+          log,
+          { cellId, history, sequence, after },
+          { ...options, until, refs, isNewest: next === undefined },
+        )
         to = wals.at(-1)?.commits.at(-1)?.[1] ?? from
       }
     }

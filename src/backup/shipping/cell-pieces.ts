@@ -1,4 +1,4 @@
-import { CellError, isCellError } from '../../errors.ts'
+import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
@@ -11,12 +11,8 @@ export interface LogAfter {
   history: string
   /** The version holds everything up to the end of this sequence. */
   sequence: number
-  /** The last log object that is known to have been stored before the version's cut, or null. */
+  /** The last log object that was stored before the version's cut, or null. */
   after: string | null
-  /** Epoch milliseconds, by the wall clock: when the version was cut. */
-  madeAt: number
-  /** The newest version needs all objects after it, so that none of them goes for its age. */
-  isNewest: boolean
 }
 
 /** Frames of a piece that count, those after them are replaced by later pieces. */
@@ -52,6 +48,8 @@ const CLOCK_STEP_MAX_MS = 86_400_000
 export interface CollectOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
   until?: number | undefined
+  /** No version is newer: then no object with what comes after it was removed for its age. */
+  isNewest?: boolean | undefined
   /** The log objects after the version, if they are listed already. */
   refs?: readonly LogRef[] | undefined
 }
@@ -64,11 +62,11 @@ export interface CollectOptions extends CallOptions {
 export async function collectLog(
   index: LogIndex,
   wanted: LogAfter,
-  { until, signal, refs: known }: CollectOptions = {},
+  { until, signal, isNewest = false, refs: known }: CollectOptions = {},
 ): Promise<CellLog> {
-  const refs = known ?? (await index.after(wanted.after, { signal }))
+  const all = known ?? (await index.after(wanted.after, { signal }))
+  const refs = isNewest ? all.filter(({ isRemoved }) => !isRemoved) : all
   const log = new LogJoin(wanted.sequence)
-  if (await isCutOff(index, refs, wanted)) log.suspect(noLongerStored())
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
     signal?.throwIfAborted()
@@ -84,26 +82,6 @@ export async function collectLog(
     }
   }
   return log.end()
-}
-
-/** Whether objects between a version and the first one that is left may have gone for their age. */
-export async function isCutOff(
-  index: LogIndex,
-  [first]: readonly LogRef[],
-  { after, madeAt, isNewest }: LogAfter,
-): Promise<boolean> {
-  if (isNewest || first === undefined || first.isMissing) return false
-  const manifest = await readable(index, first)
-  if (manifest instanceof Error || manifest.previous === null) return false
-  if (after !== null) return manifest.previous.key > after
-  return Date.parse(manifest.created_at) > madeAt
-}
-
-function noLongerStored(): CellError {
-  return new CellError(
-    'backup_not_found',
-    'What the cell committed then is no longer stored: the log objects were older than the history that is kept.',
-  )
 }
 
 function add(

@@ -1,4 +1,4 @@
-import { type Clock, delay, type Timer } from '../../base/clock.ts'
+import type { Clock, Timer } from '../../base/clock.ts'
 import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
@@ -21,8 +21,7 @@ const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
 const RETRY_MS_MAX = 60_000
 
-/** At a stop, cells that could not be read are collected again so often. */
-const LAST_TRY_MS = 20
+/** At a stop, cells whose WALs are reset meanwhile are collected again so often. */
 const LAST_TRIES_MAX = 10
 
 export interface ShippingSettings {
@@ -51,10 +50,8 @@ export interface ShipperParts {
   log: Log
 }
 
-/** Somebody waits for what was committed until then, in epoch milliseconds. */
-interface Flush extends PromiseWithResolvers<Flushed> {
-  at: number
-}
+/** Somebody waits for what was committed before the call: a look at the cells that begins after it finds all of that. */
+type Flush = PromiseWithResolvers<Flushed>
 
 /** What a flush leaves out. */
 export interface Flushed {
@@ -97,7 +94,7 @@ export class Shipper {
   #waiting: Flush[] = []
   #looked: Flush[] = []
   #ticking: Promise<void> | undefined
-  #timer: { timer: Timer; at: number } | undefined
+  #timer: { timer: Timer; at: number; keepsAlive: boolean } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
@@ -141,7 +138,7 @@ export class Shipper {
    */
   flush(signal?: AbortSignal): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush: Flush = { ...Promise.withResolvers<Flushed>(), at: this.#parts.clock.now() }
+    const flush: Flush = Promise.withResolvers<Flushed>()
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
@@ -172,15 +169,21 @@ export class Shipper {
     this.#settle((flush) => flush.reject(error))
   }
 
-  /** A tick that is already planned for an earlier time stays. */
+  /**
+   * A tick that is already planned for an earlier time stays. A tick that somebody waits for keeps the process alive, as all
+   * that programs wait for does.
+   */
   #plan(delayMs: number): void {
     const { clock } = this.#parts
     if (this.#ended !== undefined || this.#ticking !== undefined) return
-    const at = clock.monotonic() + delayMs
-    if (this.#timer !== undefined && this.#timer.at <= at) return
-    this.#timer?.timer.cancel()
+    const now = clock.monotonic()
+    const planned = this.#timer
+    const at = Math.min(now + delayMs, planned?.at ?? Number.POSITIVE_INFINITY)
+    const keepsAlive = this.#isWanted
+    if (planned?.at === at && (planned.keepsAlive || !keepsAlive)) return
+    planned?.timer.cancel()
     this.#timer = undefined
-    if (delayMs <= 0) {
+    if (at <= now) {
       this.#ticking = Promise.resolve().then(() => this.#tick())
       return
     }
@@ -188,7 +191,11 @@ export class Shipper {
       this.#timer = undefined
       this.#ticking = this.#tick()
     }
-    this.#timer = { timer: clock.setTimer(run, delayMs), at }
+    this.#timer = { timer: clock.setTimer(run, at - now, { keepsAlive }), at, keepsAlive }
+  }
+
+  get #isWanted(): boolean {
+    return this.#waiting.length > 0 || this.#looked.length > 0
   }
 
   /** What is left of an interval since the last tick began. */
@@ -208,6 +215,8 @@ export class Shipper {
     if (this.#ended !== undefined) return
     onState(this.#state)
     this.#plan(delayMs)
+    // A flush may have come since the pause was chosen.
+    if (this.#isWanted) this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
   }
 
   /** @returns when the next tick begins */
@@ -217,10 +226,9 @@ export class Shipper {
     if (outcome === 'more') return 0
     if (outcome === 'later' && this.#isStopping) {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
-      return LAST_TRY_MS
+      return 0
     }
-    const isWanted = this.#waiting.length > 0 || this.#looked.length > 0
-    return this.#pace(isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
+    return this.#pace(this.#isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
 
   async #failed(error: unknown): Promise<number> {
@@ -266,12 +274,10 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending | undefined> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    // What was committed in this very millisecond is collected in the next one.
-    if (this.#looked.some(({ at }) => at === clock.now())) await delay(clock, 1)
     const collected = await cells.collectLogs(COLLECT)
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
-    this.#note({ waitingBytes })
+    this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
     if (collected.logs.length === 0) {
       if (collected.isAll) this.#caughtUp(collected)
       return undefined

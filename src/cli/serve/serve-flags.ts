@@ -17,6 +17,7 @@ import {
   intervalOption,
   numberOption,
   type StoreFlags,
+  type Switchable,
   shortIntervalOption,
   switchableOption,
 } from '../flags.ts'
@@ -29,14 +30,14 @@ export interface ServeFlags extends StoreFlags {
   durability: Durability
   /** Processes that run the cells. 0: the node's own process runs them. */
   workers: number
-  /** Null: never. */
-  snapshotEvery: number | null
-  incrementalEvery: number | null
-  drillEvery: number | null
+  /** False: never. */
+  snapshotEvery: Switchable
+  incrementalEvery: Switchable
+  drillEvery: Switchable
   /** When cells come back whose data is lost. */
   recovery: 'background' | 'first-use'
-  /** Null: what cells commit is not shipped. */
-  maxLag: number | null
+  /** False: what cells commit is not shipped. */
+  maxLag: Switchable
   history: number
   drain: number
   /** How long another machine waits for a sign of this node. */
@@ -44,8 +45,8 @@ export interface ServeFlags extends StoreFlags {
   takeOver?: true
   adopt?: true
   moveObjectStore?: true
-  /** Milliseconds from which on a statement is logged. Null: never. */
-  slow: number | null
+  /** Milliseconds from which on a statement is logged. False: never. */
+  slow: Switchable
   metricsHost: string
   /** Undefined: metrics are served to the owner alone. */
   metricsPort?: number | undefined

@@ -43,14 +43,18 @@ export async function openServedStore(
       answerBytesMax,
       statementMs: limits.http.statementMsMax ?? DEFAULT_HTTP_LIMITS.statementMsMax,
       limits: limits.workers,
-      slowMs: flags.slow,
+      slowMs: flags.slow || null,
       queue: limits.queue,
     })
   }
   const store = await CellStore.openOrCreate(flags.dataDir, options)
   return {
     core: store.core,
-    service: new InProcessService(store, { restoreWaitMs: waitMs, answerBytesMax, slowMs: flags.slow }),
+    service: new InProcessService(store, {
+      restoreWaitMs: waitMs,
+      answerBytesMax,
+      slowMs: flags.slow || null,
+    }),
     metrics: () => store.metrics(),
     close: (deadlineMs) => store.close({ deadlineMs }),
   }
@@ -84,7 +88,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(
+export function storeOptions(
   flags: ServeFlags,
   { limits, quotas, store, watch, backups }: NodeLimits,
 ): StoreOptions {
@@ -105,11 +109,11 @@ function storeOptions(
     watch,
     backups: {
       ...backups,
-      snapshotEveryMs: snapshotEvery,
-      incrementalEveryMs: incrementalEvery,
-      drillEveryMs: drillEvery,
+      snapshotEveryMs: snapshotEvery || null,
+      incrementalEveryMs: incrementalEvery || null,
+      drillEveryMs: drillEvery || null,
       recoverInBackground: recovery === 'background',
-      maxLagMs: maxLag,
+      maxLagMs: maxLag || null,
       historyMs: history,
       keep,
       keepTenant,

@@ -274,8 +274,8 @@ export class WorkerService implements CellService {
     const upkeep = this.#upkeep.stop()
     await within(clock, deadlineMs, upkeep)
     this.#stopped = true
-    this.#archiving?.search.stop()
     const leftMs = () => Math.max(0, deadline - clock.monotonic())
+    await within(clock, leftMs(), this.#archiving?.search.stop() ?? Promise.resolve())
     await this.#imports.stop()
     await this.#archiving?.archiver.stop(leftMs())
     await this.#workers.stop(Math.max(leftMs(), CLOSING_MS_MIN))

@@ -39,6 +39,7 @@ function progressOf(cellId: string): BackupProgress {
     lastSnapshotAt: 2,
     changedAt: null,
     line: 0,
+    storedTo: null,
   }
 }
 

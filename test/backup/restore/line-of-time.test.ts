@@ -87,7 +87,7 @@ describe('Log objects that went for their age', () => {
     await restore(store, cell.id, second + HOUR_MS)
     expect(notes(cell)).toEqual(['old'])
     const refused = restore(store, cell.id, time + 1)
-    await expect(refused).rejects.toMatchObject({ code: 'backup_not_found' })
+    await expect(refused).rejects.toMatchObject({ details: { restorableTo: expect.any(Number) } })
     expect(notes(cell)).toEqual(['old'])
     const { restorableTo } = await refused.catch((error) => error.details)
     await restore(store, cell.id, restorableTo)

@@ -10,6 +10,14 @@ beforeEach(() => {
   place = new ScratchPlace()
 })
 
+/** Flushes alone ship: the longest lag is over after all tests. */
+const shipped = { backups: { maxLagMs: 3_600_000 } }
+
+/** Lets the time pass that a flush waits, but no lag. */
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 1_000)
+}
+
 /** The rows of a cell, and when each was committed: what a restore to any time has to bring back. */
 class Oracle {
   readonly commits: { time: number; rows: string[] }[] = []
@@ -33,8 +41,8 @@ class Oracle {
 /** A restore of any cell here ships what all cells have committed. */
 async function shipping(store: CellStore): Promise<() => Promise<unknown>> {
   const { id } = createLedger(store)
-  const { version } = await place.advanceUntil(store.backups.snapshot(id))
-  return () => place.advanceUntil(store.backups.restore(id, { version }))
+  const { version } = await soon(store.backups.snapshot(id))
+  return () => soon(store.backups.restore(id, { version }))
 }
 
 /** What may happen to an object, given its bytes and those of the next one. */
@@ -54,18 +62,18 @@ function flipped(bytes: Buffer, at: number): Buffer {
 }
 
 function restore(store: CellStore, cellId: string, timestamp: number) {
-  return place.advanceUntil(store.backups.restore(cellId, { timestamp }))
+  return soon(store.backups.restore(cellId, { timestamp }))
 }
 
 describe('A restore to a time', () => {
   test('brings back every commit of a run exactly, and says when it was made', async () => {
-    const store = await place.create()
+    const store = await place.create(shipped)
     const cell = createLedger(store)
     const oracle = new Oracle(cell)
-    await place.advanceUntil(store.backups.snapshot(cell.id))
+    await soon(store.backups.snapshot(cell.id))
     for (let i = 0; i < 12; i++) {
       oracle.commit(`row ${i}`)
-      if (i % 5 === 4) await place.advanceUntil(store.backups.incremental(cell.id))
+      if (i % 5 === 4) await soon(store.backups.incremental(cell.id))
     }
     const first = oracle.commits[0]?.time as number
     const { replacedAt } = await restore(store, cell.id, first)
@@ -80,41 +88,41 @@ describe('A restore to a time', () => {
     }
     await restore(store, cell.id, replacedAt as number)
     expect(notes(cell)).toEqual(oracle.commits.at(-1)?.rows)
-    await place.advanceUntil(store.close())
+    await soon(store.close())
   })
 
   test('after a total loss, everything that was shipped comes back; and after a restore to a time, exactly that', async () => {
-    const store = await place.create()
+    const store = await place.create(shipped)
     const cell = createLedger(store)
     const oracle = new Oracle(cell)
-    await place.advanceUntil(store.backups.snapshot(cell.id))
+    await soon(store.backups.snapshot(cell.id))
     const ship = await shipping(store)
     for (let i = 0; i < 4; i++) oracle.commit(`row ${i}`)
     await ship()
-    await place.advanceUntil(store.close())
+    await soon(store.close())
     place.loseData()
-    const again = await place.open()
-    await place.advanceUntil(again.backups.ensureLocal(cell.id))
+    const again = await place.open(shipped)
+    await soon(again.backups.ensureLocal(cell.id))
     expect(notes(again.openCell(cell.id))).toEqual(oracle.commits.at(-1)?.rows)
 
     const { time, rows } = oracle.commits[1] as (typeof oracle.commits)[number]
     await restore(again, cell.id, time)
-    await place.advanceUntil(again.close())
+    await soon(again.close())
     place.loseData()
-    const third = await place.open()
-    await place.advanceUntil(third.backups.ensureLocal(cell.id))
+    const third = await place.open(shipped)
+    await soon(third.backups.ensureLocal(cell.id))
     expect(notes(third.openCell(cell.id))).toEqual(rows)
-    await place.advanceUntil(third.close())
+    await soon(third.close())
   })
 
   test.each(Object.keys(DAMAGE))(
     'a log object that is %s is refused by name, the moment before it is offered, and other cells are unharmed',
     async (how) => {
-      const store = await place.create()
+      const store = await place.create(shipped)
       const ship = await shipping(store)
       const cell = createLedger(store)
       const other = createLedger(store)
-      for (const { id } of [cell, other]) await place.advanceUntil(store.backups.snapshot(id))
+      for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
       const commits: { time: number; rows: string[] }[] = []
       for (let i = 0; i < 4; i++) {
         place.clock.advance(60_000)
@@ -124,7 +132,7 @@ describe('A restore to a time', () => {
         if (i === 3) addRow(store.openCell(other.id), 'late')
         await ship()
       }
-      await place.advanceUntil(store.close())
+      await soon(store.close())
       const log = path.join(place.objects, 'log')
       const objects = fs.readdirSync(log).sort()
       const [bad, last] = objects.slice(-2).map((name) => path.join(log, name)) as [string, string]
@@ -132,13 +140,13 @@ describe('A restore to a time', () => {
       fs.rmSync(bad)
       if (damaged !== undefined) fs.writeFileSync(bad, damaged)
       place.loseData()
-      const again = await place.open()
-      const refused = await place
-        .advanceUntil(again.backups.restore(cell.id, { timestamp: commits[3]?.time as number }))
-        .then(
-          () => undefined,
-          (error) => error,
-        )
+      const again = await place.open(shipped)
+      const refused = await soon(
+        again.backups.restore(cell.id, { timestamp: commits[3]?.time as number }),
+      ).then(
+        () => undefined,
+        (error) => error,
+      )
       const key = `log/${path.basename(bad)}`
       expect(refused).toMatchObject({ code: 'backup_corrupt', details: { version: key } })
       expect(refused.message).toContain(key)
@@ -146,9 +154,9 @@ describe('A restore to a time', () => {
       expect(restorableTo).toBeGreaterThanOrEqual(commits[1]?.time as number)
       await restore(again, cell.id, restorableTo)
       expect(notes(again.openCell(cell.id))).toEqual(commits[1]?.rows)
-      await again.backups.ensureLocal(other.id)
+      await soon(again.backups.ensureLocal(other.id))
       expect(notes(again.openCell(other.id))).toEqual(['late'])
-      await place.advanceUntil(again.close())
+      await soon(again.close())
     },
   )
 })

@@ -128,4 +128,25 @@ export const SETTING_ROWS: Row[] = [
     status: 200,
     body: expect.objectContaining({ rows: [] }),
   },
+  {
+    title: 'a change of the durability remote while the object store fails',
+    bench: { store: { durability: 'remote', backups: { remoteWaitMs: 100 } } },
+    before: ({ objectStore }) => {
+      objectStore.failure = 'object_store_unavailable'
+    },
+    ask: put('k', { value: 'v' }),
+    status: 503,
+    problem: { code: 'not_replicated', limit: 100 },
+  },
+  {
+    title: 'a change that was not replicated',
+    bench: { store: { durability: 'remote', backups: { remoteWaitMs: 100 } } },
+    before: async (bench) => {
+      bench.objectStore.failure = 'object_store_unavailable'
+      await bench.send(put('k', { value: 'v' }))
+    },
+    ask: { method: 'GET', path: `${cell}/kv/k` },
+    status: 200,
+    body: { key: 'k', value: 'v', ...persistent },
+  },
 ]

@@ -159,7 +159,7 @@ export const connections: Rows<ConnectionLimits> = {
     unit: 'count',
     default: DEFAULT_CONNECTION_LIMITS.requestsMax,
     about: 'requests on a connection',
-    over: 'the last answer says `Connection: close`',
+    over: 'the last answer says `Connection: close`, and the connection is closed',
   },
   headerBytesMax: {
     flag: 'header-bytes',

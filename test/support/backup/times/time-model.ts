@@ -159,7 +159,7 @@ export class TimeModel {
 
   /** A refusal names the moment before the gap, and that can be restored. */
   async #takeOffer(line: TimeLine, time: number, error: CellError): Promise<void> {
-    if (error.code !== 'backup_not_found') throw error
+    if (!['backup_not_found', 'backup_corrupt'].includes(error.code)) throw error
     const { restorableTo } = error.details
     if (restorableTo === undefined) {
       if (!/The first moment that can be restored is/.test(error.message)) throw error
