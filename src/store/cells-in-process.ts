@@ -91,10 +91,10 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.noteMark(cellId, name)
   }
 
-  async install(cellId: string, { manifest, isNewest, last, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, isNewest, last, line, existed }: RestoredCell): Promise<void> {
     const { restored } = this.#parts
     this.#assertExists(cellId, existed)
-    this.#archived.installer.install(cellId, { isNewest, last })
+    this.#archived.installer.install(cellId, { isNewest, last, line })
     restored(cellId, manifest)
   }
 

@@ -39,6 +39,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
       chain: null,
       base: null,
       history: null,
+      line: 0,
       lastVersion: null,
       lastBackupAt: now,
       lastSnapshotAt: now,

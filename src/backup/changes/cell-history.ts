@@ -52,8 +52,6 @@ export class CellHistory {
   readonly #times: UnshippedTimes
   /** The cell, while it is open. */
   #database: CellDatabase | undefined
-  /** The newest time that was given to a commit or a cut. */
-  #last: number
   /** The end of what was collected last: only that can be shipped. */
   #collected: Place | undefined
 
@@ -68,6 +66,16 @@ export class CellHistory {
   get shipped(): History | undefined {
     const { history } = this.#parts.progress
     return history?.isStored ? history : undefined
+  }
+
+  /** The newest time that was given to a commit or a cut. It outlives the history. */
+  get #last(): number {
+    return this.#parts.progress.line
+  }
+
+  set #last(time: number) {
+    const { progress } = this.#parts
+    progress.line = Math.max(progress.line, time)
   }
 
   get #history(): History | null {
@@ -323,13 +331,13 @@ export class CellHistory {
   #takeTime() {
     const times = this.#database?.times
     const taken = times?.take() ?? []
-    this.#last = Math.max(this.#last, times?.last ?? 0)
+    this.#last = times?.last ?? 0
     return taken
   }
 
   #now(): number {
     const times = this.#database?.times
-    this.#last = Math.max(this.#last, times?.now() ?? this.#parts.clock.now())
+    this.#last = times?.now() ?? this.#parts.clock.now()
     return this.#last
   }
 }

@@ -16,6 +16,8 @@ export interface BackupProgress {
   base: BaseInProgress | null
   /** What shipping continues; null if the next version begins a new one. */
   history: History | null
+  /** The newest time that a commit or a cut of the cell got, in epoch milliseconds: none that follows gets an earlier one. */
+  line: number
   /** The newest version that this machine made, tried to make or has seen. The next one gets a later time. */
   lastVersion: string | null
   /** Changed since the newest backup. */
@@ -50,7 +52,8 @@ const SCHEMA = `
     last_snapshot_at INTEGER,
     changed_at INTEGER,
     history TEXT,
-    stored_to INTEGER
+    stored_to INTEGER,
+    line INTEGER NOT NULL DEFAULT 0
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS backup_foreign (
     cell_id TEXT NOT NULL,
@@ -67,21 +70,27 @@ const SCHEMA = `
 
 const COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = ?"
 /** Those that a table lacks which an earlier version made. */
-const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER', 'history TEXT', 'stored_to INTEGER']
+const LATER_COLUMNS = [
+  'base TEXT',
+  'changed_at INTEGER',
+  'history TEXT',
+  'stored_to INTEGER',
+  'line INTEGER NOT NULL DEFAULT 0',
+]
 /** With a chain, the newest backup is stored. */
 const FILL_STORED_TO = 'UPDATE backup_progress SET stored_to = last_backup_at WHERE chain IS NOT NULL'
 
 const SELECT = `
-  SELECT cell_id AS cellId, chain, base, history, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
+  SELECT cell_id AS cellId, chain, base, history, line, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
     last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt, stored_to AS storedTo
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
-    (cell_id, chain, base, history, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at,
+    (cell_id, chain, base, history, line, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at,
       stored_to)
   VALUES
-    (@cellId, @chain, @base, @history, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt,
+    (@cellId, @chain, @base, @history, @line, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt,
       @storedTo)`
 
 const STORED_UP_TO = `
@@ -280,6 +289,7 @@ function untouched(cellId: string): BackupProgress {
     chain: null,
     base: null,
     history: null,
+    line: 0,
     lastVersion: null,
     dirty: false,
     dirtySinceSnapshot: false,

@@ -24,6 +24,8 @@ export interface RestoredNames {
   isNewest: boolean
   /** The last name that a version or a mark has: the next version gets a later one. */
   last: string
+  /** The newest time that is known of the cell, in epoch milliseconds: its line of time goes on from there. */
+  line: number
 }
 
 export interface InstallOptions extends RestoredNames {
@@ -77,7 +79,7 @@ export class CellInstaller {
     return this.#parts.trackers.use(cellId, ({ progress }) => progress.lastVersion)
   }
 
-  install(cellId: string, { isNewest, last, isRepeat = false }: InstallOptions): void {
+  install(cellId: string, { isNewest, last, line, isRepeat = false }: InstallOptions): void {
     const { paths, replace, trackers } = this.#parts
     const files = paths(cellId)
     // The earlier try did all of it. The cell may have changed since, so that its progress must stay.
@@ -86,23 +88,29 @@ export class CellInstaller {
     if (!isDecided && !exists(files.restoreTarget)) throw new Error('There is no restored database.')
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
     const { storedTo } = this.#parts.progress.find(cellId)
-    this.#resetProgress(cellId, last, true, storedTo)
+    this.#resetProgress(cellId, { last, line, storedTo }, true)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to another state the cell counts as changed: the newest backup does not hold it.
-    this.#resetProgress(cellId, last, !isNewest, this.#parts.clock.now())
+    this.#resetProgress(cellId, { last, line, storedTo: this.#parts.clock.now() }, !isNewest)
     if (!isNewest) trackers.changed.emit(cellId)
   }
 
   /** After a restore the next backup is a base. What the cell has then comes from the object store. */
-  #resetProgress(cellId: string, lastVersion: string, changed: boolean, storedTo: number | null): void {
+  #resetProgress(
+    cellId: string,
+    { last: lastVersion, line, storedTo }: { last: string; line: number; storedTo: number | null },
+    changed: boolean,
+  ): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
+    const known = trackers.use(cellId, (tracker) => tracker.progress.line)
     trackers.detach(cellId)
     progress.save({
       cellId,
       chain: null,
       base: null,
       history: null,
+      line: Math.max(line, known),
       lastVersion,
       dirty: changed,
       dirtySinceSnapshot: changed,

@@ -73,14 +73,17 @@ export class CellRestorer {
       signal?.throwIfAborted()
       // What was committed while the database was built.
       const isStored = await this.#flush(cellId, restore)
-      const replacedAt = isStored ? await this.#replacedAt(targets) : null
+      const replaced = restore.recovers ? target : await this.#replaced(targets)
+      const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
       const mark = isLast ? undefined : await this.#mark(cellId, target, contents, restore)
       signal?.throwIfAborted()
       const newest = contents.versions[0]?.version ?? version
       const last = mark ?? lastName(cellId, contents) ?? newest
       const isNewest = version === newest && target.wals.length === 0
-      await restore.install(target.manifest, { isNewest, last })
+      // What follows is later than the state that it replaces, which stays restorable.
+      const line = Math.max(target.time, replaced?.time ?? 0) + 1
+      await restore.install(target.manifest, { isNewest, last, line })
       const durationMs = clock.monotonic() - started
       return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
     } catch (error) {
@@ -125,14 +128,13 @@ export class CellRestorer {
     return flush !== undefined && !recovers && isLocal && (await flush(cellId, { signal }))
   }
 
-  /** When the state was that is replaced. */
-  async #replacedAt(targets: RestoreTargets): Promise<number | null> {
+  /** The state that the cell had last, if the object store has it. */
+  async #replaced(targets: RestoreTargets): Promise<RestoreTarget | undefined> {
     try {
-      const { manifest, time } = await targets.last()
-      return manifest.log === undefined ? null : time
+      return await targets.last()
     } catch (error) {
       // Its newest state cannot be restored. The one that was asked for can.
-      if (isUnusable(error)) return null
+      if (isUnusable(error)) return undefined
       throw error
     }
   }

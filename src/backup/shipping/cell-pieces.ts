@@ -42,6 +42,8 @@ export interface CellLog {
 }
 
 const PARALLEL_READS = 16
+/** A clock is not set back by more: what an object says to be complete, later ones may add to if it was. */
+const CLOCK_STEP_MAX_MS = 86_400_000
 
 export interface CollectOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
@@ -131,8 +133,12 @@ class LogJoin {
     return this.#broken !== undefined
   }
 
+  /** Whether later objects have nothing of the cell that was committed up to a time. */
   isCompleteAfter(time: number): boolean {
-    return this.#suspect === undefined && this.#completeTo !== undefined && this.#completeTo > time
+    if (this.#suspect !== undefined) return false
+    // A cell's own times never step back. The clock that said up to when an object is complete may have.
+    const last = this.#wals.at(-1)?.commits.at(-1)?.[1] ?? 0
+    return last > time || (this.#completeTo ?? 0) > time + CLOCK_STEP_MAX_MS
   }
 
   suspect(error: CellError): void {

@@ -91,9 +91,9 @@ export class NodeCells implements CellPort {
     await this.#run({ task: 'note-mark', cellId, name })
   }
 
-  async install(cellId: string, { manifest, isNewest, last, existed }: RestoredCell): Promise<void> {
+  async install(cellId: string, { manifest, isNewest, last, line, existed }: RestoredCell): Promise<void> {
     this.#assertExists(cellId, existed)
-    const options = { isNewest, last, isRepeat: false }
+    const options = { isNewest, last, line, isRepeat: false }
     await this.#run({ task: 'install', cellId, options }, () => {
       options.isRepeat = true
     })

@@ -1,0 +1,97 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+
+const HOUR_MS = 3_600_000
+const SHIPPED = { backups: { maxLagMs: 10_000 } }
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+function restore(store: CellStore, cellId: string, timestamp: number) {
+  return place.advanceUntil(store.backups.restore(cellId, { timestamp }))
+}
+
+describe('A clock that is set back', () => {
+  test('hides no commit of a cell that was quiet until then', async () => {
+    const store = await place.create(SHIPPED)
+    const [quiet, busy] = [createLedger(store), createLedger(store)]
+    for (const { id } of [quiet, busy]) await place.advanceUntil(store.backups.snapshot(id))
+    place.clock.advance(2 * HOUR_MS)
+    addRow(busy, 'before')
+    const before = place.clock.now()
+    await place.advanceUntil(store.backups.flush())
+    place.clock.step(before - HOUR_MS - place.clock.now())
+    addRow(quiet, 'after')
+    const time = place.clock.now()
+    place.clock.advance(1_000)
+    await place.advanceUntil(store.backups.flush())
+    addRow(quiet, 'later')
+    await place.advanceUntil(store.backups.flush())
+    await restore(store, quiet.id, time + 500)
+    expect(notes(quiet)).toEqual(['after'])
+    await place.advanceUntil(store.close())
+  })
+
+  test.each(['in place', 'after the loss of the machine'])(
+    'after a restore %s, does not hide the state that was replaced',
+    async (how) => {
+      let store = await place.create(SHIPPED)
+      const { id } = createLedger(store)
+      await place.advanceUntil(store.backups.snapshot(id))
+      const first = place.clock.now()
+      place.clock.advance(2 * HOUR_MS)
+      addRow(store.openCell(id), 'replaced')
+      const last = place.clock.now()
+      await place.advanceUntil(store.backups.flush())
+      if (how !== 'in place') {
+        await place.advanceUntil(store.close())
+        place.loseData()
+        store = await place.open(SHIPPED)
+      }
+      await restore(store, id, first)
+      place.clock.step(last - HOUR_MS - place.clock.now())
+      addRow(store.openCell(id), 'instead')
+      await place.advanceUntil(store.backups.snapshot(id))
+      addRow(store.openCell(id), 'and more')
+      await place.advanceUntil(store.backups.flush())
+      await restore(store, id, last)
+      expect(notes(store.openCell(id))).toEqual(['replaced'])
+      await place.advanceUntil(store.close())
+    },
+  )
+})
+
+describe('Log objects that went for their age', () => {
+  test('take the moments with them: they are refused, not offered, and never answered with an older state', async () => {
+    const store = await place.create({ backups: { maxLagMs: 10_000, historyMs: HOUR_MS } })
+    const [cell, other] = [createLedger(store), createLedger(store)]
+    for (const { id } of [cell, other]) await place.advanceUntil(store.backups.snapshot(id))
+    place.clock.advance(60_000)
+    addRow(cell, 'old')
+    const time = place.clock.now()
+    await place.advanceUntil(store.backups.flush())
+    place.clock.advance(60_000)
+    await place.advanceUntil(store.backups.incremental(cell.id))
+    const second = place.clock.now()
+    for (let i = 0; i < 3; i++) {
+      place.clock.advance(12 * HOUR_MS)
+      addRow(other, 'busy')
+      await place.advanceUntil(store.backups.flush())
+      await place.advanceUntil(store.backups.incremental(other.id))
+    }
+    const { restorable } = await store.backups.list(cell.id)
+    expect(restorable.some(({ from, to }) => from <= time && time <= to)).toBe(false)
+    await restore(store, cell.id, second + HOUR_MS)
+    expect(notes(cell)).toEqual(['old'])
+    const refused = restore(store, cell.id, time + 1)
+    await expect(refused).rejects.toMatchObject({ details: { restorableTo: expect.any(Number) } })
+    expect(notes(cell)).toEqual(['old'])
+    const { restorableTo } = await refused.catch((error) => error.details)
+    await restore(store, cell.id, restorableTo)
+    expect(notes(cell)).toEqual([])
+    await place.advanceUntil(store.close())
+  })
+})
