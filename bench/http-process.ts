@@ -104,12 +104,25 @@ export class Client {
 
 /** Milliseconds of processor time that a process and its children have had; NaN where the system does not tell. */
 export function cpuMs(pid: number): number {
-  try {
-    const stat = fs.readFileSync(`/proc/${pid}/stat`, 'utf8')
+  return ofTree(pid, (each) => {
+    const stat = fs.readFileSync(`/proc/${each}/stat`, 'utf8')
     const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    const own = (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK
+    return (Number(fields[11]) + Number(fields[12])) * MS_PER_TICK
+  })
+}
+
+/** MB of memory that a process and its children have now, what they share in parts; NaN where the system does not tell. */
+export function memoryMb(pid: number): number {
+  return ofTree(pid, (each) => {
+    const rollup = fs.readFileSync(`/proc/${each}/smaps_rollup`, 'utf8')
+    return (Number(/^Pss:\s+(\d+)/m.exec(rollup)?.[1]) * 1_024) / 1e6
+  })
+}
+
+function ofTree(pid: number, figure: (pid: number) => number): number {
+  try {
     const children = fs.readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').split(' ').filter(Boolean)
-    return children.reduce((sum, child) => sum + cpuMs(Number(child)), own)
+    return children.reduce((sum, child) => sum + ofTree(Number(child), figure), figure(pid))
   } catch {
     return Number.NaN
   }

@@ -667,6 +667,8 @@ export interface components {
             id: string;
             name: string | null;
             created_at: components["schemas"]["Time"];
+            /** @description Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is. */
+            backed_up_to: components["schemas"]["Time"] | null;
             /** @description When this server last stored a backup of the cell, as far as it knows. */
             last_stored_at: components["schemas"]["Time"] | null;
             /** @description The version that the server has last restored to prove it. */
@@ -683,6 +685,8 @@ export interface components {
             id: string;
             name: string | null;
             created_at: components["schemas"]["Time"];
+            /** @description Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is. */
+            backed_up_to: components["schemas"]["Time"] | null;
             /** @description When this server last stored a backup of the cell, as far as it knows. */
             last_stored_at: components["schemas"]["Time"] | null;
             /** @description The version that the server has last restored to prove it. */

@@ -119,8 +119,7 @@ export const getCell = cellAction(async (call) => {
   const { sizeBytes, quarantine } = await call.context.service.describe(call.cellId)
   const status = encodeStatus(quarantine)
   const { store } = call.context
-  const known = { ...encodeLastStored(store, call.cell), ...encodeLastProven(store, call.cell) }
-  const stored = { ...known, ...(await lastBackup(call)) }
+  const stored = { ...encodeStored(store, call.cell), ...(await lastBackup(call)) }
   return ok({ ...encodeCell(call.cell), ...status, size_bytes: sizeBytes, ...stored })
 })
 
@@ -153,25 +152,19 @@ export function encodeCell({ id, name, createdAt }: CellRecord): CellSummaryDocu
 
 /** A cell in a listing, but for its size. */
 export function encodeListed(store: CellDirectory, cell: CellRecord): Omit<ListedCellDocument, 'size_bytes'> {
-  const known = { ...encodeCell(cell), ...encodeLastStored(store, cell), ...encodeLastProven(store, cell) }
+  const known = { ...encodeCell(cell), ...encodeStored(store, cell) }
   return cell.deletedAt === null ? known : { ...known, deleted_at: timeOf(cell.deletedAt) }
 }
 
-/** When this machine last stored a backup of the cell, as far as it knows: without a question to the object store. */
-function encodeLastStored(
-  { retention }: CellDirectory,
+/** What this machine knows of what is stored of the cell, without a question to the object store. */
+function encodeStored(
+  store: CellDirectory,
   { id }: CellRecord,
-): Pick<DescribedCellDocument, 'last_stored_at'> {
-  return { last_stored_at: timeOf(retention?.lastStoredAt(id) ?? null) }
-}
-
-/** The version that a restore has proven last, as far as this machine knows; null if it knows of none. */
-function encodeLastProven(
-  { retention }: CellDirectory,
-  { id }: CellRecord,
-): Pick<DescribedCellDocument, 'last_proven'> {
-  const proof = retention?.lastProven(id)
+): Pick<DescribedCellDocument, 'backed_up_to' | 'last_stored_at' | 'last_proven'> {
+  const proof = store.retention?.lastProven(id)
   return {
+    backed_up_to: timeOf(store.backedUpTo(id)),
+    last_stored_at: timeOf(store.retention?.lastStoredAt(id) ?? null),
     last_proven: proof === undefined ? null : { version: proof.version, proven_at: timeOf(proof.provenAt) },
   }
 }

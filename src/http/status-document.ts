@@ -1,4 +1,5 @@
 import packageJson from '../../package.json' with { type: 'json' }
+import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
 import type { Failure } from '../base/recent-failures.ts'
 import { timeOf } from '../service/json/time.ts'
 import type { Census } from '../store/cell-census.ts'
@@ -75,6 +76,23 @@ function encodeBackups({ backups }: StoreMetrics, now: number) {
     recovered: backups.recovered,
     restores_failed: backups.restoresFailed,
     queue: backups.queue,
+    shipping: encodeShipping(backups.shipping),
+  }
+}
+
+/** Null if nothing is shipped. */
+function encodeShipping(shipping: ShippingStatus | undefined) {
+  if (shipping === undefined) return null
+  return {
+    backed_up_to: timeOf(shipping.backedUpTo),
+    lag_ms: shipping.lagMs,
+    waiting_bytes: shipping.waitingBytes,
+    without_history: shipping.withoutHistory,
+    /** Null while it works. */
+    failing_since: timeOf(shipping.failingSince),
+    last_object: shipping.lastObject,
+    objects: shipping.objects,
+    bytes: shipping.bytes,
   }
 }
 

@@ -1,4 +1,5 @@
 import { LANES } from '../backup/archiver/job.ts'
+import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
 import { LATENCY_BUCKETS_MS } from '../http/request-counts.ts'
 import type { BackupMetrics } from '../store/store-metrics.ts'
 import type { NodeReadings } from './node-readings.ts'
@@ -36,6 +37,11 @@ const secondsSince = (now: number, at: number | null | undefined): Sample[] =>
 /** A metric of backups has no value without an object store. */
 function ofBackups(read: (backups: BackupMetrics, now: number) => readonly Sample[]) {
   return ({ store: { backups }, now }: NodeReadings) => (backups === undefined ? [] : read(backups, now))
+}
+
+/** A metric of shipping has no value if nothing is shipped. */
+function ofShipping(read: (shipping: ShippingStatus) => number) {
+  return ofBackups(({ shipping }) => (shipping === undefined ? [] : one(read(shipping))))
 }
 
 const NODE: readonly MetricDefinition[] = [
@@ -270,6 +276,41 @@ const BACKUPS: readonly MetricDefinition[] = [
     help: 'Cells, and the catalog, with a backup that proved damaged and no newer one that is proven.',
     labels: [],
     read: ofBackups(({ damaged }) => one(damaged)),
+  },
+  {
+    name: 'cellstore_shipping_lag_seconds',
+    type: 'gauge',
+    help: 'Time since everything that cells with a history had committed was in the object store.',
+    labels: [],
+    read: ofShipping(({ lagMs }) => lagMs / 1_000),
+  },
+  {
+    name: 'cellstore_shipping_waiting_bytes',
+    type: 'gauge',
+    help: 'Bytes of WALs that wait to be shipped, as of the last look at the cells.',
+    labels: [],
+    read: ofShipping(({ waitingBytes }) => waitingBytes),
+  },
+  {
+    name: 'cellstore_shipping_cells_without_history',
+    type: 'gauge',
+    help: 'Changed cells that are shipped only from their next version on.',
+    labels: [],
+    read: ofShipping(({ withoutHistory }) => withoutHistory),
+  },
+  {
+    name: 'cellstore_log_objects_total',
+    type: 'counter',
+    help: 'Log objects that were stored.',
+    labels: [],
+    read: ofShipping(({ objects }) => objects),
+  },
+  {
+    name: 'cellstore_log_object_bytes_total',
+    type: 'counter',
+    help: 'Bytes of the log objects that were stored.',
+    labels: [],
+    read: ofShipping(({ bytes }) => bytes),
   },
   {
     name: 'cellstore_archiver_jobs',

@@ -88,6 +88,11 @@ export interface CellDirectory {
   /** A cell's record in the catalog, also of a deleted cell. */
   findCell(id: string): CellRecord | undefined
   /**
+   * Up to when everything that the cell has committed is in the object store, in epoch milliseconds; null if nothing of it is.
+   * It is as this machine knows: the object store is not asked.
+   */
+  backedUpTo(id: string): number | null
+  /**
    * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
    *
    * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`

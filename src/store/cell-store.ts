@@ -314,6 +314,14 @@ export class CellStore implements CellDirectory {
   }
 
   /**
+   * Up to when everything that the cell has committed is in the object store, in epoch milliseconds; null if nothing of it is.
+   * It is as this machine knows: the object store is not asked.
+   */
+  backedUpTo(id: string): number | null {
+    return this.core.backedUpTo(id)
+  }
+
+  /**
    * Gives a cell another name; null: none. A handle shows it at once, and the cell's next backup has it.
    *
    * @throws `cell_not_found`, `name_taken`, `invalid_request`

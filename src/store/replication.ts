@@ -41,7 +41,8 @@ export class Replication {
   async confirm(cellId: string, caller?: AbortSignal): Promise<void> {
     const { clock, waitMs } = this.#parts
     const over = new AbortController()
-    const timer = clock.setTimer(() => over.abort(), waitMs)
+    // Nothing else may keep the process that waits.
+    const timer = clock.setTimer(() => over.abort(), waitMs, { keepsAlive: true })
     const signal = caller === undefined ? over.signal : AbortSignal.any([caller, over.signal])
     let cause: unknown
     try {

@@ -235,6 +235,10 @@ export class StoreCore implements CellDirectory {
     return this.registry.find(id)
   }
 
+  backedUpTo(id: string): number | null {
+    return this.destination?.backedUpTo(id) ?? null
+  }
+
   renameCell(id: string, name: string | null): void {
     this.names.rename(id, name)
   }

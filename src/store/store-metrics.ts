@@ -3,6 +3,7 @@ import type { RecoveryProgress } from '../backup/background-recovery.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
 import type { BackupCounts } from '../backup/backup-reports.ts'
 import type { CallCounts } from '../backup/object-store/object-store-calls.ts'
+import type { ShippingStatus } from '../backup/shipping/shipping-status.ts'
 import type { StoreCore } from './store-core.ts'
 
 /** What a store has done since it was opened, and what it has at the moment. Counters only grow. */
@@ -33,6 +34,8 @@ export interface BackupMetrics extends BackupCounts {
   damaged: number
   /** The restore in the background of cells without local data; undefined if no cell was lost. */
   recovery: RecoveryProgress | undefined
+  /** How far the object store has what the cells commit; undefined if nothing is shipped. */
+  shipping: ShippingStatus | undefined
   /** Jobs of each kind. */
   queue: ArchiverLoad
   objectStore: ObjectStoreMetrics
@@ -66,10 +69,12 @@ export type WorkerEnd = 'timeout' | 'held-up' | 'abandoned' | 'memory' | 'silent
 /** What the process that runs the cells knows. */
 export type CellMetrics = Pick<StoreMetrics, 'statements' | 'commits' | 'cellsOpen' | 'workers'>
 
+type ReportedBackups = Pick<BackupManager, 'counts' | 'load' | 'shipping'>
+
 export function storeMetrics(
   core: StoreCore,
   ofCells: CellMetrics,
-  backups: Pick<BackupManager, 'counts' | 'load'> | undefined,
+  backups: ReportedBackups | undefined,
 ): StoreMetrics {
   const { observed, registry } = core
   return {
@@ -82,7 +87,7 @@ export function storeMetrics(
 
 function backupMetrics(
   { observed, recovery, retention, verifications }: StoreCore,
-  { counts, load }: Pick<BackupManager, 'counts' | 'load'>,
+  { counts, load, shipping }: ReportedBackups,
 ): BackupMetrics | undefined {
   const calls = observed.objectStoreCalls
   if (retention === undefined || calls === undefined) return undefined
@@ -97,6 +102,7 @@ function backupMetrics(
     newestStoredAt,
     damaged,
     recovery: recovery?.progress,
+    shipping,
     queue: load,
     objectStore,
   }

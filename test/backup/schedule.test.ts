@@ -43,6 +43,7 @@ class PlannedBackups implements Pick<ChangedCells, keyof ChangedCells> {
       lastBackupAt: now,
       lastSnapshotAt: now,
       changedAt: now,
+      storedTo: null,
       ...before,
       dirty: true,
       dirtySinceSnapshot: true,

@@ -77,7 +77,7 @@ describe('on a running node', () => {
       expect.objectContaining({ name: 'first key', account_id }),
     ])
     const cell = await place.json('cells', 'create', '--name', 'acme')
-    const made = { created_at: TIME, last_stored_at: null, last_proven: null, account_id }
+    const made = { created_at: TIME, backed_up_to: null, last_stored_at: null, last_proven: null, account_id }
     expect(cell).toEqual({ id: expect.stringMatching(UUID), name: 'acme', ...made })
     const listed = { ...cell, size_bytes: NUMBER }
     expect(await place.json('cells', 'list')).toEqual({ databases: [listed], next_cursor: null })
@@ -202,7 +202,13 @@ test('on a stopped node the same commands open the store themselves', async () =
   const { account_id } = await place.json('keys', 'create', '--new-account', '--name', 'laptop')
   const cell = await place.json('cells', 'create', '--account', account_id as string)
   const made = { name: null, created_at: TIME, account_id }
-  expect(cell).toEqual({ id: expect.stringMatching(UUID), ...made, last_stored_at: null, last_proven: null })
+  expect(cell).toEqual({
+    id: expect.stringMatching(UUID),
+    ...made,
+    backed_up_to: null,
+    last_stored_at: null,
+    last_proven: null,
+  })
   const id = cell['id'] as string
   await place.text('sql', id, 'CREATE TABLE t AS SELECT ? AS n', '42')
   const { version } = await place.json('backup', id)
@@ -211,7 +217,9 @@ test('on a stopped node the same commands open the store themselves', async () =
   expect(await place.json('sql', id, 'SELECT * FROM t')).toMatchObject({ rows: [{ n: 42 }] })
   const node = await place.serve()
   expect(node.stdout).toContain('1 cell: 1 stored')
-  const databases = [{ ...cell, size_bytes: NUMBER, last_stored_at: TIME, last_proven: null }]
+  const databases = [
+    { ...cell, size_bytes: NUMBER, backed_up_to: TIME, last_stored_at: TIME, last_proven: null },
+  ]
   expect(await place.json('cells', 'list')).toEqual({ databases, next_cursor: null })
   expect(await node.stop()).toEqual([0, null])
 })

@@ -37,6 +37,17 @@ describe.each(['a running node', 'a stopped node', 'a remote node'])('on %s', (w
         .slice(2)
         .map((line) => line.split(' ')[0]),
     ).toEqual([first.version, second.version])
+    expect(await count('acme')).toBe('n\n0')
+
+    const copy = await place.text('cells', 'create', '--from', 'acme', '--name', 'copy')
+    const older = ['cells', 'create', '--from', acme, '--version', first.version]
+    expect(await count(await place.text(...older))).toBe('n\n1')
+    expect([copy === acme, await count('copy'), await count('acme')]).toEqual([false, 'n\n2', 'n\n0'])
+    const between = new Date().toISOString()
+    await place.text('sql', 'acme', 'INSERT INTO t VALUES (3), (4), (5)')
+    const then = ['cells', 'create', '--from', 'acme', '--at', between]
+    expect(await count(await place.text(...then))).toBe('n\n0')
+
     expect(await place.json('restore', 'acme', '--dry-run', '--at', first.created_at)).toEqual({
       restored: false,
       version: first.version,
@@ -46,18 +57,11 @@ describe.each(['a running node', 'a stopped node', 'a remote node'])('on %s', (w
       size_bytes: expect.any(Number),
       log_size_bytes: 0,
     })
-    expect(await count('acme')).toBe('n\n0')
-
-    const copy = await place.text('cells', 'create', '--from', 'acme', '--name', 'copy')
-    const older = ['cells', 'create', '--from', acme, '--version', first.version]
-    expect(await count(await place.text(...older))).toBe('n\n1')
-    expect([copy === acme, await count('copy'), await count('acme')]).toEqual([false, 'n\n2', 'n\n0'])
-    expect(await place.json('restore', 'acme', '--at', first.created_at)).toMatchObject({
-      restored: true,
-      version: first.version,
-      timestamp: time,
-    })
+    const restored = await place.json<{ replaced_at: string }>('restore', 'acme', '--at', first.created_at)
+    expect(restored).toMatchObject({ restored: true, version: first.version, timestamp: time })
     expect(await count('acme')).toBe('n\n1')
+    await place.text('restore', 'acme', '--at', restored.replaced_at)
+    expect(await count('acme')).toBe('n\n3')
 
     await place.text('cells', 'delete', 'acme')
     expect(await place.text('cells', 'list', '--deleted')).toMatch(

@@ -344,7 +344,13 @@ describe('SIGTERM, SIGINT and SIGHUP', () => {
       const again = await place.serve()
       const { body: listed } = await again.request('GET', '/v1/databases', undefined, node.key)
       expect(listed['databases']).toEqual([
-        { ...(body as object), size_bytes: expect.any(Number), last_stored_at: null, last_proven: null },
+        {
+          ...(body as object),
+          size_bytes: expect.any(Number),
+          backed_up_to: null,
+          last_stored_at: null,
+          last_proven: null,
+        },
       ])
     },
   )

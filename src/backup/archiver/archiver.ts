@@ -168,6 +168,7 @@ export class Archiver implements ArchiverClient {
     this.#shipper =
       shipping && newShipper(shipping, destination, cells, (cellId) => this.#makeVersion(cellId))
     destination.lastLogObject = () => this.#shipper?.lastLogObject ?? null
+    destination.collectedTo = () => this.#shipper?.state.backedUpTo ?? null
     this.#shipper?.start()
   }
 

@@ -10,6 +10,7 @@ import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
+import { backedUpTo } from '../shipping/backed-up-to.ts'
 import { LogIndex } from '../shipping/log-index.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
@@ -57,6 +58,8 @@ export class BackupDestination {
   readonly retention: Retention
   /** The last log object that is stored, if this process ships; its archiver sets it. */
   lastLogObject: () => string | null = () => null
+  /** What cells with a history committed before it is stored: see `ShippingStatus`. The archiver of this process sets it. */
+  collectedTo: () => number | null = () => null
   /** Proves that the prefix is this store's. */
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
@@ -116,6 +119,11 @@ export class BackupDestination {
         await threads.run({ kind: 'prove', file, member: DATABASE_MEMBER }, size)
       },
     })
+  }
+
+  /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */
+  backedUpTo(cellId: string): number | null {
+    return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo())
   }
 
   /** Removes the local state of a deleted cell's backups. */

@@ -1,8 +1,8 @@
 import type { EpochGuard } from '../fence/epoch-guard.ts'
 import { LogRetention } from '../shipping/log-retention.ts'
-import { readManifestOf } from '../shipping/read-manifest.ts'
 import { Shipper, type ShippingSettings } from '../shipping/shipper.ts'
 import type { ShippingState } from '../shipping/shipping-status.ts'
+import { readLogManifest } from '../shipping/stored-log.ts'
 import { VersionCover } from '../shipping/version-cover.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
@@ -27,8 +27,10 @@ export function newShipper(
   const retention = new LogRetention({
     objectStore,
     historyMs,
-    readManifest: (key, options) => readManifestOf(objectStore, key, storeId, options),
-    newCover: () => new VersionCover(index, (cellId) => cells.exists(cellId)),
+    readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
+    newCover: (horizon) => new VersionCover(index, horizon),
+    exists: (cellId) => cells.exists(cellId),
+    makeVersion,
     clock,
     log,
   })

@@ -136,6 +136,7 @@ export class CellHistory {
     const history = this.#history
     if (history === null || history.id !== position?.history || history.isStored) return
     history.isStored = true
+    history.shippedSince = this.#parts.clock.now()
     this.#parts.onUnshipped()
   }
 

@@ -167,6 +167,7 @@ export class ChangeTracker {
       this.progress.dirtySinceSnapshot = this.progress.dirty
     }
     this.progress.lastBackupAt = cut.cutAt
+    this.progress.storedTo = cut.cutAt
     this.progress.changedAt = this.progress.dirty ? cut.cutAt : null
     this.#underWay = false
     this.history.stored(cut.log)

@@ -11,6 +11,8 @@ export interface History {
   at: number
   /** The time of the commit that ends at the place. */
   shippedAt: number
+  /** When the version was stored with which it begins: collected is what was asked for later. */
+  shippedSince?: number | undefined
   /** The newest number in use. */
   newest: number
   /** Segments up to this one are in versions, or will be: none of them may grow. */

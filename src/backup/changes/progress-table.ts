@@ -27,6 +27,15 @@ export interface BackupProgress {
   lastSnapshotAt: number | null
   /** When the oldest change that no backup holds was made, or a little earlier; null if there is none. */
   changedAt: number | null
+  /** Versions hold everything that was committed before it, in epoch milliseconds; null if nothing is stored. */
+  storedTo: number | null
+}
+
+/** What the row of a cell says about what is in the object store. */
+export interface StoredUpTo extends Pick<BackupProgress, 'storedTo'> {
+  /** Of the history: see {@link History}. Null if nothing of the cell is shipped. */
+  shippedAt: number | null
+  shippedSince: number | null
 }
 
 const SCHEMA = `
@@ -40,7 +49,8 @@ const SCHEMA = `
     last_backup_at INTEGER,
     last_snapshot_at INTEGER,
     changed_at INTEGER,
-    history TEXT
+    history TEXT,
+    stored_to INTEGER
   ) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS backup_foreign (
     cell_id TEXT NOT NULL,
@@ -57,18 +67,28 @@ const SCHEMA = `
 
 const COLUMN = "SELECT 1 FROM pragma_table_info('backup_progress') WHERE name = ?"
 /** Those that a table lacks which an earlier version made. */
-const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER', 'history TEXT']
+const LATER_COLUMNS = ['base TEXT', 'changed_at INTEGER', 'history TEXT', 'stored_to INTEGER']
+/** With a chain, the newest backup is stored. */
+const FILL_STORED_TO = 'UPDATE backup_progress SET stored_to = last_backup_at WHERE chain IS NOT NULL'
 
 const SELECT = `
   SELECT cell_id AS cellId, chain, base, history, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
-    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt
+    last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt, stored_to AS storedTo
   FROM backup_progress`
 
 const PUT = `
   INSERT OR REPLACE INTO backup_progress
-    (cell_id, chain, base, history, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at)
+    (cell_id, chain, base, history, last_version, dirty, dirty_since_snapshot, last_backup_at, last_snapshot_at, changed_at,
+      stored_to)
   VALUES
-    (@cellId, @chain, @base, @history, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt)`
+    (@cellId, @chain, @base, @history, @lastVersion, @dirty, @dirtySinceSnapshot, @lastBackupAt, @lastSnapshotAt, @changedAt,
+      @storedTo)`
+
+const STORED_UP_TO = `
+  SELECT stored_to AS storedTo,
+    CASE WHEN history ->> 'isStored' THEN history ->> 'shippedAt' END AS shippedAt,
+    CASE WHEN history ->> 'isStored' THEN coalesce(history ->> 'shippedSince', 0) END AS shippedSince
+  FROM backup_progress WHERE cell_id = ?`
 
 /** Only the columns that a change sets: a worker may have saved the others since they were read. */
 const MARK_CHANGED = `
@@ -121,14 +141,16 @@ export class BackupProgressTable {
   readonly #findForeign: Statement
   readonly #removeForeign: Statement
   readonly #lag: Statement
+  readonly #storedUpTo: Statement
 
   constructor(state: LocalState) {
     this.#state = state
     state.define(SCHEMA)
     for (const column of LATER_COLUMNS) {
       const [name] = column.split(' ')
-      if (state.prepare(COLUMN).get(name) === undefined)
-        state.define(`ALTER TABLE backup_progress ADD COLUMN ${column}`)
+      if (state.prepare(COLUMN).get(name) !== undefined) continue
+      state.define(`ALTER TABLE backup_progress ADD COLUMN ${column}`)
+      if (name === 'stored_to') state.define(FILL_STORED_TO)
     }
     this.#find = state.prepare(`${SELECT} WHERE cell_id = ?`)
     this.#put = state.prepare(PUT)
@@ -141,6 +163,7 @@ export class BackupProgressTable {
     this.#findDamaged = state.prepare('SELECT size_bytes FROM backup_damaged WHERE version = ?').pluck()
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#lag = state.prepare(LAG)
+    this.#storedUpTo = state.prepare(STORED_UP_TO)
     this.#withHistory = state.prepare(
       `${SELECT} WHERE history IS NOT NULL AND cell_id > ? ORDER BY cell_id LIMIT ?`,
     )
@@ -194,7 +217,7 @@ export class BackupProgressTable {
       return false
     }
     this.#state.define(
-      `UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, last_version = NULL, dirty = 1, dirty_since_snapshot = 1,
+      `UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, last_version = NULL, stored_to = NULL, dirty = 1, dirty_since_snapshot = 1,
          changed_at = coalesce(changed_at, last_backup_at)`,
     )
     this.#state.set(TARGET_KEY, target)
@@ -234,6 +257,12 @@ export class BackupProgressTable {
     return this.#lag.get(storeId) as BackupLag
   }
 
+  /** Without reading all of the row. */
+  storedUpTo(cellId: string): StoredUpTo {
+    const row = this.#storedUpTo.get(cellId) as StoredUpTo | undefined
+    return row ?? { storedTo: null, shippedAt: null, shippedSince: null }
+  }
+
   /** Some of the cells that have a history. @param after the last id of the page before */
   withHistory(after: string, limit: number): BackupProgress[] {
     return (this.#withHistory.all(after, limit) as Row[]).map(fromRow)
@@ -257,6 +286,7 @@ function untouched(cellId: string): BackupProgress {
     lastBackupAt: null,
     lastSnapshotAt: null,
     changedAt: null,
+    storedTo: null,
   }
 }
 

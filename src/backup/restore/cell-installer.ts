@@ -85,15 +85,16 @@ export class CellInstaller {
     const isDecided = isRepeat && exists(files.restoreIntent)
     if (!isDecided && !exists(files.restoreTarget)) throw new Error('There is no restored database.')
     // Before the switch, so that the next backup is a base even if the process ends right after the switch.
-    this.#resetProgress(cellId, last, true)
+    const { storedTo } = this.#parts.progress.find(cellId)
+    this.#resetProgress(cellId, last, true, storedTo)
     replace(cellId, () => (isDecided ? finishRestore(files) : installRestored(files)))
     // After a restore to another state the cell counts as changed: the newest backup does not hold it.
-    this.#resetProgress(cellId, last, !isNewest)
+    this.#resetProgress(cellId, last, !isNewest, this.#parts.clock.now())
     if (!isNewest) trackers.changed.emit(cellId)
   }
 
-  /** After a restore the next backup is a base. */
-  #resetProgress(cellId: string, lastVersion: string, changed: boolean): void {
+  /** After a restore the next backup is a base. What the cell has then comes from the object store. */
+  #resetProgress(cellId: string, lastVersion: string, changed: boolean, storedTo: number | null): void {
     const { clock, trackers, progress } = this.#parts
     const now = clock.now()
     trackers.detach(cellId)
@@ -108,6 +109,7 @@ export class CellInstaller {
       lastBackupAt: now,
       lastSnapshotAt: now,
       changedAt: changed ? now : null,
+      storedTo,
     })
   }
 }

@@ -46,7 +46,7 @@ export async function restorableRanges(
         const { wals } = await collectLog(
           log,
           { cellId, history, sequence, after },
-          { ...options, until, refs },
+          { ...options, until, refs, isNewest: next === undefined },
         )
         to = wals.at(-1)?.commits.at(-1)?.[1] ?? from
       }

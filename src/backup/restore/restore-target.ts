@@ -128,11 +128,12 @@ export class RestoreTargets {
     )
   }
 
-  async #logOf({ log }: ManifestHead, until: number | undefined): Promise<CellLog> {
+  async #logOf({ version, log }: ManifestHead, until: number | undefined): Promise<CellLog> {
     if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined }
     const { history, sequence, after } = log
+    const isNewest = version === this.#contents.versions[0]?.version
     const wanted = { cellId: this.#cellId, history, sequence, after }
-    return await collectLog(this.#log, wanted, { ...this.#options, until })
+    return await collectLog(this.#log, wanted, { ...this.#options, until, isNewest })
   }
 
   #manifest(version: string): Promise<ManifestHead> {

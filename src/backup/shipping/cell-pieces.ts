@@ -46,6 +46,8 @@ const PARALLEL_READS = 16
 export interface CollectOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
   until?: number | undefined
+  /** No version is newer: then no object with what comes after it was removed for its age. */
+  isNewest?: boolean | undefined
   /** The log objects after the version, if they are listed already. */
   refs?: readonly LogRef[] | undefined
 }
@@ -58,9 +60,10 @@ export interface CollectOptions extends CallOptions {
 export async function collectLog(
   index: LogIndex,
   wanted: LogAfter,
-  { until, signal, refs: known }: CollectOptions = {},
+  { until, signal, isNewest = false, refs: known }: CollectOptions = {},
 ): Promise<CellLog> {
-  const refs = known ?? (await index.after(wanted.after, { signal }))
+  const all = known ?? (await index.after(wanted.after, { signal }))
+  const refs = isNewest ? all.filter(({ isRemoved }) => !isRemoved) : all
   const log = new LogJoin(wanted.sequence)
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {

@@ -21,6 +21,8 @@ import {
 export interface LogRef extends StoredLog, LogNumber {
   /** Neither a listing nor a look at the key shows it, although later objects are there. */
   isMissing: boolean
+  /** Missing, and with it all before it: retention removes the oldest objects, once later versions hold what is in them. */
+  isRemoved?: true
 }
 
 /** Bytes of the kept ends of objects, which hold all of a small one. */
@@ -74,7 +76,7 @@ export class LogIndex {
     await looking
     const refs = this.#refs.filter(({ key }) => after === null || key > after)
     const isVoid = await this.#voids(refs)
-    return this.#withGaps(
+    return await this.#withGaps(
       refs.filter((ref) => !isVoid(ref)),
       after,
     )
@@ -96,12 +98,6 @@ export class LogIndex {
     const { from, to } = await this.#placeOf(ref, bytes)
     const blocks = blocksWith((await this.#tail(ref)).blocks, from, to)
     return blocks.reduce((sum, { compressed }) => sum + compressed, 0)
-  }
-
-  /** What was listed may have gone since: retention removes the oldest objects. */
-  forget(): void {
-    this.#refs = []
-    this.#after = undefined
   }
 
   async #placeOf(ref: LogRef, { offset, size }: MemberBytes): Promise<{ from: number; to: number }> {
@@ -126,6 +122,9 @@ export class LogIndex {
       this.#refs = []
       this.#after = start
     }
+    // What was listed may have gone since. The oldest goes first: if that is there, all are.
+    const [oldest] = this.#refs
+    if (oldest !== undefined && (await this.#head(oldest, options)) === undefined) this.#refs = []
     const known = this.#refs.at(-1)?.key ?? this.#after
     const found = new Map<string, LogRef>()
     for await (const { key, size } of this.#store.list(LOG_PREFIX, {
@@ -175,26 +174,20 @@ export class LogIndex {
     const ends: { epoch: number; last: string }[] = []
     for (const ref of refs) {
       if (ref.number !== 1) continue
-      const previous = await this.manifest(ref).then(
-        (manifest) => manifest.previous,
-        (error) => {
-          // It is refused where it is needed.
-          if (isCellError(error, 'backup_corrupt')) return undefined
-          throw error
-        },
-      )
+      const previous = await this.#previous(ref)
       if (previous !== undefined) ends.push({ epoch: ref.epoch, last: previous?.key ?? '' })
     }
     return ({ epoch, key }) => ends.some((end) => epoch < end.epoch && key > end.last)
   }
 
-  /** Adds, as missing, the first object of each gap. */
-  #withGaps(refs: readonly LogRef[], after: string | null): LogRef[] {
+  /** Adds, as missing, the first object of each gap; and the last one that is removed, if more were removed than those up to `after`. */
+  async #withGaps(refs: readonly LogRef[], after: string | null): Promise<LogRef[]> {
     const place = after === null ? undefined : parseLogKey(after)
     // If the object before them has gone, retention may have removed more of them.
     const isKept = after !== null && this.#refs.some(({ key }) => key === after)
     let before = isKept ? place : undefined
-    const all: LogRef[] = []
+    const removed = isKept ? undefined : await this.#removedBefore(refs[0], after)
+    const all: LogRef[] = removed === undefined ? [] : [removed]
     for (const ref of refs) {
       const isNext = before?.epoch === ref.epoch ? ref.number === before.number + 1 : ref.number === 1
       if (before !== undefined && !isNext) all.push(missingRef(before, ref))
@@ -202,6 +195,23 @@ export class LogIndex {
       before = ref
     }
     return all
+  }
+
+  async #removedBefore(first: LogRef | undefined, after: string | null): Promise<LogRef | undefined> {
+    const previous = first && (await this.#previous(first))?.key
+    const place = previous === undefined ? undefined : parseLogKey(previous)
+    if (previous === undefined || place === undefined || previous <= (after ?? '')) return undefined
+    return { ...place, key: previous, sizeBytes: 0, isMissing: true, isRemoved: true }
+  }
+
+  /** What an object says that it continues; undefined if it cannot be read: it is refused where it is needed. */
+  async #previous(ref: LogRef): Promise<LogManifest['previous'] | undefined> {
+    try {
+      return (await this.manifest(ref)).previous
+    } catch (error) {
+      if (isCellError(error, 'backup_corrupt')) return undefined
+      throw error
+    }
   }
 }
 

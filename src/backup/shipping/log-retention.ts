@@ -3,6 +3,7 @@ import type { Log } from '../../base/log.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, parseLogKey } from '../versions/object-keys.ts'
 import type { LogManifest } from './log-manifest.ts'
+import type { StoredLog } from './stored-log.ts'
 import type { VersionCover } from './version-cover.ts'
 
 const ROUND_MS = 6 * 3_600_000
@@ -11,14 +12,27 @@ export interface LogRetentionParts {
   objectStore: ObjectStore
   /** How long moments can be restored. */
   historyMs: number
-  readManifest(key: string, options: CallOptions): Promise<LogManifest>
-  /** Looks at versions from now on. */
-  newCover(): Pick<VersionCover, 'covers'>
+  readManifest(stored: StoredLog): Promise<LogManifest>
+  /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
+  newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
+  /** Whether the catalog has the cell, and it is not deleted. */
+  exists(cellId: string): Promise<boolean>
+  /** Stores a version of the cell. */
+  makeVersion(cellId: string): Promise<void>
   clock: Clock
   log: Log
 }
 
-/** Removes log objects that are too old, from the oldest on, once versions hold everything that is in them. */
+interface Round {
+  horizon: number
+  cover: Pick<VersionCover, 'of' | 'forget'>
+  options: CallOptions
+}
+
+/**
+ * Removes log objects that are too old, from the oldest on, once versions hold everything that is in them. All moments that are
+ * not too old can still be restored: the newest version from before them holds what is removed.
+ */
 export class LogRetention {
   readonly #parts: LogRetentionParts
   readonly #abort = new AbortController()
@@ -54,37 +68,54 @@ export class LogRetention {
 
   /** @returns the keys that it has removed */
   async run(options: CallOptions = {}): Promise<string[]> {
-    const { objectStore, newCover, log } = this.#parts
-    const cover = newCover()
+    const { objectStore, newCover, historyMs, clock, log } = this.#parts
+    const horizon = clock.now() - historyMs
+    const round = { horizon, cover: newCover(horizon), options }
     const removed: string[] = []
-    let previous: string | undefined
+    let previous: StoredLog | undefined
     // One key behind the listing: the newest object stays, since the next one names it.
-    for await (const { key } of objectStore.list(LOG_PREFIX, options)) {
+    for await (const { key, size: sizeBytes } of objectStore.list(LOG_PREFIX, options)) {
       if (parseLogKey(key) === undefined) continue
       if (previous !== undefined) {
         // What comes after one that stays, stays too: so there are no gaps.
-        if (!(await this.#mayGo(previous, cover, options))) break
-        await objectStore.delete(previous, options)
-        removed.push(previous)
+        if (!(await this.#mayGo(previous, round))) break
+        await objectStore.delete(previous.key, options)
+        removed.push(previous.key)
       }
-      previous = key
+      previous = { key, sizeBytes }
     }
     if (removed.length > 0) log.info({ removed: removed.length }, 'removed old log objects')
     return removed
   }
 
-  async #mayGo(key: string, cover: Pick<VersionCover, 'covers'>, options: CallOptions): Promise<boolean> {
-    const { historyMs, readManifest, clock, log } = this.#parts
-    const { to, cells } = await readManifest(key, options)
-    if (clock.now() - to <= historyMs) return false
+  async #mayGo(stored: StoredLog, { horizon, cover, options }: Round): Promise<boolean> {
+    const { to, cells } = await this.#parts.readManifest(stored)
+    if (to >= horizon) return false
     for (const cell of cells) {
-      if (await cover.covers(cell, to, options)) continue
+      let state = await cover.of(cell, to, options)
+      // What a deleted cell committed after its last version goes with its age.
+      if (state === 'unheld' && !(await this.#parts.exists(cell.cell_id))) continue
+      if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
+        cover.forget(cell.cell_id)
+        state = await cover.of(cell, to, options)
+      }
+      if (state !== 'held') return false
+    }
+    return true
+  }
+
+  /** A cell without a version that can be restored would hold up all others for ever. */
+  async #madeVersion(cellId: string): Promise<boolean> {
+    const { makeVersion, log } = this.#parts
+    try {
+      await makeVersion(cellId)
+      return true
+    } catch (err) {
       log.warn(
-        { cellId: cell.cell_id, key },
-        'an old log object stays: no version of this cell holds what is in it',
+        { cellId, err },
+        'old log objects stay: no version of this cell holds what is in them, and none could be stored',
       )
       return false
     }
-    return true
   }
 }

@@ -218,6 +218,8 @@ export class Shipper {
     if (this.#ended !== undefined) return
     onState(this.#state)
     this.#plan(delayMs)
+    // A flush may have come since the pause was chosen.
+    if (this.#isWanted) this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
   }
 
   /** @returns when the next tick begins */
@@ -278,7 +280,7 @@ export class Shipper {
     const collected = await cells.collectLogs(COLLECT)
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
-    this.#note({ waitingBytes })
+    this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
     if (collected.logs.length === 0) {
       if (collected.isAll) this.#caughtUp(collected)
       return undefined

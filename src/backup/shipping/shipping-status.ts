@@ -8,6 +8,8 @@ export interface ShippingStatus {
   lagMs: number
   /** Bytes of the WALs that wait to be stored, as of the last look. */
   waitingBytes: number
+  /** Cells that have changed but have no history, as of the last look: what they commit is stored with their next version. */
+  withoutHistory: number
   /** When shipping began to fail, in epoch milliseconds; null while it works. */
   failingSince: number | null
   /** Log objects that were stored since the start, and their bytes. */
@@ -23,7 +25,7 @@ export interface ShippingState extends Omit<ShippingStatus, 'lagMs'> {
 /** Before the first tick. @param startedAt epoch milliseconds */
 export function notBegun(startedAt: number): ShippingState {
   const none = { lastObject: null, backedUpTo: null, failingSince: null }
-  return { ...none, startedAt, waitingBytes: 0, objects: 0, bytes: 0 }
+  return { ...none, startedAt, waitingBytes: 0, withoutHistory: 0, objects: 0, bytes: 0 }
 }
 
 /** @param now epoch milliseconds */

@@ -1,44 +1,63 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
+import { parseVersion } from '../versions/object-keys.ts'
 import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { CellPieces } from './log-manifest.ts'
+
+/**
+ * `held`: no moment after the horizon needs the pieces; `needed`: some do, but the newest version holds them, so they will be
+ * held; `unheld`: no version holds them.
+ */
+export type Cover = 'held' | 'needed' | 'unheld'
+
+/** Versions that can be restored. */
+interface CoveringVersions {
+  newest: ManifestHead
+  /** The newest one from before the horizon, or the oldest of all: no moment after the horizon needs an older one. */
+  first: ManifestHead
+}
 
 /** Tells whether versions hold what is in log objects. Looks at each cell once. */
 export class VersionCover {
   readonly #index: VersionIndex
-  readonly #exists: (cellId: string) => Promise<boolean>
-  readonly #newest = new Map<string, ManifestHead | undefined>()
+  readonly #horizon: number
+  readonly #versions = new Map<string, CoveringVersions | undefined>()
 
-  /** @param exists whether the catalog has the cell, and it is not deleted */
-  constructor(index: VersionIndex, exists: (cellId: string) => Promise<boolean>) {
+  /** @param horizon epoch milliseconds: later moments stay restorable */
+  constructor(index: VersionIndex, horizon: number) {
     this.#index = index
-    this.#exists = exists
+    this.#horizon = horizon
   }
 
-  /**
-   * Whether the newest version of the cell that can be restored holds the pieces. Those of a deleted cell go with their age.
-   *
-   * @param to nothing in the pieces was committed later, in epoch milliseconds
-   */
-  async covers({ cell_id, history, pieces }: CellPieces, to: number, options: CallOptions): Promise<boolean> {
-    const newest = await this.#newestOf(cell_id, options)
-    if (newest !== undefined && holds(newest, history, pieces.at(-1)?.sequence ?? 0, to)) return true
-    return !(await this.#exists(cell_id))
+  /** @param to nothing in the pieces was committed later, in epoch milliseconds */
+  async of({ cell_id, history, pieces }: CellPieces, to: number, options: CallOptions): Promise<Cover> {
+    if (!this.#versions.has(cell_id)) this.#versions.set(cell_id, await this.#find(cell_id, options))
+    const versions = this.#versions.get(cell_id)
+    const last = pieces.at(-1)?.sequence ?? 0
+    if (versions === undefined || !holds(versions.newest, history, last, to)) return 'unheld'
+    return holds(versions.first, history, last, to) ? 'held' : 'needed'
   }
 
-  async #newestOf(cellId: string, options: CallOptions): Promise<ManifestHead | undefined> {
-    if (!this.#newest.has(cellId)) this.#newest.set(cellId, await this.#findNewest(cellId, options))
-    return this.#newest.get(cellId)
+  /** The cell has a new version. */
+  forget(cellId: string): void {
+    this.#versions.delete(cellId)
   }
 
-  async #findNewest(cellId: string, options: CallOptions): Promise<ManifestHead | undefined> {
+  async #find(cellId: string, options: CallOptions): Promise<CoveringVersions | undefined> {
     const versions = await this.#index.versions(cellId, options)
     const listing = listingOf(versions)
-    for (const { version } of versions) {
-      const head = await this.#index.restorable(version, cellId, listing, options)
-      if (head !== undefined) return head
+    const firstOf = async (some: readonly { version: string }[]) => {
+      for (const { version } of some) {
+        const head = await this.#index.restorable(version, cellId, listing, options)
+        if (head !== undefined) return head
+      }
+      return undefined
     }
-    return undefined
+    const newest = await firstOf(versions)
+    if (newest === undefined) return undefined
+    const isOld = ({ version }: { version: string }) => (parseVersion(version)?.time ?? 0) <= this.#horizon
+    const old = await firstOf(versions.filter(isOld))
+    return { newest, first: old ?? (await firstOf(versions.toReversed())) ?? newest }
   }
 }
 

@@ -2,7 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import { SLOWEST_BYTES_PER_SECOND } from '../object-store/call-deadline.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import { BACKUPS_PREFIX, parseVersion } from './object-keys.ts'
+import { BACKUPS_PREFIX, LOG_PREFIX, parseLogKey, parseVersion } from './object-keys.ts'
 
 /** The interval of the sweep, and the least age of an abandoned upload. */
 const DAY_MS = 24 * 60 * 60 * 1000
@@ -16,7 +16,7 @@ function abandonedAfterMs(cellBytesMax: number): number {
 
 /**
  * Removes unfinished multipart uploads of processes that were killed or lost the connection: they cost money and never
- * show in a listing. Ends only uploads of backups: the bucket may be shared. Runs at most once a day, in parallel with backups, which neither wait for it nor fail with it.
+ * show in a listing. Ends only uploads of backups and log objects: the bucket may be shared. Runs at most once a day, in parallel with backups, which neither wait for it nor fail with it.
  */
 export class UploadSweep {
   readonly #store: ObjectStore
@@ -53,8 +53,13 @@ export class UploadSweep {
     const { signal } = this.#abort
     try {
       const olderThan = this.#clock.now() - this.#ageMs
-      const owns = (key: string) => parseVersion(key) !== undefined
-      const ended = await this.#store.sweepUploads(BACKUPS_PREFIX, olderThan, { signal, owns })
+      const options = {
+        signal,
+        owns: (key: string) => [parseVersion, parseLogKey].some((parse) => parse(key)),
+      }
+      let ended = 0
+      for (const prefix of [BACKUPS_PREFIX, LOG_PREFIX])
+        ended += await this.#store.sweepUploads(prefix, olderThan, options)
       if (ended > 0) this.#log.info({ ended }, 'removed uploads that never finished')
     } catch (err) {
       if (!signal.aborted)

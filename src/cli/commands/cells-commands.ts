@@ -142,13 +142,13 @@ function showDeleted({ databases }: CellPageDocument): string {
 
 function showCells({ databases }: CellPageDocument): string {
   return formatTable(
-    ['ID', 'NAME', 'SIZE', 'CREATED', 'LAST STORED', 'LAST PROVEN', 'ACCOUNT'],
-    databases.map(({ id, name, size_bytes, created_at, last_stored_at, last_proven, account_id }) => [
+    ['ID', 'NAME', 'SIZE', 'CREATED', 'BACKED UP TO', 'LAST PROVEN', 'ACCOUNT'],
+    databases.map(({ id, name, size_bytes, created_at, backed_up_to, last_proven, account_id }) => [
       id,
       name ?? '',
       formatBytes(size_bytes),
       created_at,
-      last_stored_at ?? 'never',
+      backed_up_to ?? 'never',
       last_proven?.proven_at ?? 'never',
       account_id === undefined ? 'yours' : (account_id ?? '–'),
     ]),

@@ -55,8 +55,23 @@ function backupLines({ backups }: StatusDocument): string {
     backups.object_store_lost_at === null
       ? ''
       : `\nTHE OBJECT STORE DOES NOT ANSWER since ${backups.object_store_lost_at}`
+  const shipped = backups.shipping === null ? '' : `\n${shippingLine(backups.shipping)}`
   const bad = damaged === 0 ? '' : `\n${damaged} WITH DAMAGED BACKUPS: see \`cellstore backups verify --all\``
-  return `backups in ${backups.object_store}: ${lag}; newest stored ${newest_stored_at ?? 'never'}; ${counted(jobs, 'backup job')} now${lost}${bad}`
+  return `backups in ${backups.object_store}: ${lag}; newest stored ${newest_stored_at ?? 'never'}; ${counted(jobs, 'backup job')} now${shipped}${lost}${bad}`
+}
+
+function shippingLine({
+  lag_ms,
+  waiting_bytes,
+  without_history,
+  objects,
+  bytes,
+  failing_since,
+}: NonNullable<NonNullable<StatusDocument['backups']>['shipping']>): string {
+  const late =
+    without_history === 0 ? '' : `; ${counted(without_history, 'changed cell')} until the next backup`
+  const failing = failing_since === null ? '' : `; FAILING SINCE ${failing_since}`
+  return `shipping: ${age(lag_ms)} behind, ${formatBytes(waiting_bytes)} waiting${late}; ${counted(objects, 'log object')} stored, ${formatBytes(bytes)}${failing}`
 }
 
 /** Nothing to say where no cell was lost. */

@@ -105,7 +105,7 @@ export class RemoteClient implements StoreClient {
     refuseAccount(account)
     const from = cell_id === undefined ? {} : { from: { cell_id, ...definedOnly({ version, timestamp }) } }
     const made = await this.#ask(() => this.#client.createCell({ name: name ?? null, ...from }, { signal }))
-    return { ...made, last_stored_at: null, last_proven: null }
+    return { ...made, backed_up_to: null, last_stored_at: null, last_proven: null }
   }
 
   async listCells({ account, name, deleted, cursor, ...rest }: ListCellsInput): Promise<CellPageDocument> {
@@ -131,7 +131,7 @@ export class RemoteClient implements StoreClient {
     refuseAccount(account)
     const body = Readable.toWeb(Readable.from(file, { objectMode: false })) as ReadableStream<Uint8Array>
     const made = await this.#ask(() => this.#client.importCell({ file: body, name }, { signal }))
-    return { ...made, last_stored_at: null, last_proven: null }
+    return { ...made, backed_up_to: null, last_stored_at: null, last_proven: null }
   }
 
   deleteCell({ cell }: { cell: string }): Promise<DeletedCellDocument> {

@@ -88,7 +88,7 @@ async function closeCore(core: StoreCore, deadlineMs: number): Promise<void> {
   await core.close(deadline.signal).finally(() => timer.cancel())
 }
 
-function storeOptions(
+export function storeOptions(
   flags: ServeFlags,
   { limits, quotas, store, watch, backups }: NodeLimits,
 ): StoreOptions {

@@ -10,6 +10,10 @@ export const cellAnswer = noted(z.object({ id: uuid, name: z.string().nullable()
 })
 
 const known = {
+  backed_up_to: noted(time.nullable(), {
+    description:
+      'Everything that the cell committed before it is in the object store, as far as this server knows; null if nothing is.',
+  }),
   last_stored_at: noted(time.nullable(), {
     description: 'When this server last stored a backup of the cell, as far as it knows.',
   }),

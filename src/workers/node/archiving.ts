@@ -67,6 +67,7 @@ export function newArchiving(
     onObjectStoreCall: (ended) => core.observed.objectStoreCalls?.note(ended),
     onEnded: ({ pid }) => void removeSpool(paths.spoolOf(pid), log),
   })
+  destination.collectedTo = () => archiver.shipping?.backedUpTo ?? null
   guard.held.listen((epoch) => archiver.held(epoch))
   destination.moved.listen(() => workers.nothingStored())
   const record = (id: string) => core.findCell(id)

@@ -38,6 +38,7 @@ function progressOf(cellId: string): BackupProgress {
     lastBackupAt: 1,
     lastSnapshotAt: 2,
     changedAt: null,
+    storedTo: null,
   }
 }
 

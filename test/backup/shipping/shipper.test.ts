@@ -172,6 +172,27 @@ describe('A flush', () => {
     await node.stop()
   })
 
+  test.each([0, 1, 2, 3, 4, 5, 6, 8])(
+    'that comes %d turns after the one before it was told does not wait for the lag',
+    async (turns) => {
+      const node = nodeOn()
+      const cell = node.newCell()
+      await node.start()
+      await node.pass(0)
+      const flushTwice = async () => {
+        cell.commit()
+        await node.shipper.flush()
+        for (let i = 0; i < turns; i++) await undefined
+        cell.commit()
+        await node.shipper.flush()
+      }
+      const began = node.fence.clock.monotonic()
+      await node.fence.settled(flushTwice())
+      expect(node.fence.clock.monotonic() - began).toBeLessThan(500)
+      await node.stop()
+    },
+  )
+
   test('makes at most ten objects per second', async () => {
     const node = nodeOn()
     const cell = node.newCell()

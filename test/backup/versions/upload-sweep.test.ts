@@ -41,12 +41,12 @@ describe('Uploads that were never finished', () => {
       place.clock.advance(DAY_MS / 24)
       await store.backups.incremental(cell.id)
     }
-    expect(recording.count('sweepUploads')).toBe(1)
+    expect(recording.count('sweepUploads')).toBe(2)
     expect(fs.existsSync(young)).toBe(true)
     place.clock.advance(DAY_MS / 24)
     await store.backups.incremental(cell.id)
     await turnsUntil(() => !fs.existsSync(young), 'it is old by now')
-    expect(recording.count('sweepUploads')).toBe(2)
+    expect(recording.count('sweepUploads')).toBe(4)
   })
 
   test('and belong to another application are left alone, also where the store has no prefix', async () => {

@@ -164,6 +164,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
           id: UUID,
           name: 'acme',
           created_at: TIME,
+          backed_up_to: null,
           last_stored_at: null,
           last_proven: null,
           account_id: account,
@@ -440,7 +441,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
         const cell = await newCell()
         await client.backup({ cell, kind: 'snapshot' })
         expect((await client.listCells({})).databases).toMatchObject([
-          { id: cell, last_stored_at: TIME, last_proven: null },
+          { id: cell, backed_up_to: TIME, last_stored_at: TIME, last_proven: null },
         ])
       })
 

@@ -36,7 +36,12 @@ test('keys, cells, sql, backup, restore and backups list work on a remote node, 
     /^ID +NAME +HINT .* ACCOUNT\n.* laptop .* yours\n.* first key .* yours\n$/,
   )
   const cell = await far.text('cells', 'create', '--name', 'acme')
-  const known = { size_bytes: expect.any(Number), last_stored_at: null, last_proven: null }
+  const known = {
+    size_bytes: expect.any(Number),
+    backed_up_to: null,
+    last_stored_at: null,
+    last_proven: null,
+  }
   const listed = { id: cell, name: 'acme', created_at: TIME, ...known }
   expect(await far.json('cells', 'list')).toEqual({ databases: [listed], next_cursor: null })
 

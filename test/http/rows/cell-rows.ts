@@ -92,7 +92,9 @@ export const CELL_ROWS: Row[] = [
     ask: { method: 'GET', path: `${path}?limit=1` },
     status: 200,
     body: {
-      databases: [{ ...created, size_bytes: COUNT, last_stored_at: null, last_proven: null }],
+      databases: [
+        { ...created, size_bytes: COUNT, backed_up_to: null, last_stored_at: null, last_proven: null },
+      ],
       next_cursor: CURSOR,
     },
   },
@@ -105,7 +107,16 @@ export const CELL_ROWS: Row[] = [
     ask: { method: 'GET', path: `${path}?name=found` },
     status: 200,
     body: {
-      databases: [{ ...created, name: 'found', size_bytes: COUNT, last_stored_at: null, last_proven: null }],
+      databases: [
+        {
+          ...created,
+          name: 'found',
+          size_bytes: COUNT,
+          backed_up_to: null,
+          last_stored_at: null,
+          last_proven: null,
+        },
+      ],
       next_cursor: null,
     },
   },
@@ -264,7 +275,16 @@ export const CELL_ROWS: Row[] = [
     ask: { method: 'GET', path: `${path}?deleted=true` },
     status: 200,
     body: {
-      databases: [{ ...created, size_bytes: 0, last_stored_at: null, last_proven: null, deleted_at: TIME }],
+      databases: [
+        {
+          ...created,
+          size_bytes: 0,
+          backed_up_to: null,
+          last_stored_at: null,
+          last_proven: null,
+          deleted_at: TIME,
+        },
+      ],
       next_cursor: null,
     },
   },
@@ -331,6 +351,7 @@ export const CELL_ROWS: Row[] = [
       ...created,
       status: 'ok',
       size_bytes: COUNT,
+      backed_up_to: null,
       last_stored_at: null,
       last_proven: null,
       last_backup: null,
@@ -345,6 +366,7 @@ export const CELL_ROWS: Row[] = [
       ...created,
       status: 'ok',
       size_bytes: COUNT,
+      backed_up_to: TIME,
       last_stored_at: TIME,
       last_proven: null,
       last_backup: { version: VERSION, kind: 'snapshot', created_at: TIME },

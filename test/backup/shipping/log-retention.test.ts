@@ -1,0 +1,186 @@
+import { setImmediate } from 'node:timers/promises'
+import { beforeEach, expect, test } from 'vitest'
+import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
+import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
+import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
+import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
+import type { Cell } from '../../../src/store/cell.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { storedLogs } from '../../support/backup/stored-logs.ts'
+
+const HOUR_MS = 3_600_000
+const DAY_MS = 24 * HOUR_MS
+const HISTORY_MS = 7 * DAY_MS
+
+let place: ScratchPlace
+let store: CellStore
+beforeEach(async () => {
+  place = new ScratchPlace()
+  // The store's own rounds remove nothing: each test runs them itself.
+  store = await place.create({ backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS, prune: false } })
+  return () => place.advanceUntil(store.close())
+})
+
+/** Lets no more time pass than flushes and stamps need. */
+async function soon<T>(work: Promise<T>): Promise<T> {
+  let settled = false
+  const mark = () => {
+    settled = true
+  }
+  work.then(mark, mark)
+  while (!settled) {
+    await setImmediate()
+    const { nextTimerMs } = place.clock
+    if (!settled && nextTimerMs !== undefined && nextTimerMs <= 100) place.clock.advance(nextTimerMs)
+  }
+  return work
+}
+
+const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key)
+const flush = () => soon(store.backups.flush())
+
+/** One round, as the archiver of the store would make it. */
+async function round(): Promise<string[]> {
+  const destination = store.core.destination as BackupDestination
+  const { objectStore, storeId, index, clock, log } = destination
+  const retention = new LogRetention({
+    objectStore,
+    historyMs: HISTORY_MS,
+    readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
+    newCover: (horizon) => new VersionCover(index, horizon),
+    exists: async (id) => store.findCell(id)?.deletedAt === null,
+    makeVersion: async (id) => void (await store.backups.incremental(id)),
+    clock,
+    log,
+  })
+  return await retention.run()
+}
+
+const commits: { cell: Cell; time: number; rows: string[] }[] = []
+beforeEach(() => void commits.splice(0))
+
+/** A commit, shipped in an object of its own. */
+async function ship(cell: Cell): Promise<void> {
+  place.clock.advance(60_000)
+  addRow(cell, `row ${commits.length}`)
+  commits.push({ cell, time: place.clock.now(), rows: notes(cell) })
+  await flush()
+}
+
+const version = (cell: Cell) => soon(store.backups.incremental(cell.id))
+
+/** What is claimed can be restored, and what a restore finds is never an earlier state. @returns how many moments are claimed */
+async function proveClaims(cell: Cell): Promise<number> {
+  const { restorable } = await soon(store.backups.list(cell.id))
+  let claimed = 0
+  for (const { time } of commits.filter((each) => each.cell === cell)) {
+    for (const timestamp of [time, time + 30_000]) {
+      const isClaimed = restorable.some(({ from, to }) => from <= timestamp && timestamp <= to)
+      const plan = await soon(store.backups.plan(cell.id, { timestamp })).catch(() => undefined)
+      if (isClaimed) expect(plan).toBeDefined()
+      // The commit itself, or a version of it; never an earlier state.
+      if (plan !== undefined) expect(plan.timestamp).toBeGreaterThanOrEqual(time)
+      if (isClaimed) claimed++
+    }
+  }
+  return claimed
+}
+
+test('log objects stay as long as the history says, and then until versions hold what is in them', async () => {
+  const cell = createLedger(store)
+  await version(cell)
+  await ship(cell)
+  await ship(cell)
+  await version(cell)
+  await ship(cell)
+  const all = await keys()
+  expect(await round()).toEqual([])
+  place.clock.advance(HISTORY_MS + HOUR_MS)
+  // The last commit is in no version: the first two go, the third is the newest object.
+  expect(await round()).toEqual(all.slice(0, -1))
+  expect(await round()).toEqual([])
+  await ship(cell)
+  expect(await keys()).toHaveLength(2)
+  // It makes the version that is missing, but moments of the history need the object until that is old.
+  expect(await round()).toEqual([])
+  await soon(store.backups.restore(cell.id, { timestamp: commits[2]?.time as number }))
+  expect(notes(store.openCell(cell.id))).toEqual(commits[2]?.rows)
+})
+
+test('each moment within the history can be restored after a round, and nothing that is claimed is lost', async () => {
+  const cell = createLedger(store)
+  const other = createLedger(store)
+  for (const each of [cell, other]) await version(each)
+  for (let day = 0; day < 10; day++) {
+    for (let i = 0; i < 2; i++) {
+      await ship(cell)
+      if (i === 1) await ship(other)
+      place.clock.advance(11 * HOUR_MS)
+    }
+    if (day % 3 === 1) await version(cell)
+    if (day % 4 === 3) await version(other)
+  }
+  const before = await keys()
+  const removed = await round()
+  expect(removed.length).toBeGreaterThan(0)
+  expect(removed).toEqual(before.slice(0, removed.length))
+  const horizon = place.clock.now() - HISTORY_MS
+  for (const each of [cell, other]) {
+    expect(await proveClaims(each)).toBeGreaterThan(0)
+    for (const { time } of commits.filter((commit) => commit.cell === each && commit.time > horizon)) {
+      const plan = await soon(store.backups.plan(each.id, { timestamp: time }))
+      expect(plan).toMatchObject({ timestamp: time })
+    }
+  }
+  const oldest = commits.filter((each) => each.cell === cell && each.time > horizon).slice(0, 3)
+  for (const { time, rows } of oldest) {
+    await soon(store.backups.restore(cell.id, { timestamp: time }))
+    expect(notes(store.openCell(cell.id))).toEqual(rows)
+  }
+})
+
+test('a cell that is deleted, purged, or has lost its versions does not hold up others', async () => {
+  const [kept, deleted, purged, bare] = [0, 1, 2, 3].map(() => createLedger(store)) as [
+    Cell,
+    Cell,
+    Cell,
+    Cell,
+  ]
+  for (const each of [kept, deleted, purged, bare]) await version(each)
+  for (const each of [kept, deleted, purged, bare]) await ship(each)
+  await version(kept)
+  const all = await keys()
+  store.deleteCell(deleted.id)
+  store.deleteCell(purged.id)
+  await soon(store.purgeCell(purged.id))
+  for await (const { key } of place.folder().list(`snapshots/${bare.id}/`)) await place.folder().delete(key)
+  place.clock.advance(HISTORY_MS + HOUR_MS)
+  await ship(kept)
+  expect(await round()).toEqual(all)
+  const { backups } = await soon(store.backups.list(bare.id))
+  expect(backups).toHaveLength(1)
+  await soon(store.backups.restore(deleted.id))
+})
+
+test('a cell that has been idle since its newest version comes back after a loss, although all objects after that are gone', async () => {
+  const idle = createLedger(store)
+  const busy = createLedger(store)
+  await ship(idle)
+  await version(idle)
+  for (let day = 0; day < 20; day++) {
+    place.clock.advance(DAY_MS)
+    await ship(busy)
+    await version(busy)
+  }
+  expect((await round()).length).toBeGreaterThan(5)
+  await proveClaims(idle)
+  await place.advanceUntil(store.close())
+  place.loseData()
+  store = await place.open({ backups: { maxLagMs: HOUR_MS } })
+  for (const each of [idle, busy]) {
+    await soon(store.backups.ensureLocal(each.id))
+    const rows = commits.findLast(({ cell }) => cell === each)?.rows
+    expect(notes(store.openCell(each.id))).toEqual(rows)
+  }
+})
