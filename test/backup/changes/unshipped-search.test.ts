@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
-import type { CellPaths } from '../../../src/base/store-paths.ts'
 import { silentLog } from '../../../src/base/log.ts'
+import type { CellPaths } from '../../../src/base/store-paths.ts'
 
 /** A search for cells that others have found. */
 function searchWith(look: (cellId: string) => Promise<void>): UnshippedSearch {
