@@ -42,3 +42,17 @@ test('With a stepped clock, an entry expires when the test says so', async () =>
   clock.advance(1)
   expect(kv.get('session')).toBeUndefined()
 })
+
+test('Backups, restores and the end of a store need no step of its clock', async () => {
+  await using temporary = await temporaryStore({ clock: new SteppedClock() })
+  const { store } = temporary
+  const cell = store.createCell()
+  cell.kv.put('k', '1')
+  const { version } = await store.backups.snapshot(cell.id)
+  for (const value of ['2', '3']) {
+    cell.kv.put('k', value)
+    await store.backups.restore(cell.id, { version })
+    expect(cell.kv.get('k')).toBe('1')
+  }
+  cell.kv.put('k', '4')
+})

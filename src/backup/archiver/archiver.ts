@@ -263,13 +263,13 @@ export class Archiver implements ArchiverClient {
 
   /** @returns whether all that the cell has committed is stored now */
   async #ship(cellId: string, signal: AbortSignal | undefined): Promise<boolean> {
-    const { withoutHistory } = await this.flush(signal)
+    const { withoutHistory } = await this.flush(signal, { isAtOnce: true })
     return !withoutHistory.includes(cellId)
   }
 
-  async flush(signal?: AbortSignal): Promise<Flushed> {
+  async flush(signal?: AbortSignal, options?: { isAtOnce: boolean }): Promise<Flushed> {
     if (this.#shipper === undefined) throw notShipped()
-    return await this.#shipper.flush(signal)
+    return await this.#shipper.flush(signal, options)
   }
 
   get shipping(): ShippingStatus | undefined {

@@ -51,7 +51,10 @@ export interface ShipperParts {
 }
 
 /** Somebody waits for what was committed before the call: a look at the cells that begins after it finds all of that. */
-type Flush = PromiseWithResolvers<Flushed>
+interface Flush extends PromiseWithResolvers<Flushed> {
+  /** It does not wait for others to share its object. */
+  isAtOnce: boolean
+}
 
 /** What a flush leaves out. */
 export interface Flushed {
@@ -136,9 +139,9 @@ export class Shipper {
    *
    * @throws `taken_over`, `store_closed`; what the object store throws: then it is shipped later
    */
-  flush(signal?: AbortSignal): Promise<Flushed> {
+  flush(signal?: AbortSignal, { isAtOnce = false } = {}): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush: Flush = Promise.withResolvers<Flushed>()
+    const flush: Flush = { ...Promise.withResolvers<Flushed>(), isAtOnce }
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
@@ -200,7 +203,7 @@ export class Shipper {
 
   /** What is left of an interval since the last tick began. */
   #pace(intervalMs: number): number {
-    if (this.#isStopping) return 0
+    if (this.#isStopping || this.#waiting.some(({ isAtOnce }) => isAtOnce)) return 0
     return Math.max(0, this.#begunAt + intervalMs - this.#parts.clock.monotonic())
   }
 
