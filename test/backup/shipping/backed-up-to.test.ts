@@ -72,7 +72,7 @@ describe('What a cell is backed up to', () => {
 
   test('is known to a node whose workers have the cells', async () => {
     const { service, store } = await openWorkerStore({
-      backups: { maxLagMs: 1_000 },
+      store: { backups: { maxLagMs: 1_000 } },
       service: { workers: 2 },
     })
     const { id } = store.createCell()
