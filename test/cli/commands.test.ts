@@ -9,6 +9,7 @@ import { StorePaths } from '../../src/base/store-paths.ts'
 import { DirectoryLock } from '../../src/catalog/directory-lock.ts'
 import type { StoreFlags } from '../../src/cli/flags.ts'
 import { connectOwner } from '../../src/cli/owner/connect.ts'
+import { TIMES_OF_TWO_VERSIONS } from '../support/backup/restorable-times.ts'
 import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
 import { rejectedBy } from '../support/thrown.ts'
@@ -127,7 +128,7 @@ describe('on a running node', () => {
         { version: base_version, kind: 'snapshot', size_bytes: NUMBER, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
-      restorable: [{ from: TIME, to: TIME }],
+      restorable: TIMES_OF_TWO_VERSIONS,
     })
     expect(await place.json('restore', id, '--version', base_version)).toEqual({
       restored: true,
@@ -154,7 +155,7 @@ describe('on a running node', () => {
     const cell = await place.text('cells', 'create', '--name', 'bell\u0007')
     expect(cell).toMatch(UUID)
     const [heading, row] = (await place.text('cells', 'list')).split('\n')
-    expect(heading).toMatch(/^ID +NAME +SIZE +CREATED +LAST STORED +LAST PROVEN +ACCOUNT$/)
+    expect(heading).toMatch(/^ID +NAME +SIZE +CREATED +BACKED UP TO +LAST PROVEN +ACCOUNT$/)
     expect(row).toMatch(new RegExp(`^${cell} {2}bell\\\\x07 {2}`))
     expect(await place.text('keys', 'list')).toMatch(/^ID +NAME +HINT .*\n.*\n.*first key/)
     expect(await place.text('sql', cell, 'SELECT 1 AS a, NULL AS b')).toMatch(/^a {2}b\n1 {2}NULL\n1 row, /)
