@@ -73,6 +73,7 @@ test('a cell whose data is gone comes back once, however often it is asked for m
   await recovery
   ask()
   expect(answers.length).toBeGreaterThan(3)
-  expect(answers.slice(0, -1).every((answer) => answer === 'cell_restoring' || answer === 1)).toBe(true)
-  expect(answers.at(-1)).toBe(1)
+  expect(answers.slice(0, -1).every((answer) => answer === 'cell_restoring' || answer === 2)).toBe(true)
+  // The close shipped the update, which the snapshot lacks.
+  expect(answers.at(-1)).toBe(2)
 })
