@@ -155,14 +155,16 @@ describe('on a running node', () => {
     const cell = await place.text('cells', 'create', '--name', 'bell\u0007')
     expect(cell).toMatch(UUID)
     const [heading, row] = (await place.text('cells', 'list')).split('\n')
-    expect(heading).toMatch(/^ID +NAME +SIZE +CREATED +LAST STORED +LAST PROVEN +ACCOUNT$/)
+    expect(heading).toMatch(/^ID +NAME +SIZE +CREATED +BACKED UP TO +LAST PROVEN +ACCOUNT$/)
     expect(row).toMatch(new RegExp(`^${cell} {2}bell\\\\x07 {2}`))
     expect(await place.text('keys', 'list')).toMatch(/^ID +NAME +HINT .*\n.*\n.*first key/)
     expect(await place.text('sql', cell, 'SELECT 1 AS a, NULL AS b')).toMatch(/^a {2}b\n1 {2}NULL\n1 row, /)
     expect(await place.text('sql', cell, 'CREATE TABLE t (a)')).toMatch(/^0 rows changed, /)
     expect(await place.text('backup', cell)).toMatch(/^snapshots\/.*Z\nsnapshot, .*B in \d/)
     expect(await place.text('backups', 'list', cell)).toMatch(/^VERSION +KIND +SIZE +CREATED\nsnapshots\//)
-    expect(await place.text('restore', cell)).toMatch(/^Restored snapshots\/.*\.$/)
+    expect(await place.text('restore', cell)).toMatch(
+      /^Restored snapshots\/.*\.\nTo undo it: restore --at \d.*Z$/,
+    )
     expect(await place.text('cells', 'delete', cell)).toBe(`Deleted ${cell}. Its backups, if any, stay.`)
   })
 
