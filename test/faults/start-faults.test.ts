@@ -114,7 +114,10 @@ async function crashUnderWrites(root: string, random: Random): Promise<Crash> {
   return { root, check: (copy, chance) => checkAfterPowerLoss(copy, acknowledged, 'full', chance) }
 }
 
-/** The intent is on disk, and the database is about to be renamed. */
+/**
+ * The intent is on disk, and the database is about to be renamed. A restore that ends earlier, for whatever reason, would
+ * leave the old cell, and nothing to finish.
+ */
 async function crashInSwitch(root: string): Promise<Crash> {
   const place = await RestorePlace.create(`${root}-place`)
   place.copyTo(root)
@@ -125,7 +128,12 @@ async function crashInSwitch(root: string): Promise<Crash> {
     [root, place.cell, place.version],
     trace,
   )
-  expect(lines[0]).not.toBe('restored')
+  expect(lines).toEqual(['internal'])
+  const { restoreIntent, restoreTarget } = place.pathsIn(root)
+  expect([restoreIntent, restoreTarget].filter((file) => fs.existsSync(file))).toEqual([
+    restoreIntent,
+    restoreTarget,
+  ])
   return {
     root,
     check: async (copy) => {

@@ -26,7 +26,9 @@ async function run(waits: string): Promise<string> {
   return stdout
 }
 
-test.each(['cell.replicated()', 'store.backups.flush()'])(
+const RESTORE = 'store.backups.snapshot(cell.id).then(() => store.backups.restore(cell.id))'
+
+test.each(['cell.replicated()', 'store.backups.flush()', RESTORE])(
   'a program that only waits for %s lives until that is over',
   async (waits) => {
     expect(await run(waits)).toBe('waited\n')

@@ -5,6 +5,7 @@ import { CHECKSUMS_MEMBER, type Checksums, encodeJsonMember, MANIFEST_MEMBER } f
 import { PacedHash } from './paced-hash.ts'
 import { SeekableCompressor } from './seekable-zstd.ts'
 import type { Spool } from './spool.ts'
+import { tarBytes } from './tar-entry.ts'
 
 /** A member's plain bytes. */
 export interface MemberSource {
@@ -30,7 +31,6 @@ export interface ArchiveOptions {
 
 /** One chunk, one block. */
 const CHUNK_BYTES = 1_048_576
-export const TAR_BLOCK_BYTES = 512
 
 /**
  * Writes an archive, a backup or a log object: a tar with the manifest first and the checksums last, zstd-compressed. The manifest is a
@@ -57,11 +57,6 @@ export async function writeArchive(
   ])
   if (cause !== undefined) throw cause
   await compressor.finish()
-}
-
-/** A tar entry's share of the archive: a header block, and the content in whole blocks. */
-export function tarBytes(size: number): number {
-  return TAR_BLOCK_BYTES + Math.ceil(size / TAR_BLOCK_BYTES) * TAR_BLOCK_BYTES
 }
 
 async function drain(pack: Pack, compressor: SeekableCompressor, firstBlockBytes: number): Promise<void> {

@@ -3,9 +3,13 @@ import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { type CellLog, collectLog, cutLog, type JoinedWal } from '../shipping/cell-pieces.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
+import { newestHistory } from '../shipping/newest-history.ts'
 import { noBackupYet, parseVersion } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { type CellContents, currentState } from './restored-mark.ts'
+
+/** Versions among which that of a history is looked for. */
+const VERSIONS_LOOKED_AT = 16
 
 /** What is asked for. */
 export interface WantedState {
@@ -61,6 +65,7 @@ export class RestoreTargets {
     const state = currentState(this.#contents)
     if (state === undefined) throw noBackupYet()
     const manifest = await this.#manifest(state.version)
+    await this.#assertNoneNewer(manifest)
     if (!state.hasLog) return versionAlone(manifest)
     const log = await this.#logOf(manifest, state.until)
     const { wals, damage } = log
@@ -68,6 +73,20 @@ export class RestoreTargets {
     const isReached = state.until !== undefined && lastCommit(wals, manifest) >= state.until
     if (damage !== undefined && !isReached) throw restorableUpTo(lastKnown(log, manifest), damage)
     return cut ? { manifest, ...cut } : versionAlone(manifest)
+  }
+
+  /**
+   * A listing that lacks the cell's newest versions would set the cell back, without a word. What was shipped after them shows
+   * that there are some.
+   */
+  async #assertNoneNewer({ log }: ManifestHead): Promise<void> {
+    if (log === undefined) return
+    const newest = await newestHistory(this.#log, this.#cellId, log.after, this.#options)
+    if (newest === undefined || newest.history === log.history) return
+    // The last pieces of a history may be stored after the version with which the next one begins.
+    for (const { version } of this.#contents.versions.slice(0, VERSIONS_LOOKED_AT))
+      if ((await this.#restorable(version))?.log?.history === newest.history) return
+    throw notListed(newest.key)
   }
 
   /** What was shipped after a version, up to the first object that can't be used. */
@@ -171,6 +190,13 @@ export function restorableUpTo(moment: number, { code, message, details, cause }
     code,
     `${message} Up to ${iso(moment)} the cell can be restored: name this time, or an earlier one.`,
     { ...details, restorableTo: moment, cause },
+  )
+}
+
+function notListed(key: string): CellError {
+  return new CellError(
+    'object_store_unavailable',
+    `${key} continues a version of the cell that the object store does not list: it lags, or somebody has removed the version. Try again. If it stays so, name the version or the time to restore.`,
   )
 }
 

@@ -1,6 +1,10 @@
 import { createHash } from 'node:crypto'
+import { CellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+
+/** Answers for one hash. */
+const READS_MAX = 6
 
 /**
  * Finds the newest log object of an epoch or of those before. A week of them are 60,000 keys: it searches instead of
@@ -24,11 +28,28 @@ export async function findLastLog(
   return { epoch, number: await greatest(0, Number.POSITIVE_INFINITY, inNumbers) }
 }
 
-/** In hexadecimal; undefined if there is no such object. */
+/**
+ * In hexadecimal; undefined if there is no such object. It goes into an object that nobody can change any more, and an answer may
+ * come damaged: so it counts once two answers in a row agree.
+ */
 export async function sha256OfObject(
   store: ObjectStore,
   key: string,
   options: CallOptions = {},
+): Promise<string | undefined> {
+  let before: string | undefined
+  for (let reads = 0; reads < READS_MAX; reads++) {
+    const read = await sha256OfAnswer(store, key, options)
+    if (read === undefined || read === before) return read
+    before = read
+  }
+  throw new CellError('object_store_unavailable', `${key} is another one each time it is read. Try again.`)
+}
+
+async function sha256OfAnswer(
+  store: ObjectStore,
+  key: string,
+  options: CallOptions,
 ): Promise<string | undefined> {
   const content = await store.get(key, options)
   if (content === undefined) return undefined

@@ -1,5 +1,6 @@
-import { type MemberSource, TAR_BLOCK_BYTES, tarBytes } from '../archive/archive-writer.ts'
+import type { MemberSource } from '../archive/archive-writer.ts'
 import { Spool } from '../archive/spool.ts'
+import { TAR_BLOCK_BYTES, tarBytes } from '../archive/tar-entry.ts'
 import type { LogPiece, ShippedPlace, UnshippedLog } from '../changes/cell-log.ts'
 import type { ObjectBody } from '../object-store/object-store.ts'
 import { logKey } from '../versions/object-keys.ts'

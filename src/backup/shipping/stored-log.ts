@@ -5,7 +5,6 @@ import { decodeSeekTable, type PlacedBlock } from '../archive/seek-table.ts'
 import { decompressBlock } from '../archive/seekable-zstd.ts'
 import type { CallOptions, GetOptions, ObjectStore } from '../object-store/object-store.ts'
 import type { LogManifest } from './log-manifest.ts'
-import { decodeLogManifest } from './log-manifest-decoder.ts'
 
 /** A log object as a listing shows it. */
 export interface StoredLog {
@@ -35,6 +34,7 @@ export function readLogManifest(
 ): Promise<ReadLogManifest> {
   return provenly(stored.key, async () => {
     const { MANIFEST_BYTES_MAX, readFirstMember } = await import('../archive/archive-reader.ts')
+    const { decodeLogManifest } = await import('./log-manifest-decoder.ts')
     let head = Buffer.alloc(0)
     for (let length = HEAD_BYTES; ; length *= 8) {
       head = Buffer.concat([head, await read(store, stored.key, { offset: head.length, length })])

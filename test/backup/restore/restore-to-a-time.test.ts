@@ -4,6 +4,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { rejectedBy } from '../../support/thrown.ts'
 
 let place: ScratchPlace
 beforeEach(() => {
@@ -113,6 +114,32 @@ describe('A restore to a time', () => {
     await soon(third.backups.ensureLocal(cell.id))
     expect(notes(third.openCell(cell.id))).toEqual(rows)
     await soon(third.close())
+  })
+
+  test('after a total loss, a listing that lacks the newest versions sets no cell back whose log shows that there are some', async () => {
+    const store = await place.create(shipped)
+    const cell = createLedger(store)
+    const oracle = new Oracle(cell)
+    await soon(store.backups.snapshot(cell.id))
+    for (let i = 0; i < 3; i++) oracle.commit(`row ${i}`)
+    await restore(store, cell.id, oracle.commits[0]?.time as number)
+    // A history of its own begins with this one.
+    const { version } = await soon(store.backups.snapshot(cell.id))
+    const ship = await shipping(store)
+    oracle.commit('after the restore')
+    await ship()
+    await soon(store.close())
+    const [stored, unlisted] = [path.join(place.objects, version), path.join(place.root, 'unlisted')]
+    fs.renameSync(stored, unlisted)
+    place.loseData()
+    const again = await place.open(shipped)
+    const refused = await rejectedBy(soon(again.backups.ensureLocal(cell.id)))
+    expect(refused.code).toBe('object_store_unavailable')
+    expect(refused.message).toContain('that the object store does not list')
+    fs.renameSync(unlisted, stored)
+    await soon(again.backups.ensureLocal(cell.id))
+    expect(notes(again.openCell(cell.id))).toEqual(oracle.commits.at(-1)?.rows)
+    await soon(again.close())
   })
 
   test.each(Object.keys(DAMAGE))(

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import type { BackupOptions, BackupProgressEvent } from '../../../src/backup/versions/backup-types.ts'
 import type { OwnerClient } from '../../../src/cli/owner/owner-client.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { TIMES_OF_TWO_VERSIONS } from '../../support/backup/restorable-times.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
 /** A store, and a client of its owner. */
@@ -315,8 +316,7 @@ export function ownerClientContract(name: string, make: () => Promise<ClientUnde
             base_version: base_version ?? null,
           })),
           next_cursor: null,
-          // One range, or one for each backup until the log between them is shipped.
-          restorable: expect.arrayContaining([{ from: TIME, to: TIME }]),
+          restorable: TIMES_OF_TWO_VERSIONS,
         })
 
         const watchedRestore = watched()

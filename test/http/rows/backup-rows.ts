@@ -2,6 +2,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect } from 'vitest'
 import type { CellErrorCode } from '../../../src/errors.ts'
+import { TIMES_OF_TWO_VERSIONS } from '../../support/backup/restorable-times.ts'
 import type { Ask, Bench } from '../../support/http/bench.ts'
 import { persistent } from './kv-asks.ts'
 import { badPages, COUNT, type Row, SHA256, TIME, UNKNOWN_ID, UUID, VERSION } from './row.ts'
@@ -100,7 +101,7 @@ export const BACKUP_ROWS: Row[] = [
         { version: VERSION, kind: 'snapshot', size_bytes: COUNT, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
-      restorable: [{ from: TIME, to: TIME }],
+      restorable: TIMES_OF_TWO_VERSIONS,
     },
   },
   ...badPages(`${cell}/backups`),

@@ -3,6 +3,7 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { S3ObjectStoreOptions } from '../../../src/backup/object-store/s3/s3-settings.ts'
+import { isCellError } from '../../../src/errors.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Random } from '../random.ts'
 import { FAULTS, type Fault, type FaultProxy } from '../s3/fault-proxy.ts'
@@ -255,7 +256,7 @@ export class ShippingStorm {
     const line = this.#line(id)
     if (!line.isLost) return
     const cell = this.#store.openCell(id)
-    await cell.ensureLocal()
+    await cell.ensureLocal().catch((error) => this.#proveDamaged(id, error))
     if (!line.isLost) return
     const { rows } = cell.sql<{ token: string }>('SELECT token FROM log ORDER BY n')
     const found = rows.map(({ token }) => token)
@@ -270,6 +271,13 @@ export class ShippingStorm {
     line.committed = found
     line.isLost = false
     this.counts.recovered++
+  }
+
+  /** What came damaged twice counts as damaged until somebody proves it; the bucket is well by then. */
+  async #proveDamaged(id: string, error: unknown): Promise<void> {
+    if (!isCellError(error, 'backup_corrupt') || this.#proxy.rate > 0) throw error
+    await this.#store.backups.verify(id, { version: error.details.member })
+    await this.#store.openCell(id).ensureLocal()
   }
 
   #line(id: string): Line {

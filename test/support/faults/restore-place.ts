@@ -1,7 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { StorePaths } from '../../../src/base/store-paths.ts'
+import { type CellPaths, StorePaths } from '../../../src/base/store-paths.ts'
 import type { StoreOptions } from '../../../src/store/store-options.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { prepareLedger, readLedger, writeEntry } from './ledger.ts'
@@ -52,10 +52,15 @@ export class RestorePlace {
     fs.cpSync(this.root, root, { recursive: true })
   }
 
+  /** The cell's files in a copy. */
+  pathsIn(root: string): CellPaths {
+    return new StorePaths(path.join(root, 'data')).cell(this.cell)
+  }
+
   /** The files below a copy whose calls count. */
   filesIn(root: string): string[] {
     const paths = new StorePaths(path.join(root, 'data'))
-    const cell = paths.cell(this.cell)
+    const cell = this.pathsIn(root)
     const databases = [cell.database, cell.restoreTarget, paths.catalog, paths.localState]
     const objects = fs
       .readdirSync(path.join(root, 'objects'), { recursive: true, withFileTypes: true })

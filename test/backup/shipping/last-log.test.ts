@@ -1,0 +1,32 @@
+import { createHash } from 'node:crypto'
+import { expect, test } from 'vitest'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { bufferBody, type GetOptions } from '../../../src/backup/object-store/object-store.ts'
+import { sha256OfObject } from '../../../src/backup/shipping/last-log.ts'
+import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+
+/** A folder whose first answers come with one bit changed. */
+class FlippingStore extends FileObjectStore {
+  #left = 1
+
+  override async get(key: string, options?: GetOptions) {
+    const content = await super.get(key, options)
+    if (content === undefined || this.#left-- <= 0) return content
+    const { body } = content
+    return { ...content, body: flipped(body) as typeof body }
+  }
+}
+
+async function* flipped(body: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of body) yield chunk.map((byte) => byte ^ 1)
+}
+
+test('the hash of the last object is not that of an answer which came damaged (invariant 9)', async () => {
+  const store = new FlippingStore({ root: tempDirectory('cellstore-last-log') })
+  const bytes = Buffer.from('a log object')
+  const key = logKey({ epoch: 1, number: 1 })
+  await store.put(key, bufferBody(bytes))
+  expect(await sha256OfObject(store, key)).toBe(createHash('sha256').update(bytes).digest('hex'))
+  expect(await sha256OfObject(store, logKey({ epoch: 1, number: 2 }))).toBeUndefined()
+})
