@@ -56,7 +56,9 @@ test('keys, cells, sql, backup, restore and backups list work on a remote node, 
   const second = await far.json('backup', cell, '--incremental')
   expect(second).toMatchObject({ kind: 'incremental', base_version: version })
   expect(await far.text('backups', 'list', cell)).toMatch(/^VERSION .*\n.* incremental .*\n.* snapshot /)
-  expect(await far.text('restore', cell, '--version', version)).toMatch(/^Restored snapshots\/.*\.$/)
+  expect(await far.text('restore', cell, '--version', version)).toMatch(
+    /^Restored snapshots\/.*\.\nTo undo it: restore --at \d.*Z$/,
+  )
   expect(await far.text('sql', cell, 'SELECT count(*) AS n FROM t', '--csv')).toBe('n\n2')
   expect(await far.json('cells', 'delete', cell)).toEqual({ id: cell, deleted: true })
   expect(await far.json('restore', cell)).toMatchObject({ restored: true, version: second['version'] })
