@@ -9,7 +9,6 @@ import { StorePaths } from '../../src/base/store-paths.ts'
 import { DirectoryLock } from '../../src/catalog/directory-lock.ts'
 import type { StoreFlags } from '../../src/cli/flags.ts'
 import { connectOwner } from '../../src/cli/owner/connect.ts'
-import { TIMES_OF_TWO_VERSIONS } from '../support/backup/restorable-times.ts'
 import { ENTRY, Workplace } from '../support/cli/workplace.ts'
 import { shellEnv } from '../support/package/run.ts'
 import { rejectedBy } from '../support/thrown.ts'
@@ -128,7 +127,11 @@ describe('on a running node', () => {
         { version: base_version, kind: 'snapshot', size_bytes: NUMBER, created_at: TIME, base_version: null },
       ],
       next_cursor: null,
-      restorable: TIMES_OF_TWO_VERSIONS,
+      // Nothing is shipped: only the versions' own times can be restored.
+      restorable: [
+        { from: TIME, to: TIME },
+        { from: TIME, to: TIME },
+      ],
     })
     expect(await place.json('restore', id, '--version', base_version)).toEqual({
       restored: true,
