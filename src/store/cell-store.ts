@@ -242,7 +242,7 @@ export class CellStore implements CellDirectory {
   createCell(
     options: CreateCellOptions | BranchCellOptions = {},
   ): (Cell & { replayed?: true }) | Promise<Cell & { replayed?: true }> {
-    if ('from' in options && options.from !== undefined) return this.#branch(options)
+    if (isBranch(options)) return this.#branch(options)
     return this.#created(this.core.createCell(options))
   }
 
@@ -420,4 +420,9 @@ export class CellStore implements CellDirectory {
       () => timer.cancel(),
     ])
   }
+}
+
+/** What is no object is refused where the options of a new cell are checked. */
+function isBranch(options: CreateCellOptions | BranchCellOptions): options is BranchCellOptions {
+  return typeof options === 'object' && options !== null && 'from' in options && options.from !== undefined
 }

@@ -173,7 +173,9 @@ export class LocalCells implements CellProvider {
 
   isRemote(id: string): boolean {
     const { replicated } = this.#parts
-    return replicated !== undefined && (this.record(id).durability ?? this.settings.durability) === 'remote'
+    // Of a deleted cell, too: what was committed before is still answered.
+    const own = this.#parts.record(id)?.durability
+    return replicated !== undefined && (own ?? this.settings.durability) === 'remote'
   }
 
   async replicated(id: string, signal?: AbortSignal): Promise<void> {

@@ -147,6 +147,7 @@ test.each([
     await first.ended
     expect(here(place, ids).length).toBeLessThan(30)
     const second = await place.serve(...flags)
+    await until(() => second.stderr.includes('being restored in the background'), 'the background has begun')
     // Both restore the same cells, at the same time.
     expect(await place.json('recover', '--all')).toMatchObject({ failed: 0 })
     await until(() => here(place, ids).length === 30, 'all cells are back')

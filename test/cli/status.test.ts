@@ -12,7 +12,8 @@ test.each([
   ['without workers', ['--workers', '0']],
 ])('status shows how a node %s is, for people and as one document', async (_, flags) => {
   const place = new Workplace()
-  const node = await place.serve(...flags)
+  // Nothing is shipped or stored while the test looks.
+  const node = await place.serve(...flags, '--max-lag', '1h')
   const { id, account_id } = await place.json('cells', 'create', '--name', 'acme')
   await place.text('sql', id as string, 'CREATE TABLE t (a)')
   const status = await place.json('status')
@@ -48,6 +49,16 @@ test.each([
       restored: 0,
       recovered: 0,
       restores_failed: 0,
+      shipping: {
+        backed_up_to: TIME,
+        lag_ms: COUNT,
+        last_object: null,
+        objects: 0,
+        bytes: 0,
+        waiting_bytes: 0,
+        without_history: COUNT,
+        failing_since: null,
+      },
       queue: {
         restore: { waiting: 0, running: 0 },
         backup: { waiting: 0, running: 0 },
