@@ -63,8 +63,10 @@ export class CellRestorer {
     const { signal } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    await this.#flush(cellId, restore)
-    const { target, targets, listing, contents } = await findTarget(this.#parts, cellId, restore)
+    const isShipped = await this.#flush(cellId, restore)
+    const isBehind = this.#parts.flush !== undefined && restore.isLocal && !isShipped
+    const wanted = { ...restore, isBehind }
+    const { target, targets, listing, contents } = await findTarget(this.#parts, cellId, wanted)
     const { version, kind } = target.manifest
     const paths = this.#parts.paths(cellId)
     const sizeBytes = await this.#build(cellId, target, listing, restore)

@@ -26,7 +26,7 @@ export interface FoundTarget {
 export async function findTarget(
   parts: TargetParts,
   cellId: string,
-  { record, accountId, version, timestamp, recovers = false, signal }: WantedRestore,
+  { record, accountId, version, timestamp, recovers = false, isBehind, signal }: WantedRestore,
 ): Promise<FoundTarget> {
   const { index } = parts
   const ownership = new CellOwnership(index, () => record)
@@ -36,7 +36,7 @@ export async function findTarget(
   const listing = listingOf(versions)
   await ownership.checkManifests(cellId, versions, accountId, { signal })
   const targets = new RestoreTargets(parts, cellId, contents, { signal })
-  const target = await targets.find({ version, timestamp, recovers })
+  const target = await targets.find({ version, timestamp, recovers, isBehind })
   // What is asked for by name is tried again: the object may have been mended.
   const damaged = version === undefined ? index.knownDamage(target.manifest, listing) : undefined
   if (damaged !== undefined) throw knownDamage(damaged)

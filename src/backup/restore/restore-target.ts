@@ -18,6 +18,8 @@ export interface WantedState {
   timestamp: number | undefined
   /** The cell is lost, and comes back as it last was. */
   recovers: boolean
+  /** The cell on this machine may have committed what is in no version and no log object. */
+  isBehind?: boolean | undefined
 }
 
 /** A state that can be restored: a version, and what was shipped after it. */
@@ -52,8 +54,8 @@ export class RestoreTargets {
   }
 
   /** @throws `backup_not_found`, `backup_corrupt` */
-  async find({ version, timestamp, recovers }: WantedState): Promise<RestoreTarget> {
-    if (timestamp !== undefined) return await this.#at(timestamp)
+  async find({ version, timestamp, recovers, isBehind = false }: WantedState): Promise<RestoreTarget> {
+    if (timestamp !== undefined) return await this.#at(timestamp, isBehind)
     if (recovers) return await this.last()
     const wanted = version ?? this.#contents.versions[0]?.version
     if (wanted === undefined) throw noBackupYet()
@@ -94,11 +96,11 @@ export class RestoreTargets {
     return await this.#logOf(manifest, undefined)
   }
 
-  async #at(timestamp: number): Promise<RestoreTarget> {
+  async #at(timestamp: number, isBehind: boolean): Promise<RestoreTarget> {
     const { manifest, newer } = await this.#newestAt(timestamp)
     const at = timeOf(manifest)
     if (timestamp === at) return versionAlone(manifest)
-    const isBroken = this.#isBroken(manifest, newer)
+    const isBroken = this.#isBroken(manifest, newer) || (isBehind && newer === undefined)
     const isNewest = newer === undefined && !isBroken
     // Whether its history still went on then, only a later commit shows.
     const log = await this.#logOf(manifest, isBroken ? newer && timeOf(newer) : timestamp)
