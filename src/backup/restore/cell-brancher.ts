@@ -35,10 +35,10 @@ export class CellBrancher {
     const { signal } = branch
     const started = clock.monotonic()
     signal?.throwIfAborted()
-    await this.#flush(source, branch)
+    const isBehind = await this.#isBehind(source, branch)
     const { restoreTarget: file } = this.#parts.paths(cellId)
     try {
-      const { version, kind, timestamp, sizeBytes } = await this.#build(source, cellId, branch)
+      const { version, kind, timestamp, sizeBytes } = await this.#build(source, cellId, { ...branch, isBehind })
       proveCell(file, DATABASE_MEMBER)
       await threads.run({ kind: 'detach', file, member: DATABASE_MEMBER }, sizeBytes)
       signal?.throwIfAborted()
@@ -74,8 +74,10 @@ export class CellBrancher {
     return { version, kind, timestamp: time, sizeBytes }
   }
 
-  /** A moment may be so recent that it is not shipped yet. */
-  async #flush(source: string, { timestamp, isLocal, signal }: CellBranch): Promise<void> {
-    if (timestamp !== undefined && isLocal) await this.#parts.flush?.(source, { signal })
+  /** A moment may be so recent that it is not shipped yet. @returns whether something of the cell is stored nowhere even so */
+  async #isBehind(source: string, { timestamp, isLocal, signal }: CellBranch): Promise<boolean> {
+    const { flush } = this.#parts
+    if (flush === undefined || timestamp === undefined || !isLocal) return false
+    return !(await flush(source, { signal }))
   }
 }
