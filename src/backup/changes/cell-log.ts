@@ -71,6 +71,8 @@ export function withAccounts(
 export interface LogPosition {
   history: string
   sequence: number
+  /** How many frames the WAL `sequence` has; 0 if it is not one of the history. */
+  frames: number
   /** The time of the version's cut in epoch milliseconds, on the cell's line of time, which never steps back. */
   at: number
 }

@@ -62,6 +62,11 @@ export interface Flushed {
   withoutHistory: readonly string[]
 }
 
+/** Whether all that a cell had committed is stored with a flush. */
+export function holdsAllOf(cellId: string, { withoutHistory }: Flushed): boolean {
+  return !withoutHistory.includes(cellId)
+}
+
 /** `all`: everything is stored; `more`: the next object follows at once; `later`: some cells could not be read now. */
 type Outcome = 'all' | 'more' | 'later'
 
