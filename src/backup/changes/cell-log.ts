@@ -46,15 +46,19 @@ export interface ShippedPlace {
 export interface CollectLimits {
   cellsMax: number
   bytesMax: number
+  /** Cells whose files could not be read just now: they are left out. */
+  except?: readonly string[] | undefined
 }
 
 export interface CollectedLogs {
   logs: UnshippedLog[]
-  /** Whether every cell that has something unshipped is in `logs`, apart from those without a history. */
+  /** Whether every cell that has something unshipped is in `logs`, apart from those of the two lists below. */
   isAll: boolean
   /** Cells that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
-  /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll`. */
+  /** Cells whose files cannot be read: what they have not shipped waits until they can. */
+  unreadable: string[]
+  /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
 }
 

@@ -89,7 +89,9 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     const between = minute()
     await soon(store.backups.snapshot(cell.id))
     const to = place.clock.now()
-    expect(await rangesOf(store, cell)).toMatchObject([{ to: expect.toSatisfy((time) => time >= to - 2_000) }])
+    expect(await rangesOf(store, cell)).toMatchObject([
+      { to: expect.toSatisfy((time) => time >= to - 2_000) },
+    ])
     const again = await loseAll(store)
     await restore(again, cell, between)
     expect(notes(again.openCell(cell.id))).toEqual([])
@@ -151,7 +153,7 @@ describe('A moment at which the cell had committed what is stored nowhere', () =
     minute()
     await endHistory(cell)
     const timestamp = minute()
-    const asked = [
+    const asked: (() => Promise<unknown>)[] = [
       () => store.backups.plan(cell.id, { timestamp }),
       () => store.createCell({ from: { cellId: cell.id, timestamp } }),
       () => store.backups.restore(cell.id, { timestamp }),

@@ -123,7 +123,7 @@ export class ScriptedWorker implements WorkerHandle {
   setBuilding(): void {}
 
   collectLogs(): Promise<CollectedLogs> {
-    return Promise.resolve({ logs: [], isAll: true, withoutHistory: [], asOf: 0 })
+    return Promise.resolve({ logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf: 0 })
   }
 
   logsShipped(): void {}
