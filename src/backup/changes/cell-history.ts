@@ -110,7 +110,7 @@ export class CellHistory {
   /** The cut of a version, for which all is in segments that are proven. */
   cut(): LogPosition | undefined {
     const { logs, paths, progress } = this.#parts
-    const at = this.#now()
+    const at = this.#cutTime()
     const database = fingerprintOf(paths.database)
     if (database === undefined) return undefined
     const history = this.#history
@@ -335,6 +335,13 @@ export class CellHistory {
     const taken = times?.take() ?? []
     this.#last = times?.last ?? 0
     return taken
+  }
+
+  /** What is committed after a cut gets a later time: at its own, the version is exactly what the cell was. */
+  #cutTime(): number {
+    const at = this.#database?.times?.cut() ?? Math.max(this.#parts.clock.now(), this.#last)
+    this.#last = at + 1
+    return at
   }
 
   #now(): number {

@@ -94,6 +94,8 @@ export class HistoryModel {
 
   /** A power loss takes what was shipped from the log, and as much is committed instead before the next tick. */
   async loseWhatWasShipped(): Promise<void> {
+    // What follows the version is a millisecond later.
+    this.#place.clock.advance(1)
     for (let i = 0; i < 4; i++) this.#commit(() => this.#change(10))
     await this.#ship()
     await this.#crash(true, 1, 6)
@@ -246,7 +248,7 @@ export class HistoryModel {
       ChangeTracker.prototype.cut = cut
     }
     if (position === undefined) throw new Error('a version without a position')
-    this.#last = Math.max(this.#last, position.at)
+    this.#last = Math.max(this.#last, position.at + 1)
     const holds = this.#commits.length - 1
     if (!this.#versions.some((each) => each.position.history === position?.history)) this.counts.histories++
     this.#versions.push({ position, image: this.#image(), holds })

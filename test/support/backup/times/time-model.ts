@@ -270,6 +270,7 @@ export class TimeModel {
 
   async #backUp(kind: 'incremental' | 'snapshot', line: TimeLine): Promise<void> {
     const outcome = await this.#outcome(this.#store.backups[kind](line.cellId))
+    line.cut(this.#latest)
     if (outcome instanceof CellError && outcome.code !== 'busy') throw outcome
   }
 
