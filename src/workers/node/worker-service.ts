@@ -192,12 +192,12 @@ export class WorkerService implements CellService {
 
   async deleteCell(cellId: string, { requestId }: DeleteCellOptions = {}): Promise<void> {
     this.#assertRunning()
-    const deletedAt = this.#core.markDeleted(cellId, requestId)
+    const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
-    if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
+    if (record === undefined || record.deletedAt === deletedAt) this.#core.lifecycle.removeLocal(cellId)
   }
 
   async exportCell(cellId: string, { signal }: ExportOptions = {}): Promise<ExportedFile> {
