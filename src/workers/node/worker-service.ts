@@ -115,7 +115,6 @@ export class WorkerService implements CellService {
         sqlPolicy,
         answerBytesMax,
         openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
-        building: [],
         slowMs: options.slowMs === undefined ? SLOW_MS_DEFAULT : (options.slowMs ?? undefined),
       },
       record: (cellId) => core.findCell(cellId),
