@@ -47,7 +47,7 @@ export class ShippingStorm implements Storm {
   constructor(bucket: StormyBucket) {
     this.#bucket = bucket
     this.#random = bucket.random
-    bucket.mayRefuseWith('object_store_in_use', 'not_replicated', 'taken_over', 'store_closed')
+    bucket.mayRefuseWith('object_store_in_use', 'not_replicated', 'taken_over', 'store_closed', 'no_backup')
   }
 
   async start(): Promise<void> {
@@ -231,7 +231,7 @@ export class ShippingStorm implements Storm {
     const line = this.#line(id)
     if (!line.isLost) return
     const cell = this.#store.openCell(id)
-    await cell.ensureLocal().catch((error) => this.#proveDamaged(id, error))
+    await cell.ensureLocal().catch((error) => this.#goOn(id, error))
     if (!line.isLost) return
     const found = tokensOf(cell)
     const { committed, promised } = line
@@ -247,7 +247,7 @@ export class ShippingStorm implements Storm {
 
   #passOver(passedOver: PassedOver, found: number): void {
     const { id, tokens } = passedOver
-    if (!this.#bucket.hasHidden(`snapshots/${id}/`))
+    if (!this.#hasHiddenVersion(id))
       throw new Error(`${id}: ${tokens.length} rows were promised, and ${found} are there`)
     this.#passedOver.push(passedOver)
     this.counts.passedOver++
@@ -267,10 +267,16 @@ export class ShippingStorm implements Storm {
   }
 
   /** What came damaged twice counts as damaged until somebody proves it; the bucket is well by then. */
-  async #proveDamaged(id: string, error: unknown): Promise<void> {
+  async #goOn(id: string, error: unknown): Promise<void> {
+    if (isCellError(error, 'no_backup') && !this.#hasHiddenVersion(id))
+      throw new Error(`${id} is said to have no backup, and no listing lagged.`, { cause: error })
     if (!isCellError(error, 'backup_corrupt') || !this.#bucket.isWell) throw error
     await this.#store.backups.verify(id, { version: error.details.member })
     await this.#store.openCell(id).ensureLocal()
+  }
+
+  #hasHiddenVersion(id: string): boolean {
+    return this.#bucket.hasHidden(`snapshots/${id}/`)
   }
 
   #line(id: string): Line {
