@@ -6,9 +6,12 @@ import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/obj
 /** Answers for one hash. */
 const READS_MAX = 6
 
+/** Of the epochs after the last one with a listed object, so many of the newest are looked at. */
+const EPOCHS_LOOKED_AT = 16
+
 /**
- * Finds the newest log object of an epoch or of those before. A week of them are 60,000 keys: it searches instead of
- * reading them all, which is right as long as only the oldest ones are ever removed.
+ * Finds the newest log object of an epoch or of those before. A listing may lag, and what the next object does not continue is
+ * void: so what the listing lacks is looked for.
  *
  * @param epochMax later ones are another node's
  */
@@ -16,6 +19,27 @@ export async function findLastLog(
   store: ObjectStore,
   epochMax: number,
   options: CallOptions = {},
+): Promise<LogNumber | undefined> {
+  const existing = async (epoch: number, number: number) =>
+    (await store.head(logKey({ epoch, number }), options)) && number
+  const listed = await findLastListed(store, epochMax, options)
+  const first = Math.max((listed?.epoch ?? 0) + 1, epochMax + 1 - EPOCHS_LOOKED_AT)
+  const later = Array.from({ length: Math.max(0, epochMax + 1 - first) }, (_, i) => first + i)
+  const looks = await Promise.all(later.map((epoch) => existing(epoch, 1)))
+  const epoch = later.findLast((_, i) => looks[i] !== undefined) ?? listed?.epoch
+  if (epoch === undefined) return undefined
+  const low = epoch === listed?.epoch ? listed.number : 1
+  return { epoch, number: await greatest(low, Number.POSITIVE_INFINITY, (at) => existing(epoch, at)) }
+}
+
+/**
+ * A week of log objects are 60,000 keys: it searches instead of reading them all, which is right as long as only the oldest ones
+ * are ever removed.
+ */
+async function findLastListed(
+  store: ObjectStore,
+  epochMax: number,
+  options: CallOptions,
 ): Promise<LogNumber | undefined> {
   const firstFrom = (at: LogNumber) => firstLogFrom(store, at, epochMax, options)
   const inEpoch = async (epoch: number) => (await firstFrom({ epoch, number: 1 }))?.epoch
