@@ -9,7 +9,7 @@ const RETRY_MS = 250
 const unavailable = () => new CellError('object_store_unavailable', 'It does not answer.')
 
 /** A replication whose flushes and first versions end when the test says so. */
-function replication(withoutHistory: string[] = []) {
+function replication(withoutHistory: string[] = [], isUnproven = false) {
   const clock = new FakeClock()
   const flushes: PromiseWithResolvers<{ withoutHistory: readonly string[] }>[] = []
   const versions: PromiseWithResolvers<void>[] = []
@@ -22,6 +22,7 @@ function replication(withoutHistory: string[] = []) {
     flush: () => next(flushes),
     backUp: () => next(versions),
     clock,
+    isUnproven: () => isUnproven,
     waitMs: WAIT_MS,
   })
   const shipped = () => flushes.at(-1)?.resolve({ withoutHistory })
