@@ -164,6 +164,7 @@ export class StoreCore implements CellDirectory {
         cellBytesMax: limits.cellBytesMax,
         // The catalog has its own backups.
         isShipped: (id) => settings.backups.maxLagMs !== undefined && id !== storeId,
+        epoch: () => this.guard?.epoch,
         clock,
         log,
       })

@@ -2,13 +2,13 @@ import { createHash } from 'node:crypto'
 import { CellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import { newestUnlisted } from './unlisted-logs.ts'
 
 /** Answers for one hash. */
 const READS_MAX = 6
 
 /**
- * Finds the newest log object of an epoch or of those before. A week of them are 60,000 keys: it searches instead of
- * reading them all, which is right as long as only the oldest ones are ever removed.
+ * Finds the newest log object of an epoch or of those before. A listing may lag: what it lacks at its end is looked for.
  *
  * @param epochMax later ones are another node's
  */
@@ -16,6 +16,21 @@ export async function findLastLog(
   store: ObjectStore,
   epochMax: number,
   options: CallOptions = {},
+): Promise<LogNumber | undefined> {
+  const listed = await lastListed(store, epochMax, options)
+  const look = async (place: LogNumber) => (await store.head(logKey(place), options)) && place
+  const unlisted = await newestUnlisted(listed ?? { epoch: 0, number: 0 }, epochMax, new Set(), look)
+  return unlisted ?? listed
+}
+
+/**
+ * A week of log objects are 60,000 keys: it searches instead of reading them all, which is right as long as only the oldest
+ * ones are ever removed.
+ */
+async function lastListed(
+  store: ObjectStore,
+  epochMax: number,
+  options: CallOptions,
 ): Promise<LogNumber | undefined> {
   const firstFrom = (at: LogNumber) => firstLogFrom(store, at, epochMax, options)
   const inEpoch = async (epoch: number) => (await firstFrom({ epoch, number: 1 }))?.epoch
