@@ -2,6 +2,7 @@ import { createHash } from 'node:crypto'
 import { CellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import type { StoredLog } from './stored-log.ts'
 import { newestUnlisted } from './unlisted-logs.ts'
 
 /** Answers for one hash. */
@@ -32,7 +33,10 @@ async function lastListed(
   epochMax: number,
   options: CallOptions,
 ): Promise<LogNumber | undefined> {
-  const firstFrom = (at: LogNumber) => firstLogFrom(store, at, epochMax, options)
+  const firstFrom = async (at: LogNumber) => {
+    const found = await firstLogFrom(store, at, options)
+    return found !== undefined && found.epoch <= epochMax ? found : undefined
+  }
   const inEpoch = async (epoch: number) => (await firstFrom({ epoch, number: 1 }))?.epoch
   const epoch = await greatest(await below(epochMax, inEpoch), epochMax, inEpoch)
   if (epoch === 0) return undefined
@@ -73,16 +77,16 @@ async function sha256OfAnswer(
   return hash.digest('hex')
 }
 
-async function firstLogFrom(
+/** The first listed log object from a number on. */
+export async function firstLogFrom(
   store: ObjectStore,
   { epoch, number }: LogNumber,
-  epochMax: number,
   options: CallOptions,
-): Promise<LogNumber | undefined> {
+): Promise<(LogNumber & StoredLog) | undefined> {
   const after = logKey({ epoch, number: number - 1 })
-  for await (const { key } of store.list(LOG_PREFIX, { ...options, after })) {
+  for await (const { key, size: sizeBytes } of store.list(LOG_PREFIX, { ...options, after })) {
     const found = parseLogKey(key)
-    if (found !== undefined) return found.epoch <= epochMax ? found : undefined
+    if (found !== undefined) return { ...found, key, sizeBytes }
   }
   return undefined
 }

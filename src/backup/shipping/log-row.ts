@@ -107,7 +107,7 @@ export class LogRow {
     if (ref.isMissing) return ref.isRemoved ? undefined : this.#lastBefore(ref.key)
     const { epoch, number } = ref
     const key = number > 1 ? logKey({ epoch, number: number - 1 }) : await this.#previous(ref)
-    if (key === undefined) return this.#lastBefore(ref.key)
+    if (key === undefined || (key !== null && key >= ref.key)) return this.#lastBefore(ref.key)
     const place = key === null || key <= (this.#after ?? '') ? undefined : parseLogKey(key)
     if (key === null || place === undefined) return undefined
     const found = this.#listed.get(key) ?? (await this.#head(place, options))

@@ -3,13 +3,18 @@ import type { BackupDestination } from '../../../src/backup/archiver/backup-dest
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { findTarget } from '../../../src/backup/restore/find-target.ts'
 import { LogIndex } from '../../../src/backup/shipping/log-index.ts'
+import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
+import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
+import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
 import { CellError } from '../../../src/errors.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
-import { LaggingStore } from '../../support/backup/object-store-decorators.ts'
+import { LaggingStore, PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
+import { KeptLog } from '../../support/kept-log.ts'
 
+const DAY_MS = 86_400_000
 /** Flushes alone ship: the longest lag is over after all tests. */
 const shipped = { backups: { maxLagMs: 3_600_000 } }
 
@@ -63,6 +68,28 @@ function newView(objects: ObjectStore): LogIndex {
   return new LogIndex(objects, storeId, () => epoch)
 }
 
+/** Removes nothing. */
+class KeepingStore extends PassingStore {
+  override async delete(): Promise<void> {}
+}
+
+/** A round of retention, with a history of a day. */
+async function round(objectStore: ObjectStore): Promise<string[]> {
+  const { index } = store.core.destination as BackupDestination
+  const { id, clock } = store
+  const retention = new LogRetention({
+    objectStore,
+    historyMs: DAY_MS,
+    readManifest: async (stored) => (await readLogManifest(objectStore, stored, id)).manifest,
+    newCover: (horizon) => new VersionCover(index, horizon),
+    exists: async () => true,
+    makeVersion: async () => {},
+    clock,
+    log: new KeptLog(),
+  })
+  return await retention.run()
+}
+
 /** Lists that may lag: each object alone, all from one on, all up to one, every second. */
 function* lags(all: readonly string[]): Generator<readonly string[]> {
   for (const [i, key] of all.entries()) {
@@ -96,5 +123,28 @@ describe('If the listing lacks log objects that are stored,', () => {
       for (const [i, [cellId, time]] of asked.entries())
         expect(await found(view, cellId, time), `${time} without ${hidden}`).toEqual(whole[i])
     }
+  })
+
+  test('retention removes none that is after one that stays', async () => {
+    const cell = createLedger(store)
+    await soon(store.backups.snapshot(cell.id))
+    for (const restarts of [1, 2, 0]) {
+      for (let i = 0; i < 2; i++) await ship(cell)
+      for (let i = 0; i < restarts; i++) await restart()
+    }
+    await soon(store.backups.incremental(cell.id))
+    place.clock.advance(2 * DAY_MS)
+    await ship(cell)
+    const all = await keys()
+    const lagging = new LaggingStore(place.folder())
+    const kept = new KeepingStore(lagging)
+    const seen = new Set<number>()
+    for (const hidden of [[], ...lags(all)]) {
+      lagging.hide(hidden)
+      const removed = await round(kept)
+      expect(removed, `without ${hidden}`).toEqual(all.slice(0, removed.length))
+      seen.add(removed.length)
+    }
+    expect(seen.has(0) && seen.has(all.length - 1)).toBe(true)
   })
 })
