@@ -8,6 +8,7 @@ import { BackgroundRecovery } from '../backup/background-recovery.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
+import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
@@ -28,6 +29,7 @@ import {
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
+import type { Durability } from '../engine/cell-settings.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
@@ -135,7 +137,8 @@ export class StoreCore implements CellDirectory {
       const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
-      const creations = new CellCreations({ catalog: this.#catalog, ...parts })
+      const checkDurability = (durability: Durability) => this.#checkDurability(durability)
+      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, ...parts })
       this.#creations = creations
       if (objectStore !== undefined) {
         const destination = this.#newDestination(objectStore)
@@ -279,6 +282,7 @@ export class StoreCore implements CellDirectory {
       cellBytesMax: limits.cellBytesMax,
       // The catalog has its own backups.
       isShipped: (id) => backups.maxLagMs !== undefined && id !== storeId,
+      epoch: () => this.guard?.epoch,
       clock,
       log,
     })
@@ -344,6 +348,11 @@ export class StoreCore implements CellDirectory {
   /** @throws `taken_over` once another node uses the object store */
   assertNotTakenOver(): void {
     this.guard?.assertNotLost()
+  }
+
+  #checkDurability(durability: Durability): void {
+    if (durability !== 'remote' || this.guard?.excludesOthers !== false) return
+    throw remoteRefused('invalid_request', this.#objectStore?.url ?? '')
   }
 
   #takenOver(err: CellError): void {
