@@ -38,6 +38,8 @@ export interface BackupDestinationParts {
   cellBytesMax: number
   /** Whether what a cell of this process commits is shipped; by default it is not. */
   isShipped?: ((cellId: string) => boolean) | undefined
+  /** This node's, once it has one. */
+  epoch(): number | undefined
   clock: Clock
   log: Log
 }
@@ -83,7 +85,7 @@ export class BackupDestination {
     this.progress = progress
     this.#paths = paths
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
-    this.logIndex = new LogIndex(objectStore, storeId)
+    this.logIndex = new LogIndex(objectStore, storeId, parts.epoch)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)

@@ -1,7 +1,8 @@
 import { isCellError } from '../../errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import type { LogIndex, LogRef } from './log-index.ts'
+import type { LogIndex } from './log-index.ts'
 import type { StoredPiece } from './log-manifest.ts'
+import type { LogRef } from './log-row.ts'
 
 const PARALLEL_READS = 16
 

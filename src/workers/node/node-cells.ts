@@ -98,7 +98,7 @@ export class NodeCells implements CellPort {
       options.isRepeat = true
     })
     this.#assertExists(cellId, existed)
-    this.#core.recordRestored(cellId, manifest)
+    this.#core.lifecycle.restored(cellId, manifest)
     this.#upkeep.cellRestored(cellId)
     // The worker has changed the local state; the node must read it again.
     this.#core.hints.forget(cellId)

@@ -4,7 +4,12 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
-import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import {
+  FailingStore,
+  GatedStore,
+  LaggingStore,
+  RecordingStore,
+} from '../../support/backup/object-store-decorators.ts'
 import { ShippingNode } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
 import { Random } from '../../support/random.ts'
@@ -115,6 +120,32 @@ describe('Shipping', () => {
     expect(logs.at(-1)?.key).toBe(logKey({ epoch: 5, number: 1 }))
     expect(logs.at(-1)?.manifest.previous?.key).toBe(logs.at(-2)?.key)
     expect(rowsIn(logs, cell)).toEqual(upTo(21))
+    await next.stop()
+  })
+
+  test.each([1, 2, 3, 5])('… also if the listing lacks the last %d', async (count) => {
+    const first = nodeOn()
+    const cell = first.newCell()
+    await first.start()
+    for (let i = 0; i < 3; i++) {
+      cell.commit()
+      await first.pass(10_000)
+    }
+    await first.fence.settled(first.shipper.stop(new AbortController().signal))
+    await first.fence.stop()
+    const lagging = new LaggingStore(objects)
+    const all = await keys()
+    lagging.hide(all.slice(-count))
+    const idle = nodeOn(lagging, { directory: first.fence.directory })
+    await idle.start()
+    await idle.stop()
+    const next = nodeOn(lagging, { directory: first.fence.directory, cells: first.cells })
+    cell.commit()
+    await next.start()
+    await next.pass(0)
+    const logs = await storedLogs(objects)
+    expect(logs.at(-1)?.manifest.previous?.key).toBe(all.at(-1))
+    expect(rowsIn(logs, cell)).toEqual(upTo(4))
     await next.stop()
   })
 
