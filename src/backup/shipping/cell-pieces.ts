@@ -3,8 +3,8 @@ import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { checkPrevious, type LogIndex } from './log-index.ts'
-import type { LogRef } from './log-row.ts'
 import type { LogManifest, StoredPiece } from './log-manifest.ts'
+import type { LogRef } from './log-row.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
 export interface LogAfter {

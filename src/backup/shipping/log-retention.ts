@@ -79,7 +79,10 @@ export class LogRetention {
       if (parseLogKey(key) === undefined) continue
       if (previous !== undefined) {
         // What comes after one that stays, stays too: so there are no gaps.
-        if (!(await this.#mayGo(previous, round)) || (await this.#continuesUnlisted({ key, sizeBytes }, previous.key, options)))
+        if (
+          !(await this.#mayGo(previous, round)) ||
+          (await this.#continuesUnlisted({ key, sizeBytes }, previous.key, options))
+        )
           break
         await objectStore.delete(previous.key, options)
         removed.push(previous.key)
@@ -95,7 +98,9 @@ export class LogRetention {
   async #continuesUnlisted(stored: StoredLog, before: string, options: CallOptions): Promise<boolean> {
     const { epoch, number } = parseLogKey(stored.key) as LogNumber
     const previous =
-      number > 1 ? logKey({ epoch, number: number - 1 }) : (await this.#parts.readManifest(stored)).previous?.key
+      number > 1
+        ? logKey({ epoch, number: number - 1 })
+        : (await this.#parts.readManifest(stored)).previous?.key
     if (previous === undefined || previous <= before) return false
     return (await this.#parts.objectStore.head(previous, options)) !== undefined
   }

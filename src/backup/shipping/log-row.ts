@@ -72,7 +72,10 @@ export class LogRow {
   async #list(options: CallOptions): Promise<void> {
     // The object itself is listed too: if it is still there, none after it was removed for its age.
     const after = this.#newest?.key ?? (this.#after && keyBefore(this.#after))
-    for await (const { key, size } of this.#store.list(LOG_PREFIX, { ...options, after: after || undefined })) {
+    for await (const { key, size } of this.#store.list(LOG_PREFIX, {
+      ...options,
+      after: after || undefined,
+    })) {
       const number = parseLogKey(key)
       if (number !== undefined) this.#add(number, size)
     }
@@ -126,8 +129,7 @@ export class LogRow {
 
   #lastBefore(key: string): LogRef | undefined {
     let last: LogRef | undefined
-    for (const ref of this.#listed.values())
-      if (ref.key < key && ref.key > (last?.key ?? '')) last = ref
+    for (const ref of this.#listed.values()) if (ref.key < key && ref.key > (last?.key ?? '')) last = ref
     return last
   }
 

@@ -30,7 +30,8 @@ export async function newestUnlisted<T>(
       for (const [j, each] of found.entries()) {
         const place = some[j] as LogNumber
         if (each !== undefined) [next, newest] = [place, each]
-        else if (epochMax !== undefined && place.number === 1 && place.epoch < epochMax) empty.add(place.epoch)
+        else if (epochMax !== undefined && place.number === 1 && place.epoch < epochMax)
+          empty.add(place.epoch)
       }
     }
     if (next === undefined) return newest

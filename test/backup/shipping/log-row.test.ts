@@ -23,7 +23,12 @@ async function put(epoch: number, count: number, from: string | null | undefined
     await store.put(key(epoch, number), bufferBody(Buffer.from('log')))
 }
 
-const newRow = () => new LogRow(store, async (ref) => previous.get(ref.key), () => 9)
+const newRow = () =>
+  new LogRow(
+    store,
+    async (ref) => previous.get(ref.key),
+    () => 9,
+  )
 
 async function keysAfter(row: LogRow, after = ''): Promise<string[]> {
   const refs = await row.after(after, {})
@@ -59,7 +64,8 @@ describe('The row of log objects', () => {
     await store.delete(key(1, 1))
     await store.delete(key(1, 4))
     const left = [key(1, 2), key(1, 3), `${key(1, 4)} missing`, key(1, 5), key(1, 6)]
-    for (const each of [row, newRow()]) expect(await keysAfter(each)).toEqual([`${key(1, 1)} removed`, ...left])
+    for (const each of [row, newRow()])
+      expect(await keysAfter(each)).toEqual([`${key(1, 1)} removed`, ...left])
     // The object before is there: nothing after it was removed for its age.
     expect(await keysAfter(newRow(), key(1, 3))).toEqual(left.slice(2))
   })

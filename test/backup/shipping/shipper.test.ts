@@ -4,7 +4,12 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
-import { FailingStore, GatedStore, LaggingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import {
+  FailingStore,
+  GatedStore,
+  LaggingStore,
+  RecordingStore,
+} from '../../support/backup/object-store-decorators.ts'
 import { ShippingNode } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
 import { Random } from '../../support/random.ts'
