@@ -1,5 +1,6 @@
 import type { ArchiverClient } from '../backup/archiver/archiver.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
+import type { Flushed } from '../backup/shipping/shipper.ts'
 import { type Clock, delay } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -9,9 +10,9 @@ export interface ReplicationParts {
   /**
    * Ships what was committed before the call.
    *
-   * @returns the cells that have no history yet, of which nothing is shipped
+   * @returns the cells that it leaves out: those that have no history yet, and those that cannot be read
    */
-  flush(signal: AbortSignal): Promise<{ withoutHistory: readonly string[] }>
+  flush(signal: AbortSignal): Promise<Flushed>
   /** Stores a version of the cell, and the cell in the catalog. */
   backUp(cellId: string): Promise<unknown>
   /** Whether the cell is `remote` on an object store that cannot keep its promise. */
@@ -66,9 +67,10 @@ export class Replication {
   }
 
   async #ship(cellId: string, signal: AbortSignal): Promise<void> {
-    const { withoutHistory } = await unlessAborted(this.#parts.flush(signal), signal)
+    const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(signal), signal)
     // Only now this node has entered its prefix for sure.
     if (this.#parts.isUnproven(cellId)) throw unproven()
+    if (unreadable.includes(cellId)) throw new Error('The files of the cell cannot be read.')
     if (!withoutHistory.includes(cellId)) return
     // One that has begun before may lack the newest commits.
     await unlessAborted(this.#versions.get(cellId)?.catch(() => {}) ?? Promise.resolve(), signal)

@@ -93,7 +93,8 @@ export class EpochHolder {
       const wait = tail && this.#judge(tail, hasHistory)
       if (wait !== undefined) return wait
       willTake()
-      const epoch = Math.max(tail?.epoch ?? 0, known) + 1
+      // The next number, also if a fence of this directory could not be stored: writers look for the next one alone.
+      const epoch = (tail?.epoch ?? known) + 1
       // On disk before it is in the object store: so the object store never has more than a directory knows of itself.
       await remembered.write(store.url, { epoch, sequence: 0, instance: this.#instance })
       // Before anybody can see the fence: in this process, it shows that the node lives.

@@ -51,7 +51,7 @@ async function restart(): Promise<void> {
 /** What a node finds, of which this is the view of the log: the time of a cell's state; or why it refuses. */
 async function found(log: LogIndex, cellId: string, timestamp?: number): Promise<number | CellError> {
   const { index } = store.core.destination as BackupDestination
-  const parts = { index, log }
+  const parts = { index, log, isStored: () => true }
   const record = store.findCell(cellId)
   const wanted = { record, timestamp, recovers: timestamp === undefined }
   try {
