@@ -10,7 +10,10 @@ const RETRY_MS = 250
 const unavailable = () => new CellError('object_store_unavailable', 'It does not answer.')
 
 /** A replication whose flushes and first versions end when the test says so. */
-function replication(withoutHistory: string[] = [], unreadable: string[] = []) {
+function replication(
+  withoutHistory: string[] = [],
+  { unreadable = [] as string[], isUnproven = false } = {},
+) {
   const clock = new FakeClock()
   const flushes: PromiseWithResolvers<Flushed>[] = []
   const versions: PromiseWithResolvers<void>[] = []
@@ -23,7 +26,7 @@ function replication(withoutHistory: string[] = [], unreadable: string[] = []) {
     flush: () => next(flushes),
     backUp: () => next(versions),
     clock,
-    isUnproven: () => false,
+    isUnproven: () => isUnproven,
     waitMs: WAIT_MS,
   })
   const shipped = () => flushes.at(-1)?.resolve({ withoutHistory, unreadable })

@@ -6,6 +6,8 @@ import type { ChangeTrackers } from './change-trackers.ts'
 
 /** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
 const CELLS_PER_TURN = 16
+/** Whose rows are saved together: other processes wait meanwhile to save theirs. */
+const CELLS_PER_SAVE = 64
 
 /** Tells what the cells of this process have not shipped yet. */
 export class LogCollector {
@@ -47,8 +49,13 @@ export class LogCollector {
   /** Everything before these places is in the object store. */
   shipped(places: readonly ShippedPlace[]): void {
     const unshipped = new Set(this.#trackers.unshipped)
-    for (const place of places)
-      if (unshipped.has(place.cellId)) this.#trackers.get(place.cellId).shipped(place)
+    const mine = places.filter(({ cellId }) => unshipped.has(cellId))
+    for (let at = 0; at < mine.length; at += CELLS_PER_SAVE) {
+      const some = mine.slice(at, at + CELLS_PER_SAVE)
+      this.#trackers.together(() => {
+        for (const place of some) this.#trackers.get(place.cellId).shipped(place)
+      })
+    }
   }
 
   /** What is not shipped of a cell takes too much room: its next version begins a new history. */

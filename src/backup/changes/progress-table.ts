@@ -197,6 +197,11 @@ export class BackupProgressTable {
     this.#put.run(row)
   }
 
+  /** Saves several rows with one commit. */
+  together(saves: () => void): void {
+    this.#state.together(saves)
+  }
+
   /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
   markChanged(cellId: string, now: number): void {
     this.#markChanged.run({ cellId, now })

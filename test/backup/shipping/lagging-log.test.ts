@@ -53,7 +53,7 @@ async function found(log: LogIndex, cellId: string, timestamp?: number): Promise
   const { index } = store.core.destination as BackupDestination
   const parts = { index, log, isStored: () => true }
   const record = store.findCell(cellId)
-  const wanted = { record, timestamp, recovers: timestamp === undefined }
+  const wanted = { record, isLocal: false, timestamp, recovers: timestamp === undefined }
   try {
     return (await findTarget(parts, cellId, wanted)).target.time
   } catch (error) {
