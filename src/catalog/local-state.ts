@@ -100,7 +100,6 @@ export class LocalState {
    */
   together(run: () => void): void {
     const connection = this.#connection
-    if (connection.inTransaction) return run()
     this.#tryTo('BEGIN IMMEDIATE')
     try {
       run()
