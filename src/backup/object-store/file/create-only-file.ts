@@ -13,8 +13,6 @@ import { ifThere, makeFolder, pruneFolders, syncFolder } from './folder-tree.ts'
 const COPY_BYTES = 1024 * 1024
 /** How often a call makes a folder again that another call has just pruned. */
 const LINK_TRIES = 5
-/** What a power loss takes or leaves of unfinished files, nobody misses: each fsync would hold up those of the cells. */
-const SCRATCH = { isDurable: false }
 /** Errors of link(2) from file systems without hard links, or that refuse this one. */
 const NO_LINK = new Set(['EPERM', 'ENOTSUP', 'EOPNOTSUPP', 'ENOSYS', 'EXDEV', 'EMLINK', 'EACCES'])
 
@@ -74,7 +72,7 @@ async function copyAndInstall(
   } finally {
     // A file that cannot be removed now does not change the outcome. sweepUploads finds it.
     await rm(temporary, { force: true }).catch(() => {})
-    await pruneFolders(file.scratch, file.scratchRoot, SCRATCH).catch(() => {})
+    await pruneFolders(file.scratch, file.scratchRoot).catch(() => {})
   }
 }
 
@@ -84,7 +82,7 @@ async function copyInto(
   call: CallDeadline,
   onProgress: TransferOptions['onProgress'],
 ): Promise<void> {
-  const handle = await inFolder(temporary, () => open(temporary, 'wx', FILE_MODE), SCRATCH)
+  const handle = await inFolder(temporary, () => open(temporary, 'wx', FILE_MODE))
   try {
     let copied = 0
     for await (const bytes of readPieces(body, COPY_BYTES, call)) {
@@ -137,13 +135,9 @@ async function renameInto(temporary: string, { root, target, scratch }: NewFile)
 }
 
 /** Runs `use` after it has made the file's folder, also while other calls prune empty folders. */
-async function inFolder<T>(
-  file: string,
-  use: () => Promise<T>,
-  options?: { isDurable: boolean },
-): Promise<T> {
+async function inFolder<T>(file: string, use: () => Promise<T>): Promise<T> {
   for (let tries = LINK_TRIES; ; tries--) {
-    await makeFolder(dirname(file), options)
+    await makeFolder(dirname(file))
     try {
       return await use()
     } catch (error) {

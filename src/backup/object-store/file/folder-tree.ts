@@ -20,22 +20,22 @@ export function filesInKeyOrder(root: string, prefix: string, after = ''): Async
   return walk(root, prefix.slice(0, prefix.lastIndexOf('/') + 1), prefix, after)
 }
 
-/** Makes a folder and its missing parents. Each is durable in its parent, unless that is not wanted. */
-export async function makeFolder(folder: string, { isDurable = true, triesLeft = 3 } = {}): Promise<void> {
+/** Makes a folder and its missing parents. Each is durable in its parent. */
+export async function makeFolder(folder: string, triesLeft = 3): Promise<void> {
   try {
     await mkdir(folder, { mode: DIRECTORY_MODE })
   } catch (error) {
     if (errnoOf(error) === 'EEXIST') return
     // A parent is missing, or another call has just pruned it. With a dangling link in its place this would never end.
     if (errnoOf(error) !== 'ENOENT' || triesLeft === 0) throw error
-    await makeFolder(dirname(folder), { isDurable })
-    return makeFolder(folder, { isDurable, triesLeft: triesLeft - 1 })
+    await makeFolder(dirname(folder))
+    return makeFolder(folder, triesLeft - 1)
   }
-  if (isDurable) await syncFolder(dirname(folder))
+  await syncFolder(dirname(folder))
 }
 
-/** Removes a folder and its parents as far as they are empty, but never `root`. The removal is durable, unless that is not wanted. */
-export async function pruneFolders(folder: string, root: string, { isDurable = true } = {}): Promise<void> {
+/** Removes a folder and its parents as far as they are empty, but never `root`. The removal is durable. */
+export async function pruneFolders(folder: string, root: string): Promise<void> {
   let current = folder
   while (current !== root && current.startsWith(root)) {
     try {
@@ -46,7 +46,7 @@ export async function pruneFolders(folder: string, root: string, { isDurable = t
     }
     current = dirname(current)
   }
-  if (isDurable) await ifThere(syncFolder(current))
+  await ifThere(syncFolder(current))
 }
 
 /** Makes the links, renames and removals in a folder survive a power loss. */
