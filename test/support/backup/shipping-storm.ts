@@ -33,7 +33,15 @@ interface PassedOver {
  * old listing has hidden may be passed over (docs/promises.md); it has to stay, and to hold what was promised.
  */
 export class ShippingStorm implements Storm {
-  readonly counts = { written: 0, promised: 0, losses: 0, takenOver: 0, recovered: 0, passedOver: 0 }
+  readonly counts = {
+    written: 0,
+    promised: 0,
+    losses: 0,
+    takenOver: 0,
+    recovered: 0,
+    passedOver: 0,
+    broughtBack: 0,
+  }
   readonly steps: string[] = []
   readonly #bucket: StormyBucket
   readonly #random: Random
@@ -230,6 +238,7 @@ export class ShippingStorm implements Storm {
   async #recover(id: string): Promise<void> {
     const line = this.#line(id)
     if (!line.isLost) return
+    if (this.#store.findCell(id) === undefined) await this.#bringBack(id)
     const cell = this.#store.openCell(id)
     await cell.ensureLocal().catch((error) => this.#goOn(id, error))
     if (!line.isLost) return
@@ -243,6 +252,14 @@ export class ShippingStorm implements Storm {
     line.committed = found
     line.isLost = false
     this.counts.recovered++
+  }
+
+  /** An older catalog, from before the cell, comes back only if an old listing hides the newer ones. */
+  async #bringBack(id: string): Promise<void> {
+    if (!this.#bucket.hasHidden(`snapshots/${this.#storeId}/`))
+      throw new Error(`${id} is not in the catalog that came back, and no listing lagged.`)
+    await this.#store.backups.restore(id, { timestamp: Date.now() })
+    this.counts.broughtBack++
   }
 
   #passOver(passedOver: PassedOver, found: number): void {
