@@ -151,6 +151,7 @@ export class StoreCore implements CellDirectory {
       const { storeId } = this.#catalog
       this.destination = new BackupDestination({
         objectStore,
+        epoch: () => this.guard?.epoch,
         storeId,
         paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
         progress: new BackupProgressTable(this.state),

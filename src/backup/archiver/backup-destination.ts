@@ -23,6 +23,8 @@ export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune
 
 export interface BackupDestinationParts {
   objectStore: ObjectStore
+  /** Of this node; undefined while it has none. */
+  epoch(): number | undefined
   storeId: string
   /** The files of a cell, or of the catalog, whose id is the store's. */
   paths(cellId: string): CellPaths
@@ -80,7 +82,7 @@ export class BackupDestination {
     this.log = log
     this.progress = progress
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
-    this.logIndex = new LogIndex(objectStore, storeId)
+    this.logIndex = new LogIndex(objectStore, storeId, parts.epoch)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)

@@ -37,8 +37,8 @@ export interface MemberBytes {
 
 /** A look at a key for each of these, in a gap of the listing. */
 const GAP_LOOKS_MAX = 16
-/** Epochs after the last listed one whose first object is looked for. */
-const EPOCHS_AHEAD = 4
+/** Of the epochs after the last listed object, the first object of so many of the newest is looked for. */
+const EPOCHS_LOOKED_AT = 16
 
 /**
  * The log objects of a prefix, for all restores of a process: what is listed once is listed only from there on, and of the
@@ -47,6 +47,7 @@ const EPOCHS_AHEAD = 4
 export class LogIndex {
   readonly #store: ObjectStore
   readonly #storeId: string
+  readonly #epoch: () => number | undefined
   readonly #manifests = new SharedReads<ReadLogManifest>(
     new LruCache(MANIFEST_VALUES_MAX, (_, { manifest }) => valuesIn(manifest)),
   )
@@ -58,9 +59,11 @@ export class LogIndex {
   #after: string | undefined
   #looking: Promise<unknown> = Promise.resolve()
 
-  constructor(store: ObjectStore, storeId: string) {
+  /** @param epoch of this node, which is the newest one; undefined if it has none */
+  constructor(store: ObjectStore, storeId: string, epoch: () => number | undefined) {
     this.#store = store
     this.#storeId = storeId
+    this.#epoch = epoch
   }
 
   /**
@@ -150,7 +153,10 @@ export class LogIndex {
     }
     for (;;) {
       const { epoch, number } = refs.at(-1) ?? { epoch: 0, number: 0 }
-      const places = Array.from({ length: EPOCHS_AHEAD }, (_, i) => ({ epoch: epoch + i + 1, number: 1 }))
+      const newest = this.#epoch() ?? epoch + EPOCHS_LOOKED_AT
+      const first = Math.max(epoch, newest - EPOCHS_LOOKED_AT) + 1
+      const length = Math.max(0, newest - first + 1)
+      const places = Array.from({ length }, (_, i) => ({ epoch: first + i, number: 1 }))
       if (number > 0) places.unshift({ epoch, number: number + 1 })
       const [next] = await this.#heads(places, options)
       if (next === undefined) return refs

@@ -81,6 +81,7 @@ class ArchiverMain {
     guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
     const destination = new BackupDestination({
       objectStore: new FencedObjectStore(objectStore, guard),
+      epoch: () => guard.epoch,
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),

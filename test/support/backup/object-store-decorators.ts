@@ -67,6 +67,15 @@ export class PassingStore implements ObjectStore {
   async close(): Promise<void> {}
 }
 
+/** Its listing does not show some objects yet. */
+export class LaggingStore extends PassingStore {
+  hidden: readonly string[] = []
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    for await (const entry of super.list(prefix, options)) if (!this.hidden.includes(entry.key)) yield entry
+  }
+}
+
 /** Remembers every call, those of the fence apart, and how many bytes were put. */
 export class RecordingStore extends PassingStore {
   readonly calls: { call: Call; key: string }[] = []

@@ -17,6 +17,8 @@ const CELLS = 3
 interface Line {
   committed: string[]
   promised: number
+  /** Other ends that were passed over: while nothing newer is stored, they may come back. */
+  passedOver: string[][]
   /** Its files were lost, and nobody has looked yet at what came back. */
   isLost: boolean
 }
@@ -64,7 +66,7 @@ export class ShippingStorm implements Storm {
     for (let i = 0; i < CELLS; i++) {
       const cell = this.#store.createCell()
       cell.sql('CREATE TABLE log (n INTEGER PRIMARY KEY, token TEXT, x BLOB)')
-      this.#lines.set(cell.id, { committed: [], promised: 0, isLost: false })
+      this.#lines.set(cell.id, { committed: [], promised: 0, passedOver: [], isLost: false })
       this.#write(cell.id)
       await this.#replicate(cell.id)
     }
@@ -243,12 +245,9 @@ export class ShippingStorm implements Storm {
     await cell.ensureLocal().catch((error) => this.#goOn(id, error))
     if (!line.isLost) return
     const found = tokensOf(cell)
-    const { committed, promised } = line
-    const wrong = found.findIndex((token, i) => token !== committed[i])
-    if (wrong !== -1)
-      throw new Error(`${id}: row ${wrong} of ${found.length} is not what was committed: ${found[wrong]}`)
-    if (found.length < promised) this.#passOver({ id, tokens: committed.slice(0, promised) }, found.length)
-    line.promised = Math.min(promised, found.length)
+    if (![line.committed, ...line.passedOver].some((each) => beginsWith(each, found)))
+      throw new Error(`${id}: not all of ${found.length} rows were committed one after the other`)
+    if (!beginsWith(found, line.committed.slice(0, line.promised))) this.#passOver(id, line, found)
     line.committed = found
     line.isLost = false
     this.counts.recovered++
@@ -262,11 +261,13 @@ export class ShippingStorm implements Storm {
     this.counts.broughtBack++
   }
 
-  #passOver(passedOver: PassedOver, found: number): void {
-    const { id, tokens } = passedOver
+  #passOver(id: string, line: Line, found: readonly string[]): void {
+    const tokens = line.committed.slice(0, line.promised)
     if (!this.#hasHiddenVersion(id))
-      throw new Error(`${id}: ${tokens.length} rows were promised, and ${found} are there`)
-    this.#passedOver.push(passedOver)
+      throw new Error(`${id}: ${tokens.length} rows were promised, and not all are among ${found.length}`)
+    line.passedOver.push(line.committed)
+    line.promised = tokens.findIndex((token, i) => token !== found[i])
+    this.#passedOver.push({ id, tokens })
     this.counts.passedOver++
   }
 
@@ -276,7 +277,7 @@ export class ShippingStorm implements Storm {
     for (const { version } of backups) {
       const cell = await this.#store.createCell({ from: { cellId: id, version } })
       const found = tokensOf(cell)
-      if (tokens.every((token, i) => token === found[i])) return
+      if (beginsWith(found, tokens)) return
     }
     throw new Error(
       `${id}: ${tokens.length} rows were promised, and are in none of ${backups.length} versions`,
@@ -309,6 +310,10 @@ export class ShippingStorm implements Storm {
     if (left > 0) throw new Error(`${left} uploads are left`)
     await objects.close()
   }
+}
+
+function beginsWith(tokens: readonly string[], first: readonly string[]): boolean {
+  return first.every((token, i) => token === tokens[i])
 }
 
 function tokensOf(cell: Cell): string[] {
