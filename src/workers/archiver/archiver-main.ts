@@ -81,7 +81,6 @@ class ArchiverMain {
     guard.lost.listen((error) => send({ type: 'taken-over', error: toWireError(error) }))
     const destination = new BackupDestination({
       objectStore: new FencedObjectStore(objectStore, guard),
-      epoch: () => guard.epoch,
       storeId,
       paths: (id) => paths.cell(id),
       progress: new BackupProgressTable(state),
@@ -90,6 +89,7 @@ class ArchiverMain {
       spoolDirectory: paths.spoolOf(process.pid),
       threadsKept: queue.atOnce.restore,
       cellBytesMax: limits.cellBytesMax,
+      epoch: () => guard.epoch,
       clock,
       log,
     })

@@ -228,7 +228,7 @@ describe('A take-over', () => {
     for (const node of nodes) await node.take()
     const fences = ['fence/0000000001', 'fence/0000000002', 'fence/0000000003']
     for (const shown of [0, 1, 2, 3]) {
-      lagging.hidden = fences.slice(shown)
+      lagging.hide(fences.slice(shown))
       await expect(new FenceNode(lagging, { directory }).take(true)).rejects.toMatchObject({
         code: expect.stringMatching(/^(store_outdated|object_store_in_use)$/),
       })

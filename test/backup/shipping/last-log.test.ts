@@ -44,7 +44,7 @@ describe('The newest log object', () => {
     async (shown) => {
       const store = new LaggingStore(new FileObjectStore({ root: tempDirectory('cellstore-last-log') }))
       for (const place of places) await store.put(logKey(place), bufferBody(Buffer.from('a log object')))
-      store.hidden = places.slice(shown).map(logKey)
+      store.hide(places.slice(shown).map(logKey))
       expect(await findLastLog(store, 5)).toEqual({ epoch: 3, number: 5 })
       expect(await findLastLog(store, 3)).toEqual({ epoch: 3, number: 5 })
       expect(await findLastLog(store, 2)).toEqual({ epoch: 1, number: 3 })

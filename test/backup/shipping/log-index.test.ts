@@ -21,7 +21,7 @@ test.each([0, 1, 2, 3, 4])(
       { epoch: later, number: 2 },
     ].map(logKey)
     for (const key of keys) await store.put(key, bufferBody(Buffer.from('a log object')))
-    store.hidden = keys.slice(shown)
+    store.hide(keys.slice(shown))
     const index = new LogIndex(store, 'a store', () => later + 2)
     expect((await index.after(null)).map(({ key }) => key)).toEqual(keys)
   },

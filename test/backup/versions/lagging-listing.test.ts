@@ -35,12 +35,12 @@ describe('An empty node at a listing that lags', () => {
     place.loseData()
     place.clock.advance(1_000)
     const lagging = new LaggingStore(place.folder())
-    lagging.hidden = newest
+    lagging.hide(newest)
     const again = await place.open({ objectStore: lagging, log, backups: { keep: 'all:1h' } })
     await again.openCell(cell.id).ensureLocal()
     expect(again.accounts.list()).toHaveLength(0)
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
-    lagging.hidden = []
+    lagging.hide([])
     addRow(again.openCell(cell.id), 'other')
     await again.core.catalogStored()
     await again.backups.incremental(cell.id)

@@ -67,15 +67,6 @@ export class PassingStore implements ObjectStore {
   async close(): Promise<void> {}
 }
 
-/** Its listing does not show some objects yet. */
-export class LaggingStore extends PassingStore {
-  hidden: readonly string[] = []
-
-  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
-    for await (const entry of super.list(prefix, options)) if (!this.hidden.includes(entry.key)) yield entry
-  }
-}
-
 /** Remembers every call, those of the fence apart, and how many bytes were put. */
 export class RecordingStore extends PassingStore {
   readonly calls: { call: Call; key: string }[] = []
@@ -219,6 +210,20 @@ export class CorruptingStore extends PassingStore {
       const bytes = this.replaced.get(entry.key)
       if (bytes !== undefined) yield { key: entry.key, size: bytes.length }
     }
+  }
+}
+
+/** A bucket whose listing does not show some objects yet. */
+export class LaggingStore extends PassingStore {
+  #hidden = new Set<string>()
+
+  /** These are not listed from now on, all others are. */
+  hide(keys: Iterable<string>): void {
+    this.#hidden = new Set(keys)
+  }
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    for await (const entry of super.list(prefix, options)) if (!this.#hidden.has(entry.key)) yield entry
   }
 }
 
