@@ -68,7 +68,7 @@ export class ShippingStorm implements Storm {
       cell.sql('CREATE TABLE log (n INTEGER PRIMARY KEY, token TEXT, x BLOB)')
       this.#lines.set(cell.id, { committed: [], promised: 0, passedOver: [], isLost: false })
       this.#write(cell.id)
-      await this.#replicate(cell.id)
+      await this.#bucket.atLast(() => this.#replicate(cell.id))
     }
   }
 
@@ -94,14 +94,14 @@ export class ShippingStorm implements Storm {
   /** Everything is shipped, comes back after one more loss, and leaves nothing behind. */
   async prove(): Promise<void> {
     for (const id of this.#lines.keys()) {
-      await this.#recover(id)
+      await this.#bucket.atLast(() => this.#recover(id))
       this.#write(id)
-      await this.#replicate(id)
+      await this.#bucket.atLast(() => this.#replicate(id))
     }
     await this.#lose()
     for (const [id, { committed, promised }] of this.#lines) {
       if (promised !== committed.length) throw new Error(`${id} has not caught up`)
-      await this.#recover(id)
+      await this.#bucket.atLast(() => this.#recover(id))
     }
     for (const each of this.#passedOver) await this.#proveThere(each)
     await this.#checkBucket()

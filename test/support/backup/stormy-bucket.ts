@@ -5,6 +5,7 @@ import { CellError, type CellErrorCode } from '../../../src/errors.ts'
 import type { Random } from '../random.ts'
 import { FAULTS, type Fault, FaultProxy } from '../s3/fault-proxy.ts'
 import type { LocalS3 } from '../s3/s3rver.ts'
+import { until } from '../until.ts'
 
 const PATIENCE = { deadlineMs: 4_000, connectMs: 500, requestMs: 400, idleMs: 400, attempts: 3 }
 const ALL_FAULTS = Object.keys(FAULTS) as Fault[]
@@ -103,6 +104,15 @@ export class StormyBucket {
     } catch (error) {
       this.#assertLoud(error)
     }
+  }
+
+  /** At a bucket that is well, and on a machine that may be so busy that calls are not answered in time. */
+  async atLast(work: () => Promise<void>): Promise<void> {
+    await until(async () => {
+      const refused = this.refused
+      await this.loudly(work)
+      return this.refused === refused
+    }, 'a bucket that is well is enough')
   }
 
   /** The bucket may refuse a start, loudly; a later one succeeds. */
