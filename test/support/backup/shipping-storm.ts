@@ -303,7 +303,7 @@ export class ShippingStorm implements Storm {
 
   /** Numbers without gaps, each object naming the one before it, and no upload that nobody finishes. */
   async #checkBucket(): Promise<void> {
-    const objects = this.#bucket.objectStore()
+    const objects = this.#bucket.patientObjectStore()
     await expectUnbrokenLog(objects)
     await objects.sweepUploads('', Date.UTC(2100, 0))
     const left = await objects.sweepUploads('', Date.UTC(2100, 0))

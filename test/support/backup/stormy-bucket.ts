@@ -9,7 +9,7 @@ import { until } from '../until.ts'
 
 const PATIENCE = { deadlineMs: 4_000, connectMs: 500, requestMs: 400, idleMs: 400, attempts: 3 }
 const ALL_FAULTS = Object.keys(FAULTS) as Fault[]
-/** A start that is refused so often is tried once more at a bucket that is well. */
+/** A start that is refused so often is tried again at a bucket that is well. */
 const STARTS_MAX = 3
 
 /** How every store may refuse with a bucket that fails: loudly. Any other error is a bug. */
@@ -41,7 +41,6 @@ export class StormyBucket {
       credentials,
       endpoint: proxy.endpoint,
       prefix: `storm-${randomUUID()}`,
-      patience: PATIENCE,
     }
     this.random = random
     this.#rate = 0.05 + random.below(30) / 100
@@ -60,7 +59,13 @@ export class StormyBucket {
     return this.#proxy.rate === 0
   }
 
+  /** For the store, which soon gives up. */
   objectStore(): S3ObjectStore {
+    return new S3ObjectStore({ ...this.#options, patience: PATIENCE })
+  }
+
+  /** For the proof. */
+  patientObjectStore(): S3ObjectStore {
     return new S3ObjectStore(this.#options)
   }
 
@@ -117,15 +122,15 @@ export class StormyBucket {
 
   /** The bucket may refuse a start, loudly; a later one succeeds. */
   async untilOpen<T>(open: () => Promise<T>): Promise<T> {
-    for (let start = 1; start <= STARTS_MAX; start++) {
+    for (let start = 1; ; start++) {
+      if (start > STARTS_MAX) this.calm()
       try {
         return await open()
       } catch (error) {
+        if (start > 3 * STARTS_MAX) throw error
         this.#assertLoud(error)
       }
     }
-    this.calm()
-    return await open()
   }
 
   stop(): Promise<void> {
