@@ -221,12 +221,19 @@ export class Application {
   async #readAndPerform(action: Action, call: Call): Promise<Answer> {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
+    const { turns } = this.#context.store
+    const turn = (isSmall: boolean) =>
+      isSmall ? turns.nextSmall(accountId ?? '') : turns.next(accountId ?? '')
     try {
       const body = await readJson(request, {
         limits: this.#context.limits,
-        passesUnread: action.passesUnread === true,
+        passesUnread: action.passesUnread ?? 'none',
         onBytes: charge.grow,
-        turn: () => this.#context.store.turns.next(accountId ?? ''),
+        turn,
+      }).catch(async (refusal) => {
+        // Hundreds of bodies that find no room are as much work for the loop as hundreds of small ones.
+        await turn(true)
+        throw refusal
       })
       permit?.check()
       return await action.perform(call, body)

@@ -223,6 +223,9 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
+/** What Node.js reads at most at a time. */
+const READ_BYTES = 65_536
+
 function readAll(
   request: IncomingMessage,
   bytesMax: number,
@@ -232,7 +235,12 @@ function readAll(
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
     const body = new BodyBuffer(lengthOf(request))
+    let isOver = false
+    const goOn = () => {
+      if (!isOver) request.resume()
+    }
     const release = () => {
+      isOver = true
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (chunk: Buffer) => {
@@ -241,6 +249,11 @@ function readAll(
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
         body.add(chunk)
+        // More of it waits. Libuv would read on, of each body, as long as there is any: everyone else would wait for that.
+        if (chunk.length >= READ_BYTES) {
+          request.pause()
+          setImmediate(goOn)
+        }
       } catch (error) {
         request.pause()
         release()

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import type { BodyBounds, UnreadOperation } from '../../src/service/operations.ts'
+import type { BodyBounds, UnreadKind, UnreadOperation } from '../../src/service/operations.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
 
@@ -7,12 +7,13 @@ const BOUNDS: BodyBounds = {
   sqlBytesMax: 102_400,
   paramsMax: 32_766,
   batchOperationsMax: 1_000,
+  kvKeysMax: 1_000,
   statementMsMax: 5_000,
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
 }
 const ENDLESS = 'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r'
 
-function unread(kind: 'sql' | 'batch', body: unknown): UnreadOperation {
+function unread(kind: UnreadKind, body: unknown): UnreadOperation {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   return { op: 'unread', kind, body: Buffer.from(text), bounds: BOUNDS }
 }
