@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
-import { BodyBuffer } from './body-buffer.ts'
+import { BodyBuffer, READ_BYTES } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import { FileBody } from './file-body.ts'
@@ -223,9 +223,6 @@ function lengthOf({ headers, httpVersionMajor }: IncomingMessage): number | unde
   return headers['transfer-encoding'] === undefined && httpVersionMajor < 2 ? 0 : undefined
 }
 
-/** What Node.js reads at most at a time. */
-const READ_BYTES = 65_536
-
 function readAll(
   request: IncomingMessage,
   bytesMax: number,
@@ -249,7 +246,6 @@ function readAll(
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
         body.add(chunk)
-        // More of it waits. Libuv would read on, of each body, as long as there is any: everyone else would wait for that.
         if (chunk.length >= READ_BYTES) {
           request.pause()
           setImmediate(goOn)
