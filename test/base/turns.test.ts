@@ -75,7 +75,8 @@ test('few small pieces of an account pass in one turn of the loop, and a neighbo
     loops++
   }
   await Promise.all(all)
-  expect(Math.max(...begun)).toBeLessThanOrEqual(8)
+  // The first ones pass at once, and so do the first that wait, still before the next turn of the loop.
+  expect(Math.max(...begun)).toBeLessThanOrEqual(16)
   expect(loops).toBeLessThanOrEqual(2 * (all.length / 8))
 })
 
