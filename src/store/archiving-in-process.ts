@@ -31,7 +31,7 @@ export function archivingInProcess(
   const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const restored = (id: string, manifest: ManifestHead) => {
-    core.recordRestored(id, manifest)
+    core.lifecycle.restored(id, manifest)
     upkeep.cellRestored(id)
   }
   const search = new UnshippedSearch({
