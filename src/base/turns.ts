@@ -1,9 +1,12 @@
-/** Small pieces that an account may do in one turn of the loop. */
-const SMALL_PIECES_MAX = 8
+/** Bytes of small pieces that an account may do in one turn of the loop: two or three milliseconds of work. */
+const SMALL_BYTES_MAX = 32_768
+/** What a small piece counts at least: most of a request's work does not depend on its length. */
+const PIECE_BYTES = 1_024
 
 interface Piece {
   begin(): void
-  isSmall: boolean
+  /** What it counts; infinitely much if it is large. */
+  bytes: number
 }
 
 /**
@@ -17,32 +20,33 @@ interface Piece {
 export class Turns {
   /** By account, in the order of their next turns. */
   readonly #waiting = new Map<string, Piece[]>()
-  /** Small pieces that have passed in this turn of the loop, by account. */
+  /** Bytes of small pieces that have passed in this turn of the loop, by account. */
   readonly #passed = new Map<string, number>()
 
   /** Resolves when the account has its turn, which lasts until the caller next waits for anything but settled promises. */
   next(account: string): Promise<void> {
-    return this.#wait(account, false)
+    return this.#wait(account, Number.POSITIVE_INFINITY)
   }
 
-  /** For a small piece of work. @returns undefined if it may begin at once; otherwise as {@link next} */
-  nextSmall(account: string): Promise<void> | undefined {
-    const passed = this.#passed.get(account) ?? 0
-    if (passed === SMALL_PIECES_MAX || this.#waiting.has(account)) return this.#wait(account, true)
+  /** For a small piece of work on so many bytes. @returns undefined if it may begin at once; otherwise as {@link next} */
+  nextSmall(account: string, length: number): Promise<void> | undefined {
+    const bytes = PIECE_BYTES + length
+    const passed = (this.#passed.get(account) ?? 0) + bytes
+    if (passed > SMALL_BYTES_MAX || this.#waiting.has(account)) return this.#wait(account, bytes)
     if (this.#passed.size === 0) setImmediate(this.#forgetPassed)
-    this.#passed.set(account, passed + 1)
+    this.#passed.set(account, passed)
     return undefined
   }
 
-  #wait(account: string, isSmall: boolean): Promise<void> {
+  #wait(account: string, bytes: number): Promise<void> {
     return new Promise((begin) => {
       const own = this.#waiting.get(account)
       if (own !== undefined) {
-        own.push({ begin, isSmall })
+        own.push({ begin, bytes })
         return
       }
       if (this.#waiting.size === 0) setImmediate(this.#give)
-      this.#waiting.set(account, [{ begin, isSmall }])
+      this.#waiting.set(account, [{ begin, bytes }])
     })
   }
 
@@ -62,6 +66,10 @@ export class Turns {
 
 /** How many of the first pieces make one turn. */
 function piecesOfTurn(waiting: readonly Piece[]): number {
-  const large = waiting.findIndex(({ isSmall }, at) => !isSmall || at === SMALL_PIECES_MAX)
-  return large === -1 ? waiting.length : Math.max(1, large)
+  let bytes = 0
+  const over = waiting.findIndex((piece) => {
+    bytes += piece.bytes
+    return bytes > SMALL_BYTES_MAX
+  })
+  return over === -1 ? waiting.length : Math.max(1, over)
 }

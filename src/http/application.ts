@@ -50,6 +50,9 @@ export interface ApplicationOptions extends HandlerOptions {
   node?: NodeView | undefined
 }
 
+/** A body that is refused counts as so many bytes: its connection was read, and perhaps closes. */
+const REFUSED_BYTES = 4_096
+
 interface Answered {
   requestId: string
   status: number
@@ -222,17 +225,17 @@ export class Application {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
     const { turns } = this.#context.store
-    const turn = (isSmall: boolean) =>
-      isSmall ? turns.nextSmall(accountId ?? '') : turns.next(accountId ?? '')
+    const smallTurn = (bytes: number) => turns.nextSmall(accountId ?? '', bytes)
     try {
       const body = await readJson(request, {
         limits: this.#context.limits,
         passesUnread: action.passesUnread ?? 'none',
         onBytes: charge.grow,
-        turn,
+        turn: () => turns.next(accountId ?? ''),
+        smallTurn,
       }).catch(async (refusal) => {
         // Hundreds of bodies that find no room are as much work for the loop as hundreds of small ones.
-        await turn(true)
+        await smallTurn(REFUSED_BYTES)
         throw refusal
       })
       permit?.check()

@@ -35,8 +35,10 @@ export interface BodyReading {
   passesUnread: PassesUnread
   /** Told how long the body is or has become, before that much is kept. */
   onBytes(bytes: number): void
-  /** Waits for the account's next turn at the event loop. @param isSmall undefined is returned if it need not wait */
-  turn(isSmall: boolean): Promise<void> | undefined
+  /** Waits for the account's next turn at the event loop. */
+  turn(): Promise<void>
+  /** As {@link turn}, for so few bytes that it need not wait if the account has little else to do: then undefined. */
+  smallTurn(bytes: number): Promise<void> | undefined
 }
 
 /** A longer body is read in a turn of its account. A few shorter ones make one turn. */
@@ -56,7 +58,7 @@ const EMPTY: JsonBody = { value: {}, exact: true }
  */
 export async function readJson(
   request: HttpRequest,
-  { limits: { bodyBytesMax, bodyValuesMax }, passesUnread, onBytes, turn }: BodyReading,
+  { limits: { bodyBytesMax, bodyValuesMax }, passesUnread, onBytes, turn, smallTurn }: BodyReading,
 ): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return EMPTY
@@ -69,14 +71,14 @@ export async function readJson(
   if (body.kind === 'parsed') return { value: body.value, exact: false }
   const { bytes } = body
   if (bytes.length === 0) return EMPTY
-  const next = turn(bytes.length <= TURN_BYTES)
+  const next = bytes.length > TURN_BYTES ? turn() : smallTurn(bytes.length)
   if (next !== undefined) await next
   const isLong = bytes.length > UNREAD_BYTES
   const hasMore = !(passesUnread === 'any' && isLong) && hasMoreValues(bytes, bodyValuesMax)
   if (hasMore && passesUnread !== 'any') throw tooManyValues(bodyValuesMax)
   if (hasMore || (isLong && passesUnread !== 'none')) return { value: undefined, exact: true, unread: bytes }
   const value = parseJson(bytes)
-  if (bytes.length > LONG_BODY_BYTES) await turn(false)
+  if (bytes.length > LONG_BODY_BYTES) await turn()
   return { value, exact: true }
 }
 

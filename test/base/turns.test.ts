@@ -65,12 +65,12 @@ test('few small pieces of an account pass in one turn of the loop, and a neighbo
   const begun: number[] = []
   let loops = 0
   const all = Array.from({ length: 1_000 }, async () => {
-    const turn = turns.nextSmall('busy')
+    const turn = turns.nextSmall('busy', 3_000)
     if (turn !== undefined) await turn
     begun[loops] = (begun[loops] ?? 0) + 1
   })
   while (begun.reduce((sum, count) => sum + count, 0) < all.length) {
-    expect(turns.nextSmall(`neighbour ${loops}`)).toBeUndefined()
+    expect(turns.nextSmall(`neighbour ${loops}`, 3_000)).toBeUndefined()
     await turnOfTheLoop()
     loops++
   }
@@ -87,7 +87,7 @@ test('an account’s pieces begin in the order in which they came, small or larg
   const all: Promise<void>[] = []
   for (let i = 0; i < 500; i++) {
     const isSmall = random.below(2) === 0
-    const turn = isSmall ? turns.nextSmall('account') : turns.next('account')
+    const turn = isSmall ? turns.nextSmall('account', 3_000) : turns.next('account')
     all.push((turn ?? Promise.resolve()).then(() => void begun.push(i)))
     if (random.below(20) === 0) await turnOfTheLoop()
   }
