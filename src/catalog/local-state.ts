@@ -100,7 +100,10 @@ export class LocalState {
    */
   together(run: () => void): void {
     const connection = this.#connection
-    if (connection.inTransaction) return run()
+    if (connection.inTransaction) {
+      run()
+      return
+    }
     this.#tryTo('BEGIN IMMEDIATE')
     try {
       run()

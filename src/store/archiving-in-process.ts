@@ -35,6 +35,7 @@ export function archivingInProcess(
     upkeep.cellRestored(id)
   }
   const search = new UnshippedSearch({
+    isShipped: settings.backups.maxLagMs !== undefined,
     progress: destination.progress,
     paths: (id) => paths.cell(id),
     exists: (id) => core.findCell(id)?.deletedAt === null,

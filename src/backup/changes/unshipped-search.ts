@@ -8,6 +8,8 @@ import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { Segments } from './segments.ts'
 
 export interface UnshippedSearchParts {
+  /** False: nothing is shipped, and nothing is looked for. */
+  isShipped: boolean
   progress: Pick<BackupProgressTable, 'maybeUnshipped'>
   paths(cellId: string): CellPaths
   /** False for a deleted cell. */
@@ -62,7 +64,7 @@ export class UnshippedSearch {
 
   /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be */
   async search(may: Cells = () => true): Promise<void> {
-    await this.#run(this.#search(may))
+    if (this.#parts.isShipped) await this.#run(this.#search(may))
   }
 
   /** The cell may have something to ship. */

@@ -14,6 +14,7 @@ function searchWith(
   rows: () => BackupProgress[] = () => [],
 ): UnshippedSearch {
   return new UnshippedSearch({
+    isShipped: true,
     progress: { maybeUnshipped: rows },
     paths: () => ({}) as CellPaths,
     exists: () => true,
