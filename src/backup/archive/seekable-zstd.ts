@@ -216,6 +216,25 @@ async function* decompressFrom(
     throw corrupt('archive', 'its seek table does not match its blocks')
 }
 
+/** As {@link decompressSeekable}, of a whole archive in memory: on this thread, with no more than one block at a time. */
+export function* decompressWhole(archive: Buffer): Generator<Buffer> {
+  const blocks: BlockSizes[] = []
+  for (let at = 0; at < archive.length; ) {
+    const end = blockEnd(archive.subarray(at))
+    if (end === undefined) throw corrupt('archive', 'it ends within a block')
+    const block = archive.subarray(at, at + end)
+    at += end
+    if (block.readUInt32LE(0) === BLOCK_MAGIC) {
+      const plain = decompressBlockHere(block)
+      blocks.push({ compressed: block.length, plain: plain.length })
+      yield plain
+    } else if (at < archive.length) throw corrupt('archive', 'bytes follow the seek table')
+    else if (block.equals(encodeSeekTable(blocks))) return
+    else throw corrupt('archive', 'its seek table does not match its blocks')
+  }
+  throw corrupt('archive', 'it ends before its seek table')
+}
+
 /**
  * The plain bytes of the first block alone, from the first bytes of an archive.
  *
@@ -235,13 +254,26 @@ export function checkEnd(footer: Buffer): void {
   }
 }
 
+const DECOMPRESSION = { maxOutputLength: BLOCK_BYTES, chunkSize: USUAL_BLOCK_BYTES + 64 }
+
 /** @throws `backup_corrupt` */
 export function decompressBlock(block: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const options = { maxOutputLength: BLOCK_BYTES, chunkSize: USUAL_BLOCK_BYTES + 64 }
-    zlib.zstdDecompress(block, options, (error, plain) => {
-      if (error) reject(corrupt('archive', 'a compressed block is damaged', error))
+    zlib.zstdDecompress(block, DECOMPRESSION, (error, plain) => {
+      if (error) reject(damagedBlock(error))
       else resolve(plain)
     })
   })
+}
+
+function decompressBlockHere(block: Buffer): Buffer {
+  try {
+    return zlib.zstdDecompressSync(block, DECOMPRESSION)
+  } catch (error) {
+    throw damagedBlock(error)
+  }
+}
+
+function damagedBlock(error: unknown) {
+  return corrupt('archive', 'a compressed block is damaged', error)
 }

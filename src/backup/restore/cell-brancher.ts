@@ -38,7 +38,10 @@ export class CellBrancher {
     const isBehind = await this.#isBehind(source, branch)
     const { restoreTarget: file } = this.#parts.paths(cellId)
     try {
-      const { version, kind, timestamp, sizeBytes } = await this.#build(source, cellId, { ...branch, isBehind })
+      const { version, kind, timestamp, sizeBytes } = await this.#build(source, cellId, {
+        ...branch,
+        isBehind,
+      })
       proveCell(file, DATABASE_MEMBER)
       await threads.run({ kind: 'detach', file, member: DATABASE_MEMBER }, sizeBytes)
       signal?.throwIfAborted()

@@ -1,11 +1,14 @@
 import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { type ImportRules, importDatabase } from '../../engine/import-database.ts'
+import type { ArchivePlace } from './archive-in-chain.ts'
 import { examineDatabase } from './examine-database.ts'
 import { applyLog, detachCell, proveDatabase, type WalPart } from './restore-database.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
+  /** Applies the first archive of a chain, which is in memory that threads share. */
+  | { kind: 'unpack'; archive: Uint8Array; place: ArchivePlace }
   /** Continues the hash of a file, from the end of the last such task up to `bytes`. */
   | { kind: 'hash'; file: string; bytes: number }
   /** Ends the hash. The result is the SHA-256 in hexadecimal. */
@@ -41,6 +44,12 @@ export class RestoreTasks implements RestoreTaskRunner {
 
   async run(task: RestoreTask): Promise<string | undefined> {
     switch (task.kind) {
+      case 'unpack': {
+        const { unpackArchive } = await import('./unpack-archive.ts')
+        // A hash that a failure has cut off is of no use to the next task.
+        await unpackArchive(task.archive, task.place, this).finally(() => this.close())
+        return undefined
+      }
       case 'hash':
         this.#hash(task.file, task.bytes)
         return undefined

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { CellError } from '../../errors.ts'
+import { UNPACKED_BYTES } from './received-archive.ts'
 import type { RestoreTask, RestoreTaskRunner } from './restore-tasks.ts'
 import type { TaskOutcome } from './restore-thread-main.ts'
 
@@ -20,6 +21,7 @@ export class RestoreThread implements RestoreTaskRunner {
   /** Outcomes come in the order of the tasks. */
   readonly #waiting: PromiseWithResolvers<string | undefined>[] = []
   #failure: unknown
+  #memory: Buffer | undefined
 
   constructor() {
     // Not all options of the process are valid for a thread, and none is needed.
@@ -43,6 +45,12 @@ export class RestoreThread implements RestoreTaskRunner {
     this.#waiting.push(outcome)
     this.#worker.postMessage(task)
     return outcome.promise
+  }
+
+  /** Room for an archive, shared with the thread. Kept with it: only the pages that are used count. */
+  get memory(): Buffer {
+    this.#memory ??= Buffer.from(new SharedArrayBuffer(UNPACKED_BYTES.max))
+    return this.#memory
   }
 
   /** The thread can run no more tasks. */
