@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import { corrupt } from './backup-errors.ts'
-import { release } from './block-memory.ts'
-import { BLOCK_MAGIC, blockEnd, splitBlocks } from './zstd-blocks.ts'
+import { release, SPARE_BYTES } from './block-memory.ts'
+import { BLOCK_MAGIC, blockEnd, declaredBytes, splitBlocks } from './zstd-blocks.ts'
 
 /**
  * zstd in the standard seekable layout: independent blocks, then a seek table in a skippable block. Any zstd tool reads
@@ -254,12 +254,19 @@ export function checkEnd(footer: Buffer): void {
   }
 }
 
-const DECOMPRESSION = { maxOutputLength: BLOCK_BYTES, chunkSize: USUAL_BLOCK_BYTES + 64 }
+/**
+ * Memory for the plain bytes is allocated before the first comes: no more than they need, or each small block leaves a megabyte
+ * to the collector.
+ */
+function decompression(block: Buffer) {
+  const plain = Math.min(declaredBytes(block) ?? USUAL_BLOCK_BYTES, BLOCK_BYTES)
+  return { maxOutputLength: BLOCK_BYTES, chunkSize: plain + SPARE_BYTES }
+}
 
 /** @throws `backup_corrupt` */
 export function decompressBlock(block: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    zlib.zstdDecompress(block, DECOMPRESSION, (error, plain) => {
+    zlib.zstdDecompress(block, decompression(block), (error, plain) => {
       if (error) reject(damagedBlock(error))
       else resolve(plain)
     })
@@ -268,7 +275,7 @@ export function decompressBlock(block: Buffer): Promise<Buffer> {
 
 function decompressBlockHere(block: Buffer): Buffer {
   try {
-    return zlib.zstdDecompressSync(block, DECOMPRESSION)
+    return zlib.zstdDecompressSync(block, decompression(block))
   } catch (error) {
     throw damagedBlock(error)
   }

@@ -44,7 +44,7 @@ export class ReceivedArchive {
   /** @returns false if it is not applied, for whatever reason: reading it {@link again} shows which */
   async unpack(thread: RestoreThread, place: ArchivePlace): Promise<boolean> {
     try {
-      await thread.run({ kind: 'unpack', archive: this.#bytes, place })
+      await thread.run({ kind: 'unpack', bytes: this.#bytes.length, place })
       return true
     } catch {
       return false

@@ -2,7 +2,7 @@ import { closeSync, openSync, writeSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import { FILE_MODE } from '../../base/durable-files.ts'
 import type { Received } from '../archive/archive-reader.ts'
-import { release } from '../archive/block-memory.ts'
+import { release, releaseOwn } from '../archive/block-memory.ts'
 import { writeAll } from '../archive/spool.ts'
 import type { RestoreTaskRunner } from './restore-tasks.ts'
 
@@ -46,7 +46,8 @@ export async function writeMember(
     await done
     writes.shift()
     // Chunks come in order: if the next one has another buffer, no later chunk shares this one.
-    if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) release(chunk)
+    if (writes[0] === undefined) releaseOwn(chunk)
+    else if (writes[0].chunk.buffer !== chunk.buffer) release(chunk)
     // Queue the hash task at once: the thread must not wait for this one to receive the result of the last task.
     hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
     if (end - synced < SYNC_EVERY_BYTES) return
@@ -89,6 +90,7 @@ export async function writeMemberHere(
       if (written !== undefined && written.buffer !== chunk.buffer) release(written)
       written = chunk
     }
+    if (written !== undefined) releaseOwn(written)
     // Also for a member without bytes.
     await tasks.run({ kind: 'hash', file, bytes: size })
     return { size, sha256: (await tasks.run({ kind: 'digest' })) as string }

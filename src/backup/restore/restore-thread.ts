@@ -20,14 +20,17 @@ export class RestoreThread implements RestoreTaskRunner {
   readonly #worker: Worker
   /** Outcomes come in the order of the tasks. */
   readonly #waiting: PromiseWithResolvers<string | undefined>[] = []
+  /** Room for an archive, shared with the thread: only the pages that are used count. */
+  readonly memory = Buffer.from(new SharedArrayBuffer(UNPACKED_BYTES.max))
   #failure: unknown
-  #memory: Buffer | undefined
 
   constructor() {
     // Not all options of the process are valid for a thread, and none is needed.
     this.#worker = new Worker(MAIN, {
       execArgv: [],
       name: 'cellstore restore',
+      // Sent once: the collector counts all of it with each message that has it.
+      workerData: this.memory,
       resourceLimits: { codeRangeSizeMb: CODE_RANGE_MIB },
     })
     this.#worker
@@ -45,12 +48,6 @@ export class RestoreThread implements RestoreTaskRunner {
     this.#waiting.push(outcome)
     this.#worker.postMessage(task)
     return outcome.promise
-  }
-
-  /** Room for an archive, shared with the thread. Kept with it: only the pages that are used count. */
-  get memory(): Buffer {
-    this.#memory ??= Buffer.from(new SharedArrayBuffer(UNPACKED_BYTES.max))
-    return this.#memory
   }
 
   /** The thread can run no more tasks. */
