@@ -31,7 +31,9 @@ function threadTasks(): string[] {
 
 async function streamed(archive: Buffer): Promise<Buffer | undefined> {
   try {
-    return Buffer.concat(await Array.fromAsync(decompressSeekable(inChunks(archive, 100_000))))
+    const blocks: Buffer[] = []
+    for await (const block of decompressSeekable(inChunks(archive, 100_000))) blocks.push(block)
+    return Buffer.concat(blocks)
   } catch (error) {
     expect(error).toMatchObject({ code: 'backup_corrupt' })
     return undefined
