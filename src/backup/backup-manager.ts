@@ -16,7 +16,7 @@ import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { planRestore } from './restore/restore-plan.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
-import type { Flushed } from './shipping/shipper.ts'
+import { type Flushed, holdsAllOf } from './shipping/shipper.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
@@ -119,20 +119,24 @@ export class BackupManager {
   }
 
   /**
-   * What a restore would restore now, from which objects, and how many bytes it would read. Changes nothing. A restore of a cell
-   * that is here first ships what is pending: then it may find more.
+   * What a restore would restore now, from which objects, and how many bytes it would read. Changes no cell. For a moment, it
+   * first ships what is pending, as the restore does.
    *
    * @throws as {@link restore}
    */
   async plan(cellId: string, options: PlanOptions = {}): Promise<RestorePlan> {
     checkNames(options, PLAN_NAMES)
-    const { assertRunning, destination, record } = this.#parts
+    const { archiver, assertRunning, destination, isLocal, record } = this.#parts
     assertRunning()
     this.#listing.assertCell(cellId)
     checkMoment(options, cellId)
     const { index, logIndex: log, reader } = destination
+    const isStored = (id: string) => destination.isStored(id)
+    const ship =
+      archiver.shipping && (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal)))
+    const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
     try {
-      return await planRestore({ index, log, reader }, cellId, { ...options, record: record(cellId) })
+      return await planRestore({ index, log, reader, ship, isStored }, cellId, wanted)
     } catch (error) {
       throw toBackupError(error, options.signal)
     }

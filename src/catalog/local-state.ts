@@ -93,6 +93,31 @@ export class LocalState {
     return this.#connection.prepare(sql)
   }
 
+  /**
+   * Runs writes with one commit for all of them. What can't be committed is lost, as what a power loss takes: see above.
+   *
+   * @param run may throw; what it has written before that stays
+   */
+  together(run: () => void): void {
+    const connection = this.#connection
+    if (connection.inTransaction) return run()
+    this.#tryTo('BEGIN IMMEDIATE')
+    try {
+      run()
+    } finally {
+      if (connection.inTransaction) this.#tryTo('COMMIT')
+      if (connection.inTransaction) this.#tryTo('ROLLBACK')
+    }
+  }
+
+  #tryTo(control: 'BEGIN IMMEDIATE' | 'COMMIT' | 'ROLLBACK'): void {
+    try {
+      this.#connection.exec(control)
+    } catch {
+      // Without a transaction, each write has a commit of its own.
+    }
+  }
+
   close(): void {
     try {
       if (this.complete) this.set('clean', 'yes')

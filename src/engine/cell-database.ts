@@ -103,7 +103,11 @@ export class CellDatabase {
         shared && (() => shared.commits.join(this)),
       )
       this.#deleteReserve = new DeleteReserve(connection, limits.cellBytesMax)
-      const frames = () => this.checkpoints.state().frames
+      const frames = () => {
+        const { frames } = this.checkpoints.state()
+        this.times?.counted(frames)
+        return frames
+      }
       const inLog = shared && { log: shared.commits.log, cellId: shared.cellId }
       this.syncs = new CommitSync(connection, { path, state, frames }, durability, inLog)
       this.checkpoints = new Checkpoints(

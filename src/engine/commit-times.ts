@@ -38,6 +38,8 @@ export class CommitTimes {
   #last: number
   /** The commits of that millisecond have no entry yet. */
   #isOpen = false
+  /** How many frames the log has after the newest commit, if somebody has asked since. */
+  #frames: number | undefined
 
   constructor(log: TimedLog, { clock, last, onCommit }: TimesOptions) {
     this.#log = log
@@ -63,9 +65,15 @@ export class CommitTimes {
     if (this.#isOpen && now > this.#last) this.#closeBeforeCommit()
     this.#last = now
     this.#isOpen = true
+    this.#frames = undefined
     if (this.told) return
     this.told = true
     this.#onCommit()
+  }
+
+  /** After a commit, and before the next one: the log has so many frames. It need not be asked again. */
+  counted(frames: number): void {
+    this.#frames = frames
   }
 
   /** A time that is not earlier than any commit so far, and not later than any that follows. */
@@ -86,7 +94,7 @@ export class CommitTimes {
   #close(): void {
     if (this.#log.inTransaction) return
     try {
-      this.#add(this.#log.frames())
+      this.#add(this.#frames ?? this.#log.frames())
       this.#isOpen = false
     } catch {
       // It stays open: its commits get the time of the next ones.
@@ -95,7 +103,7 @@ export class CommitTimes {
 
   #closeBeforeCommit(): void {
     try {
-      this.#add(this.#log.framesBefore(this.#log.frames()))
+      this.#add(this.#frames ?? this.#log.framesBefore(this.#log.frames()))
     } catch {
       // They get the time of the commit that follows them.
     }

@@ -31,10 +31,11 @@ export function archivingInProcess(
   const shipping = shippingSettings(settings)
   const record = (id: string) => core.findCell(id)
   const restored = (id: string, manifest: ManifestHead) => {
-    core.recordRestored(id, manifest)
+    core.lifecycle.restored(id, manifest)
     upkeep.cellRestored(id)
   }
   const search = new UnshippedSearch({
+    isShipped: settings.backups.maxLagMs !== undefined,
     progress: destination.progress,
     paths: (id) => paths.cell(id),
     exists: (id) => core.findCell(id)?.deletedAt === null,

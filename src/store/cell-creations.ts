@@ -8,7 +8,7 @@ import type { Turns } from '../base/turns.ts'
 import type { AccountQuotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import { type CellRegistry, cellNotFound, type NewCellRecord } from '../catalog/cell-registry.ts'
-import { DURABILITIES } from '../engine/cell-settings.ts'
+import { DURABILITIES, type Durability } from '../engine/cell-settings.ts'
 import { CellError, isCellError } from '../errors.ts'
 import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
@@ -27,6 +27,8 @@ export interface CellCreationsParts {
   cellsFolder: CellsFolder
   unfinished: UnfinishedCells
   clock: Clock
+  /** @throws `invalid_request` if no cell can have this durability here */
+  checkDurability(durability: Durability): void
 }
 
 type Replayed = { id: string; replayed: true }
@@ -116,6 +118,7 @@ export class CellCreations {
     const { name, accountId, durability, admit } = options
     checkDisplayName(name)
     checkDurability(durability)
+    if (durability !== undefined) this.#parts.checkDurability(durability)
     this.#parts.catalog.assertOpen()
     const first = this.madeBefore(options)
     if (first !== undefined) return first

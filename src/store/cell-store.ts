@@ -294,9 +294,9 @@ export class CellStore implements CellDirectory {
         'The cell has an open transaction. Delete the cell after its end.',
       )
     }
-    this.core.markDeleted(id, options.requestId)
+    this.core.lifecycle.markDeleted(id, options.requestId)
     this.#cells.release(id)
-    this.core.removeLocal(id)
+    this.core.lifecycle.removeLocal(id)
   }
 
   /**

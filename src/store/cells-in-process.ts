@@ -104,9 +104,8 @@ export class CellsInProcess implements CellPort {
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
     const { search, record } = this.#parts
-    const wasOver = search.isOver
-    const collected = withAccounts(await this.#archived.logs.collect(limits), record)
-    return wasOver && search.isOver ? collected : { ...collected, isAll: false }
+    const collected = await search.collect(() => this.#archived.logs.collect(limits))
+    return withAccounts(collected, record)
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {

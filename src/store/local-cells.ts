@@ -235,10 +235,11 @@ export class LocalCells implements CellProvider {
         unpin()
         if (!database.busy) this.pool.close(id)
       }
-    } finally {
-      // Of a cell that can't be opened, too: the segments can be shipped, and its history ends with them.
-      changes.trackers.noteUnshipped(id)
+    } catch (err) {
+      // The segments can be shipped, and its history ends with them.
+      this.settings.log.warn({ cellId: id, err }, 'could not open a cell that has something to ship')
     }
+    changes.trackers.noteUnshipped(id)
   }
 
   /** Closes a deleted cell, so that its files can be removed. */

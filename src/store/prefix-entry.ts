@@ -19,6 +19,7 @@ const ENTRY_MS_MAX = 5_000
 const RETRY_MS_MIN = 1_000
 const RETRY_MS_MAX = 30_000
 const NO_ANSWER = 'the object store does not answer; serving from local data, backups wait'
+const NOT_ENTERED = 'this node cannot use its object store with these settings; nothing is backed up'
 const NOT_RECORDED =
   'could not record in the directory that this node uses the object store; serving from local data, backups wait'
 
@@ -104,7 +105,7 @@ export class PrefixEntry {
       try {
         wait = await this.#withinEntryTime((signal) => this.#tryEnter(storeId, { signal }))
       } catch (err) {
-        if (isRefusal(err) || isCellError(err, 'object_store_mismatch')) throw err
+        if (isRefusal(err) || isCellError(err, 'object_store_mismatch') || isWrong(err)) throw err
         log.warn({ err }, isErrno(err) ? NOT_RECORDED : NO_ANSWER)
         this.#retryLater(storeId)
         return
@@ -166,8 +167,9 @@ export class PrefixEntry {
     if (guard.epoch !== undefined) return
     try {
       await this.#enterLater(storeId)
-    } catch {
-      if (guard.failure === undefined) this.#retryLater(storeId)
+    } catch (err) {
+      if (isWrong(err)) this.#settings.log.error({ err }, NOT_ENTERED)
+      else if (guard.failure === undefined) this.#retryLater(storeId)
     }
   }
 
@@ -187,6 +189,11 @@ export class PrefixEntry {
       timer.cancel()
     }
   }
+}
+
+/** The store's settings do not fit the object store. */
+function isWrong(error: unknown): boolean {
+  return isCellError(error, 'invalid_setting')
 }
 
 /** Of the file system. */

@@ -1,5 +1,6 @@
 import type { ArchiverClient } from '../backup/archiver/archiver.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
+import type { Flushed } from '../backup/shipping/shipper.ts'
 import { type Clock, delay } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -9,11 +10,13 @@ export interface ReplicationParts {
   /**
    * Ships what was committed before the call.
    *
-   * @returns the cells that have no history yet, of which nothing is shipped
+   * @returns the cells that it leaves out: those that have no history yet, and those that cannot be read
    */
-  flush(signal: AbortSignal): Promise<{ withoutHistory: readonly string[] }>
+  flush(signal: AbortSignal): Promise<Flushed>
   /** Stores a version of the cell, and the cell in the catalog. */
   backUp(cellId: string): Promise<unknown>
+  /** Whether the cell is `remote` on an object store that cannot keep its promise. */
+  isUnproven(cellId: string): boolean
   clock: Clock
   /** Milliseconds that a change waits for the object store. */
   waitMs: number
@@ -51,7 +54,7 @@ export class Replication {
           await this.#ship(cellId, signal)
           return
         } catch (error) {
-          if (isCellError(error) && error.kind === 'closed') throw error
+          if (isCellError(error) && (error.kind === 'closed' || error.code === 'not_replicated')) throw error
           if (!signal.aborted) cause = error
         }
         if (!signal.aborted) await delay(clock, RETRY_MS)
@@ -64,7 +67,10 @@ export class Replication {
   }
 
   async #ship(cellId: string, signal: AbortSignal): Promise<void> {
-    const { withoutHistory } = await unlessAborted(this.#parts.flush(signal), signal)
+    const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(signal), signal)
+    // Only now this node has entered its prefix for sure.
+    if (this.#parts.isUnproven(cellId)) throw unproven()
+    if (unreadable.includes(cellId)) throw new Error('The files of the cell cannot be read.')
     if (!withoutHistory.includes(cellId)) return
     // One that has begun before may lack the newest commits.
     await unlessAborted(this.#versions.get(cellId)?.catch(() => {}) ?? Promise.resolve(), signal)
@@ -90,9 +96,18 @@ export function replicationOf(
     flush: (signal) => archiver.flush(signal),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
+    // A store that is `remote` itself does not start there.
+    isUnproven: (id) => core.guard?.excludesOthers === false && core.findCell(id)?.durability === 'remote',
     clock,
     waitMs: settings.backups.remoteWaitMs,
   })
+}
+
+function unproven(): CellError {
+  return new CellError(
+    'not_replicated',
+    'The change is committed on this machine and in the object store. But that does not honour conditional writes (If-None-Match), so two nodes may both take themselves for the one that writes, and durability: remote promises more. Do not repeat it: look first.',
+  )
 }
 
 function notReplicated(limit: number, cause: unknown): CellError {

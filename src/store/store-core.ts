@@ -3,12 +3,12 @@ import { Accounts } from '../auth/accounts.ts'
 import { ApiKeys } from '../auth/api-keys.ts'
 import { FirstKey } from '../auth/first-key.ts'
 import { Idempotency } from '../auth/idempotency.ts'
-import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { BackupDestination } from '../backup/archiver/backup-destination.ts'
 import { BackgroundRecovery } from '../backup/background-recovery.ts'
 import { CatalogBackup } from '../backup/catalog-backup.ts'
 import { BackupProgressTable } from '../backup/changes/progress-table.ts'
 import type { EpochGuard } from '../backup/fence/epoch-guard.ts'
+import { remoteRefused } from '../backup/fence/epoch-holder.ts'
 import type { CallOptions, ObjectStore } from '../backup/object-store/object-store.ts'
 import { VerificationTable } from '../backup/verify/verification-table.ts'
 import type { Retention } from '../backup/versions/retention.ts'
@@ -24,12 +24,12 @@ import {
   type CellListOptions,
   type CellRecord,
   CellRegistry,
-  cellNotFound,
   type RecordPage,
 } from '../catalog/cell-registry.ts'
 import type { DirectoryLock, ProcessIdentity } from '../catalog/directory-lock.ts'
 import { LocalState } from '../catalog/local-state.ts'
 import { RequestedBackups } from '../catalog/requested-backups.ts'
+import type { Durability } from '../engine/cell-settings.ts'
 import type { CellError } from '../errors.ts'
 import { ExpiryHints } from '../kv/expiry-hints.ts'
 import { CATALOG_SCHEMA } from './catalog-schema.ts'
@@ -39,6 +39,7 @@ import { CellCreations, type CreatedCell } from './cell-creations.ts'
 import type { CellDirectory, CellPage, CreateCellOptions, ListedCell, PurgedCell } from './cell-directory.ts'
 import { CellFiles } from './cell-files.ts'
 import { CellImports } from './cell-imports.ts'
+import { CellLifecycle } from './cell-lifecycle.ts'
 import { CellNames } from './cell-names.ts'
 import { cellSizes } from './cell-sizes.ts'
 import { CellsFolder } from './cells-folder.ts'
@@ -74,6 +75,7 @@ export class StoreCore implements CellDirectory {
   readonly turns = new Turns()
   /** Who watches cells. */
   readonly changes: ChangeHub
+  readonly lifecycle: CellLifecycle
   readonly imports: CellImports
   readonly branches: CellBranches
   /** Says whether this node's epoch is the newest one. Undefined without an object store, as are the next four. */
@@ -117,14 +119,7 @@ export class StoreCore implements CellDirectory {
       this.state = state
       this.cellsFolder = new CellsFolder(paths.cells, state)
       this.cellsFolder.check()
-      if (state.wasLeftOpen) log.info({ directory: paths.root }, 'the last process did not close the store')
-      const { movedFrom } = this.state
-      if (movedFrom !== undefined) {
-        log.warn(
-          { from: movedFrom },
-          'the object store has changed: all backups start from the beginning there',
-        )
-      }
+      this.#logHowItWasLeft()
       this.accounts = new Accounts(this.#catalog, clock, limits.pageMax)
       const quotas = new AccountQuotas(settings.quotas, clock, (id) => this.accounts.quotasOf(id))
       this.apiKeys = new ApiKeys({ catalog: this.#catalog, accounts: this.accounts, quotas, clock, limits })
@@ -142,36 +137,27 @@ export class StoreCore implements CellDirectory {
       const { accounts, registry, turns, files, cellsFolder } = this
       const idempotency = new Idempotency(this.#catalog, clock)
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
-      const creations = new CellCreations({ catalog: this.#catalog, ...parts })
+      const checkDurability = (durability: Durability) => this.#checkDurability(durability)
+      const creations = new CellCreations({ catalog: this.#catalog, checkDurability, ...parts })
       this.#creations = creations
-      const built = (id: string) => this.#noteImported(id)
-      this.imports = new CellImports({ creations, files, paths, settings, built })
-      this.branches = new CellBranches({ creations, files, log, built: (id) => this.#noteBranched(id) })
-      if (objectStore === undefined) return
-      const { storeId } = this.#catalog
-      this.destination = new BackupDestination({
-        objectStore,
-        storeId,
-        paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
-        progress: new BackupProgressTable(this.state),
-        retention: new RetentionTable(this.state),
-        plans: settings.backups,
-        spoolDirectory: paths.spool,
-        threadsKept: settings.backups.restoreConcurrency,
-        cellBytesMax: limits.cellBytesMax,
-        // The catalog has its own backups.
-        isShipped: (id) => settings.backups.maxLagMs !== undefined && id !== storeId,
-        clock,
-        log,
-      })
-      // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
-      if (recoveredCatalog !== undefined)
-        this.destination.trackers.get(storeId).claimVersion(recoveredCatalog)
-      this.catalogBackup = new CatalogBackup(this.#catalog, this.state, this.destination)
-      const verifications = new VerificationTable(this.state)
-      this.verifications = verifications
-      this.destination.moved.listen(() => verifications.clear())
-      if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
+      if (objectStore !== undefined) {
+        const destination = this.#newDestination(objectStore)
+        this.destination = destination
+        // If the listing lagged, the next one shows newer backups: then this catalog is an old one, and somebody must hear of it.
+        if (recoveredCatalog !== undefined) destination.trackers.get(this.id).claimVersion(recoveredCatalog)
+        this.catalogBackup = new CatalogBackup(this.#catalog, this.state, destination)
+        const verifications = new VerificationTable(this.state)
+        this.verifications = verifications
+        destination.moved.listen(() => verifications.clear())
+        if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
+      }
+      const { names, hints, changes, destination, verifications, recovery } = this
+      const ofCells = { registry, names, files, cellsFolder, hints, changes, verifications, recovery }
+      const lifecycle = new CellLifecycle({ ...ofCells, destination, clock, log })
+      this.lifecycle = lifecycle
+      const imported = (id: string) => lifecycle.imported(id)
+      this.imports = new CellImports({ creations, files, paths, settings, built: imported })
+      this.branches = new CellBranches({ creations, files, log, built: (id) => lifecycle.branched(id) })
       this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
       state?.close()
@@ -269,51 +255,37 @@ export class StoreCore implements CellDirectory {
     return cellSizes(this.paths, ids)
   }
 
-  /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
-  markDeleted(id: string, requestId?: string): number {
-    const deletedAt = this.clock.now()
-    this.registry.delete(id, deletedAt)
-    this.settings.log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
-    this.recovery?.deleted(id)
-    this.changes.end(id, cellNotFound())
-    return deletedAt
-  }
-
-  /** Removes a deleted cell's files and local state. No process has the cell open. */
-  removeLocal(id: string): void {
-    try {
-      this.destination?.forget(id)
-      this.verifications?.remove(id)
-      this.hints.remove(id)
-    } catch (err) {
-      this.settings.log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
-    }
-    this.files.remove(id)
-  }
-
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
     return purgeDeleted(this, id, options)
   }
 
-  /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
-  recordRestored(id: string, manifest: ManifestHead): void {
-    this.cellsFolder.noteCell()
-    const record = this.registry.find(id)
-    if (record === undefined) {
-      const accountId = manifest.account_id
-      this.registry.insert({
-        id,
-        accountId,
-        name: this.names.forReturning({ id, accountId, name: manifest.name }),
-        createdAt: Date.parse(manifest.cell_created_at),
-        durability: manifest.durability,
-      })
-    } else if (record.deletedAt !== null) {
-      this.registry.undelete(record, this.names.forReturning(record))
-    }
-    this.retention?.restored(id, Date.parse(manifest.created_at))
-    this.changes.reset(id, 'restored')
-    this.recovery?.returned(id)
+  #logHowItWasLeft(): void {
+    const { log } = this.settings
+    const { wasLeftOpen, movedFrom } = this.state
+    if (wasLeftOpen) log.info({ directory: this.paths.root }, 'the last process did not close the store')
+    if (movedFrom === undefined) return
+    log.warn({ from: movedFrom }, 'the object store has changed: all backups start from the beginning there')
+  }
+
+  #newDestination(objectStore: ObjectStore): BackupDestination {
+    const { id: storeId, paths, state, settings } = this
+    const { backups, limits, clock, log } = settings
+    return new BackupDestination({
+      objectStore,
+      storeId,
+      paths: (id) => (id === storeId ? paths.catalogCell : paths.cell(id)),
+      progress: new BackupProgressTable(state),
+      retention: new RetentionTable(state),
+      plans: backups,
+      spoolDirectory: paths.spool,
+      threadsKept: backups.restoreConcurrency,
+      cellBytesMax: limits.cellBytesMax,
+      // The catalog has its own backups.
+      isShipped: (id) => backups.maxLagMs !== undefined && id !== storeId,
+      epoch: () => this.guard?.epoch,
+      clock,
+      log,
+    })
   }
 
   #newRecovery(objectStore: ObjectStore): BackgroundRecovery {
@@ -328,20 +300,6 @@ export class StoreCore implements CellDirectory {
       random,
       log,
     })
-  }
-
-  /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */
-  #noteImported(id: string): void {
-    const now = this.clock.now()
-    this.hints.note(id, now)
-    this.destination?.progress.markChanged(id, now)
-  }
-
-  /** As {@link #noteImported}. Until its first backup only this machine has the cell, so that backup is due at once. */
-  #noteBranched(id: string): void {
-    const now = this.clock.now()
-    this.hints.note(id, now)
-    this.destination?.progress.markUnstored(id, now)
   }
 
   /** Removes what an earlier process left unfinished. */
@@ -390,6 +348,11 @@ export class StoreCore implements CellDirectory {
   /** @throws `taken_over` once another node uses the object store */
   assertNotTakenOver(): void {
     this.guard?.assertNotLost()
+  }
+
+  #checkDurability(durability: Durability): void {
+    if (durability !== 'remote' || this.guard?.excludesOthers !== false) return
+    throw remoteRefused('invalid_request', this.#objectStore?.url ?? '')
   }
 
   #takenOver(err: CellError): void {

@@ -1,66 +1,36 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { S3ObjectStore } from '../../src/backup/object-store/s3/s3-object-store.ts'
 import { type ServedNode, Workplace } from '../support/cli/workplace.ts'
 import { countOf } from '../support/counts.ts'
-import { FaultProxy } from '../support/s3/fault-proxy.ts'
+import { KillAtEachRequest } from '../support/s3/kill-at-each-request.ts'
 import { collectAll } from '../support/s3/object-store-checks.ts'
-import { S3Place, s3FromEnvironment } from '../support/s3/s3-place.ts'
-import { ScriptedS3 } from '../support/s3/scripted-s3.ts'
+import { ProxiedBucket } from '../support/s3/proxied-bucket.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
 
-/** Kills of each operation; each at another request, before or after the bucket has carried it out. */
+/** Rounds of each operation: one more than twice its requests kill at each of them, before and after the bucket has carried it out. */
 const KILLS = countOf('CELLSTORE_REQUEST_KILLS')
 /** Larger than a part, so that the upload has several requests. Random bytes do not compress. */
 const LARGE_BYTES = 9_000_000
 
-/** The endpoint of the environment, or an S3 in memory that lists unfinished uploads. */
-const real = s3FromEnvironment()
-let scripted: ScriptedS3 | undefined
-let proxy: FaultProxy
-let bucket: { bucket: string; endpoint: string; env: Record<string, string> }
-
+let bucket: ProxiedBucket
 beforeAll(async () => {
-  if (real?.endpoint === undefined) scripted = await ScriptedS3.start()
-  else {
-    const place = new S3Place(real)
-    await place.makeBucket()
-    place.close()
-  }
-  const endpoint = real?.endpoint ?? (scripted as ScriptedS3).endpoint
-  proxy = await FaultProxy.start(endpoint, seededRandom())
-  const { AWS_ACCESS_KEY_ID = '', AWS_SECRET_ACCESS_KEY = '' } = process.env
-  const { accessKeyId, secretAccessKey } = scripted?.credentials ?? {
-    accessKeyId: AWS_ACCESS_KEY_ID,
-    secretAccessKey: AWS_SECRET_ACCESS_KEY,
-  }
-  const env = { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey }
-  bucket = { bucket: scripted?.bucket ?? (real?.bucket as string), endpoint, env }
+  bucket = await ProxiedBucket.start(seededRandom())
 })
-afterAll(async () => {
-  await proxy.stop()
-  await scripted?.stop()
-})
+afterAll(() => bucket.stop())
 
 /** A node with a cell that it has backed up, on a bucket behind the proxy. */
 class KilledNode {
   readonly prefix = `kills-${randomUUID()}`
-  readonly place: Workplace
+  readonly place = new Workplace(bucket.environment(this.prefix))
   /** What the cell holds in each acknowledged version. */
   readonly #acknowledged = new Map<string, number>()
   node!: ServedNode
   key = ''
   cell = ''
   rows = 0
-
-  constructor() {
-    const query = new URLSearchParams({ endpoint: proxy.endpoint, region: 'us-east-1', path_style: 'true' })
-    const url = `s3://${bucket.bucket}/${this.prefix}?${query}`
-    this.place = new Workplace({ CELLSTORE_OBJECT_STORE: url, ...bucket.env })
-  }
 
   async start(): Promise<void> {
     this.node = await this.place.serve('--workers', '1', '--rate', '1000000')
@@ -125,13 +95,7 @@ class KilledNode {
     const { body } = await this.ask('GET', `/v1/databases/${this.cell}/backups?limit=1000`)
     const listed = (body['backups'] as { version: string }[]).map(({ version }) => version)
     expect(listed).toEqual(expect.arrayContaining([...this.#acknowledged.keys()]))
-    const [accessKeyId, secretAccessKey] = Object.values(bucket.env) as [string, string]
-    const store = new S3ObjectStore({
-      bucket: bucket.bucket,
-      endpoint: bucket.endpoint,
-      prefix: this.prefix,
-      credentials: { accessKeyId, secretAccessKey },
-    })
+    const store = bucket.objects(this.prefix)
     const objects = await collectAll(store.list(`snapshots/${this.cell}/`))
     const isMark = ({ key }: { key: string }) => key.includes('/restored-')
     const versions = objects.filter((each) => !isMark(each)).map(({ key }) => key)
@@ -144,14 +108,6 @@ class KilledNode {
     await store.close()
     const left = filesBelow(this.place.dataDir).filter((file) => /(^|\/)(spool\/|incoming\.db)/.test(file))
     expect(left).toEqual([])
-  }
-
-  /** Kills the node with SIGKILL at the n-th request of what follows. */
-  killAt(n: number, when: 'before' | 'after', node: { kill: (signal: 'SIGKILL') => unknown }): void {
-    proxy.requests = 0
-    proxy.onRequest = (number, at) => {
-      if (number === n && at === when) node.kill('SIGKILL')
-    }
   }
 }
 
@@ -167,22 +123,19 @@ describe('A node that is killed at any request to its bucket (invariants 9, 10, 
   test.each(OPERATIONS)(
     `of %s loses nothing and leaves no garbage: ${KILLS} kills`,
     { timeout: 60_000 + KILLS * 20_000 },
-    async (_, operation) => {
-      const random = seededRandom()
+    async (what, operation) => {
       const killed = new KilledNode()
+      const kill = new KillAtEachRequest(bucket.proxy, { first: 1 + seededRandom().below(4) })
       await killed.create()
-      let most = 5
-      for (let kill = 0; kill < KILLS; kill++) {
+      for (let round = 0; round < KILLS; round++) {
         await killed.write()
-        const [n, when] = [1 + random.below(most + 1), random.pick(['before', 'after'] as const)]
-        killed.killAt(n, when, killed.node.child)
+        kill.arm(() => killed.node.child.kill('SIGKILL'))
         const { rows } = killed
         const outcome = await operation(killed).then(
           () => 'done',
           (error: Error) => error,
         )
-        proxy.onRequest = () => {}
-        most = Math.max(most, proxy.requests)
+        kill.disarm()
         if (outcome === 'done') await killed.node.stop('SIGKILL')
         else if (killed.node.child.signalCode === null) {
           await until(() => killed.node.child.signalCode !== null, `the node was killed: ${outcome}`)
@@ -193,37 +146,33 @@ describe('A node that is killed at any request to its bucket (invariants 9, 10, 
         killed.rows = await killed.counted()
         await killed.prove()
       }
-      console.info(`${KILLS} kills at up to ${most} requests`)
+      console.info(`${what}: ${kill}`)
     },
   )
 
   test(`while it recovers from a total loss, recovers at its next start: ${KILLS} kills`, {
     timeout: 60_000 + KILLS * 20_000,
   }, async () => {
-    const random = seededRandom()
     const killed = new KilledNode()
+    const kill = new KillAtEachRequest(bucket.proxy, { first: 1 + seededRandom().below(4) })
     await killed.create()
-    let most = 8
-    for (let kill = 0; kill < KILLS; kill++) {
+    for (let round = 0; round < KILLS; round++) {
       await killed.write()
       await killed.backup('/backup/incr')
       await killed.node.stop('SIGKILL')
       fs.rmSync(killed.place.dataDir, { recursive: true })
-      killed.killAt(1 + random.below(most), random.pick(['before', 'after'] as const), {
-        kill: () => process.kill(killed.place.readOwner().pid, 'SIGKILL'),
-      })
+      kill.arm(() => process.kill(killed.place.readOwner().pid, 'SIGKILL'))
       // The start or the first use of the cell is cut short, or both succeed.
       await killed
         .start()
         .then(() => killed.counted())
         .catch(() => {})
       await killed.node.stop('SIGKILL')
-      proxy.onRequest = () => {}
-      most = Math.max(most, proxy.requests)
+      kill.disarm()
       await killed.start()
       expect(await killed.counted()).toBe(killed.rows)
       await killed.prove()
     }
-    console.info(`${KILLS} kills at up to ${most} requests`)
+    console.info(`a recovery: ${kill}`)
   })
 })

@@ -8,21 +8,33 @@ import { countOf } from '../support/counts.ts'
 import { HttpWriters } from '../support/faults/http-writers.ts'
 import { archiversOf } from '../support/processes.ts'
 import type { Random } from '../support/random.ts'
+import type { FaultProxy } from '../support/s3/fault-proxy.ts'
+import { KillAtEachRequest } from '../support/s3/kill-at-each-request.ts'
+import { keysOf } from '../support/s3/object-store-checks.ts'
 import { ProxiedBucket } from '../support/s3/proxied-bucket.ts'
 import { seededRandom } from '../support/seed.ts'
+import { filesBelow } from '../support/temp-directory.ts'
 import { until } from '../support/until.ts'
 
-/** Kills of each operation; each at another request, before or after the bucket has carried it out. */
+/** Rounds of each operation: one more than twice its requests kill at each of them, before and after the bucket has carried it out. */
 const KILLS = countOf('CELLSTORE_REQUEST_KILLS')
+/** Shipping goes on without end. */
+const LAST_OF_SHIPPING = 25
 const CELLS = 3
 const CLIENTS = 2
 const FLAGS = ['--durability', 'remote', '--max-lag', '1s', '--workers', '1', '--rate', '1000000']
 
 let bucket: ProxiedBucket
+/** For the one node that takes over: the other one's requests do not count. */
+let newcomer: FaultProxy
 beforeAll(async () => {
   bucket = await ProxiedBucket.start(seededRandom())
+  newcomer = await bucket.anotherProxy(seededRandom())
 })
-afterAll(() => bucket.stop())
+afterAll(async () => {
+  await newcomer.stop()
+  await bucket.stop()
+})
 
 /** A node under changes with the durability remote, which is killed at a request to its bucket. */
 class KilledShipping {
@@ -31,9 +43,6 @@ class KilledShipping {
   readonly random: Random
   node!: ServedNode
   writers!: HttpWriters
-  /** The most requests of one operation. */
-  most = 6
-  kills = 0
   #directory = 0
   #stopWriters = async () => {}
 
@@ -82,26 +91,10 @@ class KilledShipping {
     const { pid } = JSON.parse(fs.readFileSync(owner, 'utf8')) as { pid: number }
     const [archiver] = this.random.chance(0.3) ? archiversOf(pid) : []
     process.kill(archiver ?? pid, 'SIGKILL')
-    this.kills++
     return true
   }
 
-  /** At the n-th request from now on, or the next one after it at which the node runs. */
-  killLater(): void {
-    const [n, when] = [1 + this.random.below(this.most + 1), this.random.pick(['before', 'after'] as const)]
-    bucket.proxy.requests = 0
-    bucket.proxy.onRequest = (number, at) => {
-      if (number < n || at !== when || !this.kill()) return
-      bucket.proxy.onRequest = () => {}
-    }
-  }
-
-  killNoMore(): void {
-    bucket.proxy.onRequest = () => {}
-    this.most = Math.max(this.most, Math.min(bucket.proxy.requests, 40))
-  }
-
-  /** What was acknowledged is there, more can be acknowledged, and the log is one. */
+  /** What was acknowledged is there, more can be acknowledged, the log is one, and nothing is left that nobody can use. */
   async prove(): Promise<void> {
     await this.writers.check(this.node)
     this.write()
@@ -111,83 +104,99 @@ class KilledShipping {
     await expectUnbrokenLog(objects)
     await objects.sweepUploads('', Date.UTC(2100, 0))
     expect(await objects.sweepUploads('', Date.UTC(2100, 0))).toBe(0)
+    for (const cell of this.writers.cells.keys()) {
+      const route = `/v1/databases/${cell}/backups?limit=1000`
+      const { body } = await this.node.request('GET', route, undefined, this.writers.key)
+      const listed = (body['backups'] as { version: string }[]).map(({ version }) => version)
+      expect((await keysOf(objects, `snapshots/${cell}/backup-`)).sort()).toEqual(listed.sort())
+    }
     await objects.close()
+    const left = () =>
+      filesBelow(this.dataDir).filter((file) => /(^|\/)(spool\/|incoming\.db)/.test(file)).length
+    await until(() => left() === 0, 'the folder has no left-over of a killed process')
   }
 }
 
-type Operation = (killed: KilledShipping) => Promise<void>
+interface Operation {
+  name: string
+  last?: number
+  run(killed: KilledShipping, kill: KillAtEachRequest): Promise<void>
+}
 
-const OPERATIONS: [string, Operation][] = [
-  [
-    'while it ships',
-    async (killed) => {
+const OPERATIONS: Operation[] = [
+  {
+    name: 'while it ships',
+    last: LAST_OF_SHIPPING,
+    run: async (killed, kill) => {
       killed.write()
       await killed.untilMore(3)
-      killed.killLater()
-      const { acknowledged } = killed.writers
-      const { child } = killed.node
-      const hasEnded = () => child.signalCode !== null
-      await until(() => hasEnded() || killed.writers.acknowledged > acknowledged + 30, 'it was killed')
-      killed.killNoMore()
+      kill.arm(() => killed.kill())
+      await until(() => kill.isKilled, 'it was killed')
+      kill.disarm()
       await killed.node.stop('SIGKILL')
       await killed.stopWriters()
       if (killed.random.chance(0.5)) killed.loseDirectory()
       await killed.serve()
     },
-  ],
-  [
-    'while it recovers from a total loss',
-    async (killed) => {
+  },
+  {
+    name: 'while it recovers from a total loss',
+    run: async (killed, kill) => {
       killed.write()
       await killed.untilMore(10)
       await killed.node.stop('SIGKILL')
       await killed.stopWriters()
       killed.loseDirectory()
-      killed.killLater()
+      kill.arm(() => killed.kill())
       await killed
         .serve()
         .then(() => killed.writers.check(killed.node))
         .catch((error: Error) => expect(error.message).toMatch(/SIGKILL|: 0 |fetch failed/))
-      killed.killNoMore()
+      kill.disarm()
       await killed.node.stop('SIGKILL')
       await killed.serve()
     },
-  ],
-  [
-    'while it takes over from a node that writes',
-    async (killed) => {
+  },
+  {
+    name: 'while it takes over from a node that writes',
+    run: async (killed, kill) => {
       const first = killed.node
       killed.write()
       const stopped = first.ended.then(() => killed.stopWriters())
       await killed.untilMore(5)
       killed.newDirectory()
-      killed.killLater()
-      await killed.serve('--take-over').catch((error: Error) => expect(error.message).toContain('SIGKILL'))
-      killed.killNoMore()
+      kill.arm(() => killed.kill())
+      await killed
+        .serve('--take-over', '--object-store', bucket.url(killed.prefix, newcomer))
+        .then(() => killed.writers.check(killed.node))
+        .catch((error: Error) => expect(error.message).toMatch(/SIGKILL|: 0 |fetch failed/))
+      kill.disarm()
       if (killed.node !== first) await killed.node.stop('SIGKILL')
       killed.newDirectory()
       await killed.serve('--take-over')
       expect(await first.ended).toEqual([1, null])
       await stopped
     },
-  ],
+  },
 ]
 
 describe('A node under changes with the durability remote that is killed at any request to its bucket (invariants 1, 9, 10, 14)', () => {
   test.each(OPERATIONS)(
-    `%s loses nothing that was acknowledged, and leaves one log: ${KILLS} rounds`,
+    `$name loses nothing that was acknowledged, leaves one log and no garbage: ${KILLS} rounds`,
     { timeout: 60_000 + KILLS * 30_000 },
-    async (_, operation) => {
+    async ({ name, last, run }) => {
       const killed = new KilledShipping(seededRandom())
+      const proxy = name.includes('takes over') ? newcomer : bucket.proxy
+      const kill = new KillAtEachRequest(proxy, { first: 1 + killed.random.below(4), last })
       await killed.create()
       for (let round = 0; round < KILLS; round++) {
-        await operation(killed)
+        await run(killed, kill)
         await killed.prove()
       }
       expect(await killed.node.stop()).toEqual([0, null])
       const { acknowledged, statuses } = killed.writers
       console.info(
-        `${KILLS} rounds, ${killed.kills} kills at up to ${killed.most} requests, ${acknowledged} acknowledged, statuses ${JSON.stringify(statuses)}`,
+        `${name}: ${KILLS} rounds, ${kill}; ${acknowledged} acknowledged, statuses ${JSON.stringify(statuses)}`,
       )
     },
   )

@@ -1,17 +1,12 @@
 import { randomUUID } from 'node:crypto'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import type { ObjectStore } from '../../src/backup/object-store/object-store.ts'
-import { openObjectStore } from '../../src/backup/object-store/open-object-store.ts'
-import { systemClock } from '../../src/base/clock.ts'
 import type { CellStore } from '../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../support/backup/scratch-store.ts'
 import { StoreProcess } from '../support/backup/store-process.ts'
 import { countOf } from '../support/counts.ts'
-import type { Random } from '../support/random.ts'
-import { FaultProxy } from '../support/s3/fault-proxy.ts'
+import { KillAtEachRequest } from '../support/s3/kill-at-each-request.ts'
 import { keysOf } from '../support/s3/object-store-checks.ts'
-import { S3Place, s3FromEnvironment } from '../support/s3/s3-place.ts'
-import { ScriptedS3 } from '../support/s3/scripted-s3.ts'
+import { ProxiedBucket } from '../support/s3/proxied-bucket.ts'
 import { seededRandom } from '../support/seed.ts'
 import { filesBelow } from '../support/temp-directory.ts'
 
@@ -22,35 +17,18 @@ const UPLOADS = 3
 
 type Order = 'prune' | 'verify' | 'purge' | 'sweep'
 
-/** The endpoint of the environment, or an S3 in memory that lists unfinished uploads. */
-const real = s3FromEnvironment()
-let scripted: ScriptedS3 | undefined
-let proxy: FaultProxy
-let bucket: S3Place
-let bucketName: string
+let bucket: ProxiedBucket
 beforeAll(async () => {
-  if (real?.endpoint === undefined) {
-    scripted = await ScriptedS3.start()
-    const { accessKeyId, secretAccessKey } = scripted.credentials
-    Object.assign(process.env, { AWS_ACCESS_KEY_ID: accessKeyId, AWS_SECRET_ACCESS_KEY: secretAccessKey })
-  }
-  const endpoint = real?.endpoint ?? (scripted as ScriptedS3).endpoint
-  bucketName = real?.bucket ?? (scripted as ScriptedS3).bucket
-  bucket = new S3Place({ bucket: bucketName, endpoint })
-  if (real !== undefined) await bucket.makeBucket()
-  proxy = await FaultProxy.start(endpoint, seededRandom())
+  bucket = await ProxiedBucket.start(seededRandom())
+  const { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY } = bucket.environment('')
+  Object.assign(process.env, { AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY })
 })
-afterAll(async () => {
-  bucket.close()
-  await proxy.stop()
-  await scripted?.stop()
-})
+afterAll(() => bucket.stop())
 
 /** A cell with more versions than its plan keeps, whose upkeep is done by a process that is killed in it. */
 class KilledUpkeep {
   readonly place = new ScratchPlace()
   readonly prefix = `upkeep-${randomUUID()}`
-  readonly #random: Random
   /** What each version of the cell holds. */
   readonly #contents = new Map<string, string[]>()
   store!: CellStore
@@ -58,18 +36,12 @@ class KilledUpkeep {
   /** Another cell, which is deleted. */
   deletedId = ''
 
-  constructor(random: Random) {
-    this.#random = random
+  constructor() {
     this.place.directory.mayHaveLogs = true
   }
 
   get url(): string {
-    const query = new URLSearchParams({ endpoint: proxy.endpoint, region: 'us-east-1', path_style: 'true' })
-    return `s3://${bucketName}/${this.prefix}?${query}`
-  }
-
-  objects(): ObjectStore {
-    return openObjectStore(this.url, { clock: systemClock, dataDir: this.place.data })
+    return bucket.url(this.prefix)
   }
 
   async open(): Promise<void> {
@@ -102,23 +74,18 @@ class KilledUpkeep {
       await bucket.strand(`${this.prefix}/snapshots/${cell.id}/backup-2020010${i + 1}T000000.000Z`)
   }
 
-  /** @param n the request at which it is killed @returns whether there were so many */
-  async runAndKill(order: Order, n: number): Promise<boolean> {
+  async runAndKill(order: Order, kill: KillAtEachRequest): Promise<void> {
     const { data, clock } = this.place
     const child = await StoreProcess.open({ data, clock, objects: this.url }, SETTINGS)
-    const when = this.#random.pick(['before', 'after'] as const)
-    proxy.requests = 0
-    const killed = new Promise<boolean>((resolve) => {
-      proxy.onRequest = (number, at) => {
-        if (number === n && at === when) resolve(child.kill().then(() => true))
-      }
-    })
     const cellId = order === 'purge' ? this.deletedId : this.cellId
-    const done = child.order(order === 'sweep' ? { do: order } : { do: order, cellId })
-    const isKilled = await Promise.race([done.then(() => false), killed])
-    proxy.onRequest = () => {}
-    if (!isKilled) await child.kill()
-    return isKilled
+    const killed = new Promise<void>((resolve) => {
+      kill.arm(() => {
+        resolve(child.kill())
+        return true
+      })
+    })
+    await Promise.race([child.order(order === 'sweep' ? { do: order } : { do: order, cellId }), killed])
+    if (kill.disarm() === 'ended') await child.kill()
   }
 
   /** Everything that has to be there is, the order succeeds once more, and nothing is left that nobody can use. */
@@ -135,7 +102,7 @@ class KilledUpkeep {
     }
     await store.backups.verify(cellId)
     await store.purgeCell(this.deletedId)
-    const objects = this.objects()
+    const objects = bucket.objects(this.prefix)
     await objects.sweepUploads('', Date.UTC(2100, 0))
     expect(await objects.sweepUploads('', Date.UTC(2100, 0))).toBe(0)
     const { backups } = await store.backups.list(cellId, { limit: 1_000 })
@@ -161,19 +128,16 @@ describe('A process that is killed at any request to its bucket (invariants 9, 1
     `of a %s loses nothing and leaves no garbage: ${KILLS} kills`,
     { timeout: 60_000 + KILLS * 20_000 },
     async (order) => {
-      const upkeep = new KilledUpkeep(seededRandom())
+      const upkeep = new KilledUpkeep()
+      const kill = new KillAtEachRequest(bucket.proxy)
       await upkeep.open()
-      let [n, kills] = [0, 0]
-      for (let run = 0; run < KILLS; run++) {
+      for (let round = 0; round < KILLS; round++) {
         await upkeep.prepare()
-        const isKilled = await upkeep.runAndKill(order, ++n)
-        // From the first request again, once there are no more.
-        if (isKilled) kills++
-        else n = 0
+        await upkeep.runAndKill(order, kill)
         await upkeep.prove(order)
       }
-      console.info(`${kills} kills of a ${order}`)
-      expect(kills).toBeGreaterThan(0)
+      console.info(`a ${order}: ${kill}`)
+      expect(kill.kills).toBeGreaterThan(0)
     },
   )
 })

@@ -25,6 +25,10 @@ const INDIRECT: readonly (readonly [file: string, message: string])[] = [
   ['src/store/prefix-entry.ts', 'the object store does not answer; serving from local data, backups wait'],
   [
     'src/store/prefix-entry.ts',
+    'this node cannot use its object store with these settings; nothing is backed up',
+  ],
+  [
+    'src/store/prefix-entry.ts',
     'could not record in the directory that this node uses the object store; serving from local data, backups wait',
   ],
   [

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { Flushed } from '../../src/backup/shipping/shipper.ts'
 import { CellError } from '../../src/errors.ts'
 import { Replication } from '../../src/store/replication.ts'
 import { FakeClock } from '../support/fake-clock.ts'
@@ -9,9 +10,12 @@ const RETRY_MS = 250
 const unavailable = () => new CellError('object_store_unavailable', 'It does not answer.')
 
 /** A replication whose flushes and first versions end when the test says so. */
-function replication(withoutHistory: string[] = []) {
+function replication(
+  withoutHistory: string[] = [],
+  { unreadable = [] as string[], isUnproven = false } = {},
+) {
   const clock = new FakeClock()
-  const flushes: PromiseWithResolvers<{ withoutHistory: readonly string[] }>[] = []
+  const flushes: PromiseWithResolvers<Flushed>[] = []
   const versions: PromiseWithResolvers<void>[] = []
   const next = <T>(list: PromiseWithResolvers<T>[]) => {
     const one = Promise.withResolvers<T>()
@@ -22,9 +26,10 @@ function replication(withoutHistory: string[] = []) {
     flush: () => next(flushes),
     backUp: () => next(versions),
     clock,
+    isUnproven: () => isUnproven,
     waitMs: WAIT_MS,
   })
-  const shipped = () => flushes.at(-1)?.resolve({ withoutHistory })
+  const shipped = () => flushes.at(-1)?.resolve({ withoutHistory, unreadable })
   return { subject, clock, flushes, versions, shipped }
 }
 

@@ -32,6 +32,7 @@ const manifestSchema: z.ZodType<Manifest> = z.object({
     .object({
       history: z.string().min(1),
       sequence: z.int().nonnegative(),
+      frames: z.int().nonnegative().optional(),
       at: z.int().nonnegative(),
       after: z.string().nullable(),
     })

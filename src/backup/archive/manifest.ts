@@ -46,6 +46,8 @@ export interface Manifest {
 export interface ManifestLog {
   history: string
   sequence: number
+  /** Frames of that log. Manifests from before this field lack it. */
+  frames?: number | undefined
   /** When it was cut, in epoch milliseconds on the cell's line of time, which never steps back. */
   at: number
   /** The last log object that was stored before the cut; null if there was none. */

@@ -116,7 +116,7 @@ export class SeekableCompressor {
  * that belongs to the caller alone. Node's own `zstdCompress` sets it only afterwards, which copies the bytes first and leaves
  * garbage of twice their size.
  */
-function compressBlock(plain: Uint8Array): Promise<Buffer> {
+export function compressBlock(plain: Uint8Array): Promise<Buffer> {
   const params = {
     [zlib.constants.ZSTD_c_compressionLevel]: LEVEL,
     [zlib.constants.ZSTD_c_checksumFlag]: 1,
@@ -139,7 +139,7 @@ function compressBlock(plain: Uint8Array): Promise<Buffer> {
   })
 }
 
-function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
+export function encodeSeekTable(blocks: readonly BlockSizes[]): Buffer {
   const content = blocks.length * SEEK_TABLE_ENTRY_BYTES + SEEK_TABLE_FOOTER_BYTES
   const table = Buffer.alloc(SEEK_TABLE_HEADER_BYTES + content)
   let at = table.writeUInt32LE(SEEK_TABLE_MAGIC, 0)

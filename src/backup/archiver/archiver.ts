@@ -11,7 +11,7 @@ import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
-import type { Flushed, Shipper } from '../shipping/shipper.ts'
+import { type Flushed, holdsAllOf, type Shipper } from '../shipping/shipper.ts'
 import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
 import { VersionVerifier } from '../verify/version-verifier.ts'
@@ -150,7 +150,8 @@ export class Archiver implements ArchiverClient {
       paths,
       limits,
       threads,
-      flush: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
+      ship: shipping && ((cellId, { signal }) => this.#ship(cellId, signal)),
+      isStored: (cellId) => destination.isStored(cellId),
     }
     this.#restorer = new CellRestorer(restoring)
     this.#brancher = new CellBrancher(restoring)
@@ -263,8 +264,7 @@ export class Archiver implements ArchiverClient {
 
   /** @returns whether all that the cell has committed is stored now */
   async #ship(cellId: string, signal: AbortSignal | undefined): Promise<boolean> {
-    const { withoutHistory } = await this.flush(signal, { isAtOnce: true })
-    return !withoutHistory.includes(cellId)
+    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce: true }))
   }
 
   async flush(signal?: AbortSignal, options?: { isAtOnce: boolean }): Promise<Flushed> {

@@ -5,6 +5,7 @@ import type { CellPaths } from '../../base/store-paths.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { ObjectReader } from '../archive/object-reader.ts'
 import { ChangeTrackers } from '../changes/change-trackers.ts'
+import { isAllStored } from '../changes/is-all-stored.ts'
 import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
@@ -37,6 +38,8 @@ export interface BackupDestinationParts {
   cellBytesMax: number
   /** Whether what a cell of this process commits is shipped; by default it is not. */
   isShipped?: ((cellId: string) => boolean) | undefined
+  /** This node's, once it has one. */
+  epoch(): number | undefined
   clock: Clock
   log: Log
 }
@@ -66,6 +69,7 @@ export class BackupDestination {
   readonly threads: RestoreThreads
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
   readonly moved = new Emitter()
+  readonly #paths: (cellId: string) => CellPaths
   readonly #sweep: UploadSweep
   readonly #abort = new AbortController()
 
@@ -79,8 +83,9 @@ export class BackupDestination {
     this.clock = clock
     this.log = log
     this.progress = progress
+    this.#paths = paths
     this.index = new VersionIndex(objectStore, storeId, clock, progress)
-    this.logIndex = new LogIndex(objectStore, storeId)
+    this.logIndex = new LogIndex(objectStore, storeId, parts.epoch)
     this.trackers = new ChangeTrackers(paths, progress, clock, parts.isShipped)
     const onMoved = () => this.moved.emit()
     const claim = new ObjectStoreClaim(objectStore, storeId, clock, progress, onMoved, this.#abort.signal)
@@ -124,6 +129,11 @@ export class BackupDestination {
   /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */
   backedUpTo(cellId: string): number | null {
     return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo())
+  }
+
+  /** Whether all that the cell has committed is in the object store, as far as this machine shows it. */
+  isStored(cellId: string): boolean {
+    return isAllStored(this.progress.find(cellId), this.#paths(cellId))
   }
 
   /** Removes the local state of a deleted cell's backups. */

@@ -119,13 +119,15 @@ export class CellHistory {
       history?.isStored &&
       isUntouchedSince(history, database) &&
       unshippedSegments(history, kept) !== undefined
+    const last = kept.at(-1)
+    const place = { sequence: logs.newest, frames: last?.sequence === logs.newest ? last.frames : 0 }
+    // A segment that is shipped may have gone.
+    if (goesOn && history.sequence === place.sequence) place.frames = Math.max(place.frames, history.frames)
     if (!goesOn) {
       this.end()
-      const last = kept.at(-1)
       progress.history = {
         id: randomUUID(),
-        sequence: logs.newest,
-        frames: last?.sequence === logs.newest ? last.frames : 0,
+        ...place,
         at,
         shippedAt: at,
         newest: logs.newest,
@@ -136,7 +138,7 @@ export class CellHistory {
     }
     const { id } = progress.history as History
     Object.assign(progress.history as History, { at, sealed: logs.newest })
-    return { history: id, sequence: logs.newest, at }
+    return { history: id, ...place, at }
   }
 
   /** The version of the cut is in the object store. */

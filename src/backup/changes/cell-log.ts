@@ -46,15 +46,19 @@ export interface ShippedPlace {
 export interface CollectLimits {
   cellsMax: number
   bytesMax: number
+  /** Cells whose files could not be read just now: they are left out. */
+  except?: readonly string[] | undefined
 }
 
 export interface CollectedLogs {
   logs: UnshippedLog[]
-  /** Whether every cell that has something unshipped is in `logs`, apart from those without a history. */
+  /** Whether every cell that has something unshipped is in `logs`, apart from those of the two lists below. */
   isAll: boolean
   /** Cells that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
-  /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll`. */
+  /** Cells whose files cannot be read: what they have not shipped waits until they can. */
+  unreadable: string[]
+  /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
 }
 
@@ -71,6 +75,8 @@ export function withAccounts(
 export interface LogPosition {
   history: string
   sequence: number
+  /** How many frames the WAL `sequence` has; 0 if it is not one of the history. */
+  frames: number
   /** The time of the version's cut in epoch milliseconds, on the cell's line of time, which never steps back. */
   at: number
 }

@@ -111,6 +111,11 @@ export class ChangeTrackers {
     }
   }
 
+  /** Saves what steps change in their rows with one commit. */
+  together(steps: () => void): void {
+    this.#table.together(steps)
+  }
+
   /** The cell was deleted or restored: a tracker that is still in use no longer writes. */
   detach(cellId: string): void {
     this.#trackers.get(cellId)?.detach()

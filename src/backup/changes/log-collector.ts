@@ -6,12 +6,16 @@ import type { ChangeTrackers } from './change-trackers.ts'
 
 /** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
 const CELLS_PER_TURN = 16
+/** Whose rows are saved together: other processes wait meanwhile to save theirs. */
+const CELLS_PER_SAVE = 64
 
 /** Tells what the cells of this process have not shipped yet. */
 export class LogCollector {
   readonly #trackers: ChangeTrackers
   readonly #clock: Clock
   readonly #log: Log
+  /** Cells that were told of. */
+  readonly #unreadable = new Set<string>()
 
   constructor(trackers: ChangeTrackers, clock: Clock, log: Log) {
     this.#trackers = trackers
@@ -20,12 +24,18 @@ export class LogCollector {
   }
 
   /** Those first that were collected longest ago. */
-  async collect({ cellsMax, bytesMax }: CollectLimits): Promise<CollectedLogs> {
-    const collected: CollectedLogs = { logs: [], isAll: true, withoutHistory: [], asOf: this.#clock.now() }
+  async collect({ cellsMax, bytesMax, except }: CollectLimits): Promise<CollectedLogs> {
+    const asOf = this.#clock.now()
+    const collected: CollectedLogs = { logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf }
+    const leftOut = new Set(except)
     let room = bytesMax
     let looked = 0
     for (const cellId of [...this.#trackers.unshipped]) {
       if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
+      if (leftOut.has(cellId)) {
+        collected.unreadable.push(cellId)
+        continue
+      }
       const isFull = collected.logs.length >= cellsMax || (room <= 0 && collected.logs.length > 0)
       if (isFull) {
         collected.isAll = false
@@ -39,8 +49,13 @@ export class LogCollector {
   /** Everything before these places is in the object store. */
   shipped(places: readonly ShippedPlace[]): void {
     const unshipped = new Set(this.#trackers.unshipped)
-    for (const place of places)
-      if (unshipped.has(place.cellId)) this.#trackers.get(place.cellId).shipped(place)
+    const mine = places.filter(({ cellId }) => unshipped.has(cellId))
+    for (let at = 0; at < mine.length; at += CELLS_PER_SAVE) {
+      const some = mine.slice(at, at + CELLS_PER_SAVE)
+      this.#trackers.together(() => {
+        for (const place of some) this.#trackers.get(place.cellId).shipped(place)
+      })
+    }
   }
 
   /** What is not shipped of a cell takes too much room: its next version begins a new history. */
@@ -55,10 +70,13 @@ export class LogCollector {
     try {
       unshipped = tracker.collect(collected.logs.length === 0 ? Math.max(room, 1) : room)
     } catch (err) {
-      this.#log.warn({ cellId, err }, 'could not look at the log of a cell; trying again')
-      collected.isAll = false
+      if (!this.#unreadable.has(cellId))
+        this.#log.error({ cellId, err }, 'the files of a cell cannot be read, so it is not shipped')
+      this.#unreadable.add(cellId)
+      collected.unreadable.push(cellId)
       return 0
     }
+    this.#unreadable.delete(cellId)
     if (unshipped === undefined) {
       if (tracker.isChanged) collected.withoutHistory.push(cellId)
       else this.#trackers.settled(cellId)

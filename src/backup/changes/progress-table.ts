@@ -142,7 +142,7 @@ export class BackupProgressTable {
   readonly #markChanged: Statement
   readonly #remove: Statement
   readonly #due: Statement
-  readonly #withHistory: Statement
+  readonly #maybeUnshipped: Statement
   readonly #putForeign: Statement
   readonly #putDamaged: Statement
   readonly #findDamaged: Statement
@@ -173,8 +173,8 @@ export class BackupProgressTable {
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#lag = state.prepare(LAG)
     this.#storedUpTo = state.prepare(STORED_UP_TO)
-    this.#withHistory = state.prepare(
-      `${SELECT} WHERE history IS NOT NULL AND cell_id > ? ORDER BY cell_id LIMIT ?`,
+    this.#maybeUnshipped = state.prepare(
+      `${SELECT} WHERE (history IS NOT NULL OR dirty) AND cell_id > ? ORDER BY cell_id LIMIT ?`,
     )
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
@@ -195,6 +195,11 @@ export class BackupProgressTable {
       dirtySinceSnapshot: Number(dirtySinceSnapshot),
     }
     this.#put.run(row)
+  }
+
+  /** Saves several rows with one commit. */
+  together(saves: () => void): void {
+    this.#state.together(saves)
   }
 
   /** Marks a cell as changed, whoever has saved its row last. @param now epoch milliseconds */
@@ -272,9 +277,9 @@ export class BackupProgressTable {
     return row ?? { storedTo: null, shippedAt: null, shippedSince: null }
   }
 
-  /** Some of the cells that have a history. @param after the last id of the page before */
-  withHistory(after: string, limit: number): BackupProgress[] {
-    return (this.#withHistory.all(after, limit) as Row[]).map(fromRow)
+  /** Some of the cells that have a history, or have changed without one. @param after the last id of the page before */
+  maybeUnshipped(after: string, limit: number): BackupProgress[] {
+    return (this.#maybeUnshipped.all(after, limit) as Row[]).map(fromRow)
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

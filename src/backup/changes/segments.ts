@@ -23,6 +23,8 @@ const UNFINISHED = 'incoming'
  */
 export class Segments {
   readonly #directory: string
+  /** Nothing is kept, for sure: this process alone keeps logs of the cell. Most cells have none, and are asked with every tick. */
+  #isEmpty = false
 
   constructor(directory: string) {
     this.#directory = directory
@@ -30,6 +32,7 @@ export class Segments {
 
   /** In the order of their sequences. */
   list(): Segment[] {
+    if (this.#isEmpty) return []
     return this.#names()
       .map((name) => this.#parse(name))
       .filter((segment) => segment !== undefined)
@@ -45,6 +48,7 @@ export class Segments {
    * @returns the sequence of the segment
    */
   keep(wal: string, frames: number, last: number, sealed: number): number {
+    this.#isEmpty = false
     makeDirectory(this.#directory)
     using log = new WalReader(wal)
     const newest = this.list().at(-1)
@@ -66,11 +70,14 @@ export class Segments {
 
   /** Removes the others. */
   keepOnly(isNeeded: (segment: Segment) => boolean): void {
+    if (this.#isEmpty) return
     const segments = this.list()
     const superfluous = segments.filter((segment) => !isNeeded(segment))
-    // With the folder goes what an interrupted copy has left.
-    if (superfluous.length === segments.length) fs.rmSync(this.#directory, { recursive: true, force: true })
-    else for (const { path: file } of superfluous) fs.rmSync(file, { force: true })
+    if (superfluous.length === segments.length) {
+      // With the folder goes what an interrupted copy has left.
+      fs.rmSync(this.#directory, { recursive: true, force: true })
+      this.#isEmpty = true
+    } else for (const { path: file } of superfluous) fs.rmSync(file, { force: true })
   }
 
   #pathOf(sequence: number, frames: number, { header: { salts, pageSize } }: WalReader): string {

@@ -1,13 +1,16 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
+import type { CollectedLogs } from './cell-log.ts'
 import { fingerprintOf } from './file-fingerprint.ts'
 import { unshippedSegments } from './history.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import { Segments } from './segments.ts'
 
 export interface UnshippedSearchParts {
-  progress: BackupProgressTable
+  /** False: nothing is shipped, and nothing is looked for. */
+  isShipped: boolean
+  progress: Pick<BackupProgressTable, 'maybeUnshipped'>
   paths(cellId: string): CellPaths
   /** False for a deleted cell. */
   exists(cellId: string): boolean
@@ -16,15 +19,25 @@ export interface UnshippedSearchParts {
   log: Log
 }
 
+/** Which cells are looked for. */
+type Cells = (cellId: string) => boolean
+
 const ROWS_PER_TURN = 64
 const LOOKS_AT_ONCE = 4
 
-/** Finds cells that have something to ship although nobody uses them: their process has ended, or has given them away. */
+/**
+ * Finds cells that have something to ship although nobody uses them: their process has ended, or has given them away. What fails
+ * is tried again with each collection: until then, nobody knows of all that waits.
+ */
 export class UnshippedSearch {
   readonly #parts: UnshippedSearchParts
   readonly #waiting = new Set<string>()
+  /** Those that could not be looked at. */
+  readonly #missed = new Set<string>()
+  readonly #failed: Cells[] = []
   /** Searches and looks that run. */
   readonly #running = new Set<Promise<void>>()
+  #repeat: Promise<void> | undefined
   #looks = 0
   #stopped = false
   /** The stop came before all cells were looked at. */
@@ -36,12 +49,22 @@ export class UnshippedSearch {
 
   /** False while there may be cells that nobody has found yet, and after a stop that left some. */
   get isOver(): boolean {
-    return this.#running.size === 0 && this.#waiting.size === 0 && !this.#isCutShort
+    const isDone = this.#running.size === 0 && this.#waiting.size === 0
+    return isDone && this.#failed.length === 0 && !this.#isCutShort
+  }
+
+  /** What is collected while cells are searched for is not all; of those that could not be looked at, nobody knows it. */
+  async collect(collect: () => Promise<CollectedLogs>): Promise<CollectedLogs> {
+    this.#tryAgain()
+    const wasOver = this.isOver
+    const collected = await collect()
+    const unreadable = [...new Set([...collected.unreadable, ...this.#missed])]
+    return { ...collected, unreadable, isAll: collected.isAll && wasOver && this.isOver }
   }
 
   /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be */
-  async search(may: (cellId: string) => boolean = () => true): Promise<void> {
-    await this.#run(this.#search(may))
+  async search(may: Cells = () => true): Promise<void> {
+    if (this.#parts.isShipped) await this.#run(this.#search(may))
   }
 
   /** The cell may have something to ship. */
@@ -53,7 +76,7 @@ export class UnshippedSearch {
   /** Nothing begins after this. Resolves once what runs has ended. */
   async stop(): Promise<void> {
     this.#stopped = true
-    await Promise.all(this.#running)
+    await Promise.all([...this.#running, this.#repeat])
   }
 
   /** @param work never rejects */
@@ -63,23 +86,21 @@ export class UnshippedSearch {
     this.#running.delete(work)
   }
 
-  async #search(may: (cellId: string) => boolean): Promise<void> {
+  async #search(may: Cells): Promise<void> {
     try {
       for (let after = ''; ; await turnOfTheLoop()) {
         if (this.#stopped) {
           this.#isCutShort = true
           break
         }
-        const rows = this.#parts.progress.withHistory(after, ROWS_PER_TURN)
+        const rows = this.#parts.progress.maybeUnshipped(after, ROWS_PER_TURN)
         for (const row of rows) if (may(row.cellId) && this.#isUnshipped(row)) this.found(row.cellId)
         after = rows.at(-1)?.cellId ?? ''
         if (rows.length < ROWS_PER_TURN) break
       }
     } catch (err) {
-      this.#parts.log.error(
-        { err },
-        'could not look for what cells have not shipped; their next use finds it',
-      )
+      this.#failed.push(may)
+      this.#parts.log.error({ err }, 'could not look for what cells have not shipped; trying again')
     }
   }
 
@@ -89,19 +110,47 @@ export class UnshippedSearch {
       if (this.#stopped) break
       this.#waiting.delete(cellId)
       try {
-        if (this.#parts.exists(cellId)) await this.#parts.look(cellId)
+        await this.#look(cellId)
       } catch (err) {
+        this.#missed.add(cellId)
         if (!this.#stopped)
-          this.#parts.log.warn({ cellId, err }, 'could not look at the log of a cell; its next use does')
+          this.#parts.log.warn({ cellId, err }, 'could not look at the log of a cell; trying again')
       }
     }
     this.#looks--
   }
 
+  async #look(cellId: string): Promise<void> {
+    if (this.#parts.exists(cellId)) await this.#parts.look(cellId)
+    this.#missed.delete(cellId)
+  }
+
+  #tryAgain(): void {
+    if (this.#stopped) return
+    for (const may of this.#failed.splice(0)) void this.search(may)
+    if (this.#missed.size === 0 || this.#repeat !== undefined) return
+    this.#repeat = this.#lookAtMissed().finally(() => {
+      this.#repeat = undefined
+    })
+  }
+
+  /** They hold up no others meanwhile. */
+  async #lookAtMissed(): Promise<void> {
+    for (const cellId of [...this.#missed]) {
+      if (this.#stopped) break
+      await this.#look(cellId).catch(() => {})
+    }
+  }
+
+  /** What can't be told from here, the process tells that has the cell. */
   #isUnshipped({ cellId, history }: BackupProgress): boolean {
-    if (history === null) return false
+    if (history === null) return true
     const { wal, segments } = this.#parts.paths(cellId)
-    if ((fingerprintOf(wal)?.size ?? 0) > 0) return true
-    return unshippedSegments(history, new Segments(segments).list())?.length !== 0
+    try {
+      if ((fingerprintOf(wal)?.size ?? 0) > 0) return true
+      return unshippedSegments(history, new Segments(segments).list())?.length !== 0
+    } catch {
+      return true
+    }
   }
 }

@@ -28,6 +28,7 @@ export class EpochGuard {
     throw notTaken()
   }
   #epoch: number | undefined
+  #excludesOthers: boolean | undefined
   #failure: CellError | undefined
   /** By the monotonic clock. */
   #confirmedAt = Number.NEGATIVE_INFINITY
@@ -43,14 +44,23 @@ export class EpochGuard {
     return this.#epoch
   }
 
+  /**
+   * Whether the object store lets only one node make a fence. Otherwise two may both take themselves for the one that writes.
+   * Undefined until an epoch is held.
+   */
+  get excludesOthers(): boolean | undefined {
+    return this.#excludesOthers
+  }
+
   /** Why it is lost. */
   get failure(): CellError | undefined {
     return this.#failure
   }
 
   /** This node's fence is the newest one. */
-  hold(epoch: number): void {
+  hold(epoch: number, excludesOthers?: boolean): void {
     this.#epoch = epoch
+    this.#excludesOthers = excludesOthers
     this.#confirmedAt = this.#clock.monotonic()
     this.held.emit(epoch)
   }

@@ -93,20 +93,22 @@ export class EpochHolder {
       const wait = tail && this.#judge(tail, hasHistory)
       if (wait !== undefined) return wait
       willTake()
-      const epoch = Math.max(tail?.epoch ?? 0, known) + 1
+      // The next number, also if a fence of this directory could not be stored: writers look for the next one alone.
+      const epoch = (tail?.epoch ?? known) + 1
       // On disk before it is in the object store: so the object store never has more than a directory knows of itself.
       await remembered.write(store.url, { epoch, sequence: 0, instance: this.#instance })
       // Before anybody can see the fence: in this process, it shows that the node lives.
       runningInstances.add(this.#instance)
+      let excludesOthers: boolean
       try {
-        await this.#create(epoch, options)
+        excludesOthers = await this.#create(epoch, options)
       } catch (error) {
         runningInstances.delete(this.#instance)
         if (!isCellError(error, 'object_exists') || attempt === ATTEMPTS_MAX) throw error
         continue
       }
       if (tail !== undefined && tail.sequence > 0) this.#obsolete.push(holderKey(tail.epoch, tail.sequence))
-      guard.hold(epoch)
+      guard.hold(epoch, excludesOthers)
       this.#writeLater(this.#intervalMs())
       return undefined
     }
@@ -185,12 +187,13 @@ export class EpochHolder {
     return leftMs > 0 ? { holder: describeHolder(record), leftMs } : undefined
   }
 
-  /** @throws `object_exists` if another start was faster */
-  async #create(epoch: number, options: CallOptions): Promise<void> {
+  /** @returns whether no other start can have made the same fence @throws `object_exists` if another start was faster */
+  async #create(epoch: number, options: CallOptions): Promise<boolean> {
     const { store, clock, random, log, needsConditionalWrites } = this.#parts
     const body = bufferBody(this.#record(epoch, 0, false))
-    if ((await store.createsOnlyOnce?.(options)) === false) {
-      if (needsConditionalWrites) throw unconditional(store.url)
+    const excludesOthers = (await store.createsOnlyOnce?.(options)) ?? true
+    if (!excludesOthers) {
+      if (needsConditionalWrites) throw remoteRefused('invalid_setting', store.url)
       log.warn(
         { url: store.url },
         'the object store does not honour conditional writes: that only one node uses it depends on its listings',
@@ -199,6 +202,7 @@ export class EpochHolder {
     }
     // A put that its caller gives up is undone. A fence must stay: another node may have gone on from it.
     await unlessAborted(store.put(fenceKey(epoch), body), options.signal)
+    return excludesOthers
   }
 
   #record(epoch: number, sequence: number, closed: boolean): Buffer {
@@ -280,9 +284,10 @@ function outdated(url: string, { record }: FenceTail): CellError {
   )
 }
 
-function unconditional(url: string): CellError {
+/** The durability `remote`, of a store or of a cell, where nobody can rely on the fence. */
+export function remoteRefused(code: 'invalid_setting' | 'invalid_request', url: string): CellError {
   return new CellError(
-    'invalid_setting',
+    code,
     `durability: remote needs an object store that honours conditional writes (If-None-Match), and ${url} does not. Without them two nodes may both take themselves for the one that writes. Use full.`,
     { field: 'durability' },
   )

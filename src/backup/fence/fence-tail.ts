@@ -30,7 +30,7 @@ export async function readTail(
   known: number,
   options: CallOptions,
 ): Promise<FenceTail | undefined> {
-  const epoch = (await newestEpoch(store, known, options)) || (await newestEpoch(store, 0, options))
+  const epoch = await newestEpoch(store, known, options)
   if (epoch === 0) return undefined
   for (let attempt = 1; ; attempt++) {
     const sequence = await newestSequence(store, epoch, options)
@@ -40,7 +40,16 @@ export async function readTail(
   }
 }
 
+/** A listing may lag. Epochs have no gaps, so the fence after the last one that is listed shows whether it does. */
 async function newestEpoch(store: ObjectStore, known: number, options: CallOptions): Promise<number> {
+  const listed = (await newestListed(store, known, options)) || (await newestListed(store, 0, options))
+  const isStored = async (epoch: number) => (await store.head(fenceKey(epoch), options)) !== undefined
+  let newest = listed < known && (await isStored(known)) ? known : listed
+  while (await isStored(newest + 1)) newest++
+  return newest
+}
+
+async function newestListed(store: ObjectStore, known: number, options: CallOptions): Promise<number> {
   const after = known > 1 ? fenceKey(known - 1) : undefined
   let newest = 0
   for await (const { key } of store.list(FENCE_PREFIX, { ...options, after }))

@@ -7,10 +7,23 @@ import { type Listing, listingOf } from '../versions/version-index.ts'
 import { type RestoreTarget, RestoreTargets, type TargetParts, type WantedState } from './restore-target.ts'
 import type { CellContents } from './restored-mark.ts'
 
+export interface FinderParts extends TargetParts {
+  /**
+   * Stores what the cell has committed and is not shipped yet. Undefined: nothing is shipped.
+   *
+   * @returns whether all that it has committed is stored now
+   */
+  ship?: ((cellId: string, options: CallOptions) => Promise<boolean>) | undefined
+  /** Whether what is known of the cell on this machine shows that all that it has committed is stored. */
+  isStored(cellId: string): boolean
+}
+
 /** What is restored, and for whom. */
-export interface WantedRestore extends Partial<WantedState>, CallOptions {
+export interface WantedRestore extends Partial<Omit<WantedState, 'isBehind'>>, CallOptions {
   /** The cell's record in the catalog, also of a deleted cell. */
   record: CellRecord | undefined
+  /** The cell's database file is on this machine. */
+  isLocal: boolean
   /** Refuses the cell if it is not this account's. */
   accountId?: string | undefined
 }
@@ -22,15 +35,21 @@ export interface FoundTarget {
   contents: CellContents
 }
 
-/** @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt` */
+/**
+ * Finds what a restore restores. A moment may be so recent that it is not shipped yet: what is pending is stored before.
+ *
+ * @throws `cell_not_found` if it may not have the cell; `backup_not_found`, `backup_corrupt`; what the object store throws
+ */
 export async function findTarget(
-  parts: TargetParts,
+  parts: FinderParts,
   cellId: string,
-  { record, accountId, version, timestamp, recovers = false, isBehind, signal }: WantedRestore,
+  { record, isLocal, accountId, version, timestamp, recovers = false, signal }: WantedRestore,
 ): Promise<FoundTarget> {
-  const { index } = parts
+  const { index, ship, isStored } = parts
   const ownership = new CellOwnership(index, () => record)
   ownership.checkRecord(cellId, accountId)
+  const isPending = timestamp !== undefined && isLocal
+  const isBehind = isPending && !(ship ? await ship(cellId, { signal }) : isStored(cellId))
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents
   const listing = listingOf(versions)

@@ -1,12 +1,13 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { collectLog } from '../shipping/cell-pieces.ts'
+import { type CellLog, collectLog } from '../shipping/cell-pieces.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
+import type { LogRef } from '../shipping/log-row.ts'
 import type { RestorableRange } from '../versions/backup-types.ts'
-import { parseVersion, type RestoredMark } from '../versions/object-keys.ts'
-import { timeOf } from './restore-target.ts'
+import type { RestoredMark } from '../versions/object-keys.ts'
+import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
 
-/** Where a history ends, its log objects are read to find out when; no more than this for a page. */
+/** For a page, no more log objects than these are read: what is only in later ones is not shown. */
 const OBJECTS_MAX = 1_000
 
 /**
@@ -25,31 +26,33 @@ export async function restorableRanges(
   options: CallOptions,
 ): Promise<RestorableRange[]> {
   const ranges: RestorableRange[] = []
-  let next = newer
+  const refs = await refsAfter(log, versions, options)
   let room = OBJECTS_MAX
-  const afters = versions.flatMap(({ log: position }) =>
-    position === undefined ? [] : [position.after ?? ''],
-  )
-  const oldest = afters.sort()[0]
-  // One look for all versions of the page.
-  const all = oldest === undefined ? [] : await log.after(oldest === '' ? null : oldest, options)
+  let next = newer
+  /** A log object with something that the cell committed after `next`: so all that it committed before is in those up to it. */
+  let proof: string | undefined
   for (const manifest of versions) {
     const from = timeOf(manifest)
+    const later = next !== undefined && goesOn(manifest, next, marks) ? next : undefined
     let to = from
-    if (manifest.log !== undefined) {
-      const { history, sequence, after } = manifest.log
-      const refs = all.filter(({ key }) => after === null || key > after)
-      const until = next && timeOf(next)
-      if (next !== undefined && goesOn(manifest, next, marks) && isShippedUpTo(refs, next)) to = timeOf(next)
-      else if (refs.length <= room) {
-        room -= refs.length
-        const { wals } = await collectLog(
-          log,
-          { cellId, history, sequence, after },
-          { ...options, until, refs, isNewest: next === undefined },
-        )
-        to = wals.at(-1)?.commits.at(-1)?.[1] ?? from
-      }
+    if (later !== undefined && (isUnchanged(manifest, later) || isWhole(refs, manifest, proof))) {
+      to = timeOf(later)
+    } else if (manifest.log !== undefined) {
+      const own = refsOf(refs, manifest)
+      const read = await collectLog(
+        log,
+        { ...manifest.log, cellId },
+        {
+          ...options,
+          until: next && timeOf(next),
+          through: later && placeOf(later),
+          refs: own.slice(0, room),
+          isNewest: next === undefined,
+        },
+      )
+      room -= read.objects
+      to = knownTo(read, manifest, later)
+      proof = firstObject(read)
     }
     const last = ranges.at(-1)
     if (last !== undefined && to >= last.from) last.from = Math.min(from, last.from)
@@ -59,16 +62,30 @@ export async function restorableRanges(
   return ranges
 }
 
-/** Whether a version is in the same unbroken history as the next one. */
-function goesOn(manifest: ManifestHead, next: ManifestHead, marks: readonly RestoredMark[]): boolean {
-  const [mark] = marks
-  const [before, after] = [manifest, next].map(({ version }) => parseVersion(version)?.time ?? 0)
-  const isMarked = mark !== undefined && mark.time > (before ?? 0) && mark.time < (after ?? 0)
-  return manifest.log?.history === next.log?.history && !isMarked
+/** One look for all versions of the page. */
+async function refsAfter(
+  log: LogIndex,
+  versions: readonly ManifestHead[],
+  options: CallOptions,
+): Promise<LogRef[]> {
+  const [oldest] = versions
+    .flatMap((each) => each.log ?? [])
+    .map(({ after }) => after ?? '')
+    .sort()
+  return oldest === undefined ? [] : await log.after(oldest === '' ? null : oldest, options)
 }
 
-/** No object up to the next version is missing, and a later one shows that everything before it was shipped. */
-function isShippedUpTo(refs: readonly { key: string; isMissing: boolean }[], { log }: ManifestHead): boolean {
-  const end = refs.findIndex(({ key }) => log?.after == null || key > log.after)
-  return end !== -1 && refs.slice(0, end + 1).every(({ isMissing }) => !isMissing)
+function refsOf(refs: readonly LogRef[], { log }: ManifestHead): LogRef[] {
+  const after = log?.after ?? ''
+  return refs.filter(({ key }) => key > after)
+}
+
+/** Whether no object from a version up to the proof is missing. */
+function isWhole(refs: readonly LogRef[], manifest: ManifestHead, proof: string | undefined): boolean {
+  if (proof === undefined || manifest.log === undefined) return false
+  return refsOf(refs, manifest).every(({ key, isMissing }) => key > proof || !isMissing)
+}
+
+function firstObject({ wals }: CellLog): string | undefined {
+  return wals[0]?.pieces[0]?.ref.key
 }

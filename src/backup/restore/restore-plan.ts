@@ -1,17 +1,17 @@
 import type { ObjectReader } from '../archive/object-reader.ts'
 import type { PlannedObject, RestorePlan } from '../versions/backup-types.ts'
-import { findTarget, type WantedRestore } from './find-target.ts'
-import { type TargetParts, timeOf } from './restore-target.ts'
+import { type FinderParts, findTarget, type WantedRestore } from './find-target.ts'
+import { timeOf } from './known-history.ts'
 import { ShippedLog } from './shipped-log.ts'
 
 /**
- * What a restore would restore, and which objects it would read. Changes nothing, and reads no more than manifests and the ends
+ * What a restore would restore, and which objects it would read. Changes no cell, and reads no more than manifests and the ends
  * of log objects.
  *
- * @throws `cell_not_found`, `backup_not_found`, `backup_corrupt`
+ * @throws as {@link findTarget}
  */
 export async function planRestore(
-  parts: TargetParts & { reader: ObjectReader },
+  parts: FinderParts & { reader: ObjectReader },
   cellId: string,
   wanted: WantedRestore,
 ): Promise<RestorePlan> {

@@ -1,11 +1,18 @@
 import { CellError } from '../../errors.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { type CellLog, collectLog, cutLog, type JoinedWal } from '../shipping/cell-pieces.ts'
+import {
+  type CellLog,
+  type CollectOptions,
+  collectLog,
+  cutLog,
+  type JoinedWal,
+} from '../shipping/cell-pieces.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
 import { newestHistory } from '../shipping/newest-history.ts'
 import { noBackupYet, parseVersion } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
+import { goesOn, knownTo, lastCommit, placeOf, timeOf } from './known-history.ts'
 import { type CellContents, currentState } from './restored-mark.ts'
 
 /** Versions among which that of a history is looked for. */
@@ -69,7 +76,7 @@ export class RestoreTargets {
     const manifest = await this.#manifest(state.version)
     await this.#assertNoneNewer(manifest)
     if (!state.hasLog) return versionAlone(manifest)
-    const log = await this.#logOf(manifest, state.until)
+    const log = await this.#logOf(manifest, { until: state.until })
     const { wals, damage } = log
     const cut = cutLog(wals, state.until ?? Number.POSITIVE_INFINITY)
     const isReached = state.until !== undefined && lastCommit(wals, manifest) >= state.until
@@ -93,21 +100,22 @@ export class RestoreTargets {
 
   /** What was shipped after a version, up to the first object that can't be used. */
   async logAfter(manifest: ManifestHead): Promise<CellLog> {
-    return await this.#logOf(manifest, undefined)
+    return await this.#logOf(manifest, {})
   }
 
   async #at(timestamp: number, isBehind: boolean): Promise<RestoreTarget> {
     const { manifest, newer } = await this.#newestAt(timestamp)
-    const at = timeOf(manifest)
-    if (timestamp === at) return versionAlone(manifest)
-    const isBroken = this.#isBroken(manifest, newer) || (isBehind && newer === undefined)
-    const isNewest = newer === undefined && !isBroken
-    // Whether its history still went on then, only a later commit shows.
-    const log = await this.#logOf(manifest, isBroken ? newer && timeOf(newer) : timestamp)
-    const known = isBroken ? lastCommit(log.wals, manifest) : lastKnown(log, manifest)
+    if (timestamp === timeOf(manifest)) return versionAlone(manifest)
+    const mayGoOn = goesOn(manifest, newer, this.#contents.marks)
+    const next = mayGoOn ? newer : undefined
+    const isOpen = mayGoOn && newer === undefined && !isBehind
+    const horizon = isOpen ? timestamp : newer ? timeOf(newer) : Number.POSITIVE_INFINITY
+    const through = next && placeOf(next)
+    const log = await this.#logOf(manifest, { until: timestamp, horizon, through })
+    const known = isOpen ? lastKnown(log, manifest) : knownTo(log, manifest, next)
     if (timestamp > known) {
       if (log.damage !== undefined) throw restorableUpTo(known, log.damage)
-      if (!isNewest || manifest.log === undefined) throw inGap(timestamp, known, newer && timeOf(newer))
+      if (!isOpen || manifest.log === undefined) throw inGap(timestamp, known, newer && timeOf(newer))
     }
     const cut = cutLog(log.wals, timestamp)
     return cut ? { manifest, ...cut } : versionAlone(manifest)
@@ -137,24 +145,14 @@ export class RestoreTargets {
     throw notThatOld(timestamp, timeOf(newer))
   }
 
-  /** Whether the history of a version ended before the next one. */
-  #isBroken({ version, log }: ManifestHead, newer: ManifestHead | undefined): boolean {
-    if (newer !== undefined && newer.log?.history !== log?.history) return true
-    const [mark] = this.#contents.marks
-    const next = newer && parseVersion(newer.version)?.time
-    return (
-      mark !== undefined &&
-      mark.time > (parseVersion(version)?.time ?? 0) &&
-      mark.time < (next ?? Number.POSITIVE_INFINITY)
-    )
-  }
-
-  async #logOf({ version, log }: ManifestHead, until: number | undefined): Promise<CellLog> {
-    if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined }
-    const { history, sequence, after } = log
+  async #logOf(
+    { version, log }: ManifestHead,
+    wanted: Pick<CollectOptions, 'until' | 'horizon' | 'through'>,
+  ): Promise<CellLog> {
+    if (log === undefined) return { wals: [], damage: undefined, completeTo: undefined, objects: 0 }
     const isNewest = version === this.#contents.versions[0]?.version
-    const wanted = { cellId: this.#cellId, history, sequence, after }
-    return await collectLog(this.#log, wanted, { ...this.#options, until, isNewest })
+    const after = { ...log, cellId: this.#cellId }
+    return await collectLog(this.#log, after, { ...this.#options, ...wanted, isNewest })
   }
 
   #manifest(version: string): Promise<ManifestHead> {
@@ -167,17 +165,8 @@ export class RestoreTargets {
   }
 }
 
-/** Epoch milliseconds, on the cell's line of time. */
-export function timeOf({ log, created_at }: ManifestHead): number {
-  return log?.at ?? Date.parse(created_at)
-}
-
 function versionAlone(manifest: ManifestHead): RestoreTarget {
   return { manifest, wals: [], time: timeOf(manifest) }
-}
-
-function lastCommit(wals: readonly JoinedWal[], manifest: ManifestHead): number {
-  return wals.at(-1)?.commits.at(-1)?.[1] ?? timeOf(manifest)
 }
 
 /** The last moment of which is known that nothing was committed up to it but what is here. */

@@ -1,9 +1,11 @@
 import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
+import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { checkPrevious, type LogIndex, type LogRef } from './log-index.ts'
+import { checkPrevious, type LogIndex } from './log-index.ts'
 import type { LogManifest, StoredPiece } from './log-manifest.ts'
+import type { LogRef } from './log-row.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
 export interface LogAfter {
@@ -39,6 +41,8 @@ export interface CellLog {
   damage: CellError | undefined
   /** Epoch milliseconds: nothing that was committed before it is missing in `wals`; undefined if no object says so. */
   completeTo: number | undefined
+  /** How many log objects were read. */
+  objects: number
 }
 
 const PARALLEL_READS = 16
@@ -48,6 +52,10 @@ const CLOCK_STEP_MAX_MS = 86_400_000
 export interface CollectOptions extends CallOptions {
   /** Epoch milliseconds: what was committed after it is not needed. */
   until?: number | undefined
+  /** Epoch milliseconds, `until` by default: where the history ends at the latest. */
+  horizon?: number | undefined
+  /** What follows this place is not needed. */
+  through?: Place | undefined
   /** No version is newer: then no object with what comes after it was removed for its age. */
   isNewest?: boolean | undefined
   /** The log objects after the version, if they are listed already. */
@@ -62,11 +70,17 @@ export interface CollectOptions extends CallOptions {
 export async function collectLog(
   index: LogIndex,
   wanted: LogAfter,
-  { until, signal, isNewest = false, refs: known }: CollectOptions = {},
+  { until, horizon = until, through, signal, isNewest = false, refs: known }: CollectOptions = {},
 ): Promise<CellLog> {
   const all = known ?? (await index.after(wanted.after, { signal }))
   const refs = isNewest ? all.filter(({ isRemoved }) => !isRemoved) : all
   const log = new LogJoin(wanted.sequence)
+  const isEnough = () =>
+    log.isBroken ||
+    (through !== undefined && log.holds(through)) ||
+    (until !== undefined && log.isPast(until)) ||
+    (horizon !== undefined && log.isCompleteAfter(horizon))
+  if (isEnough()) return log.end(0)
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
     signal?.throwIfAborted()
@@ -78,10 +92,10 @@ export async function collectLog(
       if (damage !== undefined) log.suspect(damage)
       if (!(manifest instanceof Error)) add(log, ref, manifest, wanted)
       before = ref
-      if (log.isBroken || (until !== undefined && log.isCompleteAfter(until))) return log.end()
+      if (isEnough()) return log.end(i + j + 1)
     }
   }
-  return log.end()
+  return log.end(refs.length)
 }
 
 function add(
@@ -133,12 +147,19 @@ class LogJoin {
     return this.#broken !== undefined
   }
 
-  /** Whether later objects have nothing of the cell that was committed up to a time. */
-  isCompleteAfter(time: number): boolean {
+  /** Whether later objects have nothing of the cell that was committed up to a time: its times never step back. */
+  isPast(time: number): boolean {
     if (this.#suspect !== undefined) return false
-    // A cell's own times never step back. The clock that said up to when an object is complete may have.
-    const last = this.#wals.at(-1)?.commits.at(-1)?.[1] ?? 0
-    return last > time || (this.#completeTo ?? 0) > time + CLOCK_STEP_MAX_MS
+    return (this.#wals.at(-1)?.commits.at(-1)?.[1] ?? 0) > time
+  }
+
+  /** The same, of a cell that commits nothing: the clock that said up to when an object is complete may have stepped back. */
+  isCompleteAfter(time: number): boolean {
+    return this.#suspect === undefined && (this.#completeTo ?? 0) > time + CLOCK_STEP_MAX_MS
+  }
+
+  holds(place: Place): boolean {
+    return place.sequence <= this.#sequence || holdsPlace(this.#wals, place)
   }
 
   suspect(error: CellError): void {
@@ -172,8 +193,9 @@ class LogJoin {
     this.#wals.splice(0, this.#wals.length, ...kept, joined(continues ? same : undefined, ref, piece))
   }
 
-  end(): CellLog {
-    return { wals: this.#wals, damage: this.#broken ?? this.#suspect, completeTo: this.#completeTo }
+  end(objects: number): CellLog {
+    const damage = this.#broken ?? this.#suspect
+    return { wals: this.#wals, damage, completeTo: this.#completeTo, objects }
   }
 
   #gapBefore(
@@ -197,6 +219,13 @@ class LogJoin {
       ? undefined
       : inObject(key, corrupt(MANIFEST_MEMBER, `${member}: ${problem}`))
   }
+}
+
+/** Whether a log has everything up to a place in its history, at which a commit ends. */
+export function holdsPlace(wals: readonly JoinedWal[], { sequence, frames }: Place): boolean {
+  const last = wals.at(-1)
+  if (last === undefined) return false
+  return last.sequence > sequence || (last.sequence === sequence && last.frames === frames)
 }
 
 function isSameWal({ pieces, pageSize }: JoinedWal, piece: StoredPiece): boolean {

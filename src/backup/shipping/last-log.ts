@@ -2,13 +2,14 @@ import { createHash } from 'node:crypto'
 import { CellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import type { StoredLog } from './stored-log.ts'
+import { newestUnlisted } from './unlisted-logs.ts'
 
 /** Answers for one hash. */
 const READS_MAX = 6
 
 /**
- * Finds the newest log object of an epoch or of those before. A week of them are 60,000 keys: it searches instead of
- * reading them all, which is right as long as only the oldest ones are ever removed.
+ * Finds the newest log object of an epoch or of those before. A listing may lag: what it lacks at its end is looked for.
  *
  * @param epochMax later ones are another node's
  */
@@ -17,7 +18,25 @@ export async function findLastLog(
   epochMax: number,
   options: CallOptions = {},
 ): Promise<LogNumber | undefined> {
-  const firstFrom = (at: LogNumber) => firstLogFrom(store, at, epochMax, options)
+  const listed = await lastListed(store, epochMax, options)
+  const look = async (place: LogNumber) => (await store.head(logKey(place), options)) && place
+  const unlisted = await newestUnlisted(listed ?? { epoch: 0, number: 0 }, epochMax, new Set(), look)
+  return unlisted ?? listed
+}
+
+/**
+ * A week of log objects are 60,000 keys: it searches instead of reading them all, which is right as long as only the oldest
+ * ones are ever removed.
+ */
+async function lastListed(
+  store: ObjectStore,
+  epochMax: number,
+  options: CallOptions,
+): Promise<LogNumber | undefined> {
+  const firstFrom = async (at: LogNumber) => {
+    const found = await firstLogFrom(store, at, options)
+    return found !== undefined && found.epoch <= epochMax ? found : undefined
+  }
   const inEpoch = async (epoch: number) => (await firstFrom({ epoch, number: 1 }))?.epoch
   const epoch = await greatest(await below(epochMax, inEpoch), epochMax, inEpoch)
   if (epoch === 0) return undefined
@@ -58,16 +77,16 @@ async function sha256OfAnswer(
   return hash.digest('hex')
 }
 
-async function firstLogFrom(
+/** The first listed log object from a number on. */
+export async function firstLogFrom(
   store: ObjectStore,
   { epoch, number }: LogNumber,
-  epochMax: number,
   options: CallOptions,
-): Promise<LogNumber | undefined> {
+): Promise<(LogNumber & StoredLog) | undefined> {
   const after = logKey({ epoch, number: number - 1 })
-  for await (const { key } of store.list(LOG_PREFIX, { ...options, after })) {
+  for await (const { key, size: sizeBytes } of store.list(LOG_PREFIX, { ...options, after })) {
     const found = parseLogKey(key)
-    if (found !== undefined) return found.epoch <= epochMax ? found : undefined
+    if (found !== undefined) return { ...found, key, sizeBytes }
   }
   return undefined
 }

@@ -4,8 +4,9 @@ import { isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import { type LogNumber, logKey } from '../versions/object-keys.ts'
 import type { LogManifest } from './log-manifest.ts'
+import { type LogRef, LogRow } from './log-row.ts'
 import {
   blocksWith,
   type LogTail,
@@ -14,31 +15,18 @@ import {
   readLogBytes,
   readLogManifest,
   readLogTail,
-  type StoredLog,
 } from './stored-log.ts'
-
-/** A log object in the order of its kind. */
-export interface LogRef extends StoredLog, LogNumber {
-  /** Neither a listing nor a look at the key shows it, although later objects are there. */
-  isMissing: boolean
-  /** Missing, and with it all before it: retention removes the oldest objects, once later versions hold what is in them. */
-  isRemoved?: true
-}
 
 /** Bytes of the kept ends of objects, which hold all of a small one. */
 const TAIL_BYTES_MAX = 64 * 1_048_576
 /** Values in the kept manifests, of about 50 bytes each. */
 const MANIFEST_VALUES_MAX = 1_000_000
+
 /** Part of a member, from its beginning. `offset` counts as in the manifest. */
 export interface MemberBytes {
   offset: number
   size: number
 }
-
-/** A look at a key for each of these, in a gap of the listing. */
-const GAP_LOOKS_MAX = 16
-/** Epochs after the last listed one whose first object is looked for. */
-const EPOCHS_AHEAD = 4
 
 /**
  * The log objects of a prefix, for all restores of a process: what is listed once is listed only from there on, and of the
@@ -53,33 +41,26 @@ export class LogIndex {
   readonly #tails = new SharedReads<LogTail>(
     new LruCache(TAIL_BYTES_MAX, (_, { bytes, blocks }) => bytes.length + 40 * blocks.length),
   )
-  /** All objects after `#after`, in their order. */
-  #refs: LogRef[] = []
-  #after: string | undefined
+  readonly #row: LogRow
   #looking: Promise<unknown> = Promise.resolve()
 
-  constructor(store: ObjectStore, storeId: string) {
+  /** @param epoch this node's, if it has one */
+  constructor(store: ObjectStore, storeId: string, epoch: () => number | undefined = () => undefined) {
     this.#store = store
     this.#storeId = storeId
+    this.#row = new LogRow(store, (ref) => this.#previous(ref), epoch)
   }
 
   /**
-   * The log objects after a key, in their order, without those that are void. A listing may lag: a number that it leaves out
-   * is looked for, and so are those after the last one.
+   * The log objects after a key, in their order, without those that are void. A listing may lag: what it leaves out is looked
+   * for.
    *
    * @param after null: all
    */
-  async after(after: string | null, options: CallOptions = {}): Promise<LogRef[]> {
-    const looking = this.#looking.catch(() => {}).then(() => this.#look(after, options))
+  after(after: string | null, options: CallOptions = {}): Promise<LogRef[]> {
+    const looking = this.#looking.catch(() => {}).then(() => this.#row.after(after ?? '', options))
     this.#looking = looking
-    looking.catch(() => {})
-    await looking
-    const refs = this.#refs.filter(({ key }) => after === null || key > after)
-    const isVoid = await this.#voids(refs)
-    return await this.#withGaps(
-      refs.filter((ref) => !isVoid(ref)),
-      after,
-    )
+    return looking
   }
 
   /** @throws `backup_corrupt` that names the object */
@@ -114,111 +95,15 @@ export class LogIndex {
     return await this.#manifests.get(ref.key, () => readLogManifest(this.#store, ref, this.#storeId))
   }
 
-  /** Lists what is not known yet. */
-  async #look(after: string | null, options: CallOptions): Promise<void> {
-    // The object itself is listed too: if it is still there, none after it was removed for its age.
-    const start = after === null ? '' : keyBefore(after)
-    if (this.#after === undefined || start < this.#after) {
-      this.#refs = []
-      this.#after = start
-    }
-    // What was listed may have gone since. The oldest goes first: if that is there, all are.
-    const [oldest] = this.#refs
-    if (oldest !== undefined && (await this.#head(oldest, options)) === undefined) this.#refs = []
-    const known = this.#refs.at(-1)?.key ?? this.#after
-    const found = new Map<string, LogRef>()
-    for await (const { key, size } of this.#store.list(LOG_PREFIX, {
-      ...options,
-      after: known === '' ? undefined : known,
-    })) {
-      const number = parseLogKey(key)
-      if (number !== undefined) found.set(key, { key, sizeBytes: size, ...number, isMissing: false })
-    }
-    const refs = [...this.#refs, ...found.values()].sort((a, b) => (a.key < b.key ? -1 : 1))
-    this.#refs = await this.#complete(refs, options)
-  }
-
-  /** Looks for what the listing lacks. */
-  async #complete(listed: readonly LogRef[], options: CallOptions): Promise<LogRef[]> {
-    const refs: LogRef[] = []
-    for (const ref of listed) {
-      const before = refs.at(-1)
-      const first = before?.epoch === ref.epoch ? before.number + 1 : 1
-      const missing = before === undefined ? 0 : Math.min(ref.number - first, GAP_LOOKS_MAX)
-      const places = Array.from({ length: missing }, (_, i) => ({ epoch: ref.epoch, number: first + i }))
-      refs.push(...(await this.#heads(places, options)), ref)
-    }
-    for (;;) {
-      const { epoch, number } = refs.at(-1) ?? { epoch: 0, number: 0 }
-      const places = Array.from({ length: EPOCHS_AHEAD }, (_, i) => ({ epoch: epoch + i + 1, number: 1 }))
-      if (number > 0) places.unshift({ epoch, number: number + 1 })
-      const [next] = await this.#heads(places, options)
-      if (next === undefined) return refs
-      refs.push(next)
-    }
-  }
-
-  async #heads(places: readonly LogNumber[], options: CallOptions): Promise<LogRef[]> {
-    const found = await Promise.all(places.map((place) => this.#head(place, options)))
-    return found.filter((ref) => ref !== undefined)
-  }
-
-  async #head(place: LogNumber, options: CallOptions): Promise<LogRef | undefined> {
-    const key = logKey(place)
-    const found = await this.#store.head(key, options)
-    return found && { key, sizeBytes: found.size, ...place, isMissing: false }
-  }
-
-  /** What an epoch has beyond the object that the first one of a later epoch names is void. */
-  async #voids(refs: readonly LogRef[]): Promise<(ref: LogRef) => boolean> {
-    const ends: { epoch: number; last: string }[] = []
-    for (const ref of refs) {
-      if (ref.number !== 1) continue
-      const previous = await this.#previous(ref)
-      if (previous !== undefined) ends.push({ epoch: ref.epoch, last: previous?.key ?? '' })
-    }
-    return ({ epoch, key }) => ends.some((end) => epoch < end.epoch && key > end.last)
-  }
-
-  /** Adds, as missing, the first object of each gap; and the last one that is removed, if more were removed than those up to `after`. */
-  async #withGaps(refs: readonly LogRef[], after: string | null): Promise<LogRef[]> {
-    const place = after === null ? undefined : parseLogKey(after)
-    // If the object before them has gone, retention may have removed more of them.
-    const isKept = after !== null && this.#refs.some(({ key }) => key === after)
-    let before = isKept ? place : undefined
-    const removed = isKept ? undefined : await this.#removedBefore(refs[0], after)
-    const all: LogRef[] = removed === undefined ? [] : [removed]
-    for (const ref of refs) {
-      const isNext = before?.epoch === ref.epoch ? ref.number === before.number + 1 : ref.number === 1
-      if (before !== undefined && !isNext) all.push(missingRef(before, ref))
-      all.push(ref)
-      before = ref
-    }
-    return all
-  }
-
-  async #removedBefore(first: LogRef | undefined, after: string | null): Promise<LogRef | undefined> {
-    const previous = first && (await this.#previous(first))?.key
-    const place = previous === undefined ? undefined : parseLogKey(previous)
-    if (previous === undefined || place === undefined || previous <= (after ?? '')) return undefined
-    return { ...place, key: previous, sizeBytes: 0, isMissing: true, isRemoved: true }
-  }
-
-  /** What an object says that it continues; undefined if it cannot be read: it is refused where it is needed. */
-  async #previous(ref: LogRef): Promise<LogManifest['previous'] | undefined> {
+  /** The key that an object continues; undefined if it cannot be read: it is refused where it is needed. */
+  async #previous(ref: LogRef): Promise<string | null | undefined> {
     try {
-      return (await this.manifest(ref)).previous
+      return (await this.manifest(ref)).previous?.key ?? null
     } catch (error) {
       if (isCellError(error, 'backup_corrupt')) return undefined
       throw error
     }
   }
-}
-
-function missingRef(before: LogNumber, after: LogNumber): LogRef {
-  const isSame = before.epoch === after.epoch
-  const place = { epoch: after.epoch, number: isSame ? before.number + 1 : 1 }
-  return { ...place, key: logKey(place), sizeBytes: 0, isMissing: true }
 }
 
 /** @throws `backup_corrupt` if an object does not name the one before it */
@@ -230,11 +115,6 @@ export function checkPrevious(manifest: LogManifest, before: LogNumber | undefin
   const isMissing = previous !== null && previous.key > expected && before.epoch < epoch
   if (isMissing) throw missingLog(previous.key)
   throw inObject(key, corrupt(MANIFEST_MEMBER, `it does not continue ${expected}`))
-}
-
-function keyBefore(key: string): string {
-  const { epoch, number } = parseLogKey(key) ?? { epoch: 0, number: 1 }
-  return logKey({ epoch, number: number - 1 })
 }
 
 function valuesIn({ cells }: LogManifest): number {

@@ -1,13 +1,18 @@
-import type { MemberSource } from '../archive/archive-writer.ts'
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { encodeJsonMember, MANIFEST_MEMBER } from '../archive/manifest.ts'
+import { compressBlock, encodeSeekTable } from '../archive/seekable-zstd.ts'
 import { Spool } from '../archive/spool.ts'
-import { TAR_BLOCK_BYTES, tarBytes } from '../archive/tar-entry.ts'
+import { TAR_END_BYTES, tarHeader, tarPadding } from '../archive/tar-entry.ts'
 import type { LogPiece, ShippedPlace, UnshippedLog } from '../changes/cell-log.ts'
 import type { ObjectBody } from '../object-store/object-store.ts'
 import { logKey } from '../versions/object-keys.ts'
+import { CompressedBlocks } from './compressed-blocks.ts'
 import { type CellPieces, LOG_FORMAT, type LogManifest, type StoredPiece } from './log-manifest.ts'
-import { type PieceBytes, PieceReader } from './piece-reader.ts'
+import { type MemberPlace, PieceBlocks } from './piece-blocks.ts'
 
 const SEQUENCE_DIGITS = 12
+/** To read in one turn of the event loop. */
+const PIECES_PER_TURN = 16
 
 /** What a log object is made of. */
 export interface LogOrder extends Pick<LogManifest, 'store_id' | 'epoch' | 'number' | 'previous'> {
@@ -55,7 +60,8 @@ interface ReadLog {
 
 interface ReadPiece {
   piece: LogPiece
-  bytes: PieceBytes
+  name: string
+  place: MemberPlace
 }
 
 /** Reads the pieces, and writes them into one archive. */
@@ -63,15 +69,16 @@ export async function makeLogObject(
   order: LogOrder,
   { directory, signal }: LogSpool,
 ): Promise<MadeLogObject> {
-  const reader = new PieceReader(directory)
+  const blocks = new CompressedBlocks(directory)
+  const members = new PieceBlocks(blocks, order.now)
   const spool = new Spool(directory)
   try {
-    const { read, leftOut, unreadable } = await readLogs(order.logs, reader, signal)
+    const { read, leftOut, unreadable } = await readLogs(order.logs, members, signal)
     if (read.length === 0) return { object: undefined, leftOut, unreadable }
+    await members.end(Buffer.alloc(TAR_END_BYTES))
     const isWhole = leftOut.length === 0 && unreadable.length === 0
     const manifest = manifestOf(isWhole ? order : { ...order, completeTo: undefined }, read)
-    const { writeArchive } = await import('../archive/archive-writer.ts')
-    await writeArchive(spool, manifest, membersOf(read), { isCompact: true, signal })
+    await writeObject(spool, manifestEntry(manifest, order.now), blocks)
     const { body, sha256 } = await spool.finish()
     const places = read.map(placeAfter)
     const object = { manifest, body, sha256, places, dispose: () => spool.dispose() }
@@ -80,36 +87,58 @@ export async function makeLogObject(
     await spool.dispose()
     throw error
   } finally {
-    await reader.dispose()
+    await blocks.dispose()
+    members.dispose()
   }
 }
 
-/** One after the other: what is read is in memory, or on its way to a file. */
+/** One after the other, with turns for other work in between. */
 async function readLogs(
   logs: readonly UnshippedLog[],
-  reader: PieceReader,
+  members: PieceBlocks,
   signal: AbortSignal | undefined,
 ): Promise<ReadLogs> {
   const result: ReadLogs = { read: [], leftOut: [], unreadable: [] }
+  let count = 0
   for (const log of logs) {
-    signal?.throwIfAborted()
     const pieces: ReadPiece[] = []
     try {
       for (const piece of log.pieces) {
-        const bytes = await reader.read(piece)
-        if (bytes === undefined) {
+        if (count++ % PIECES_PER_TURN === PIECES_PER_TURN - 1) await turnOfTheLoop()
+        signal?.throwIfAborted()
+        const name = memberName(log, piece)
+        const place = await members.add(name, piece)
+        if (place === undefined) {
           // What comes after it could not be applied without it.
           result.leftOut.push(log.cellId)
           break
         }
-        pieces.push({ piece, bytes })
+        pieces.push({ piece, name, place })
       }
     } catch (error) {
+      signal?.throwIfAborted()
       result.unreadable.push({ cellId: log.cellId, error })
     }
     if (pieces.length > 0) result.read.push({ log, pieces })
   }
   return result
+}
+
+function manifestEntry(manifest: LogManifest, now: number): Buffer {
+  const json = encodeJsonMember(manifest, true)
+  return Buffer.concat([
+    tarHeader(MANIFEST_MEMBER, json.length, now),
+    json,
+    Buffer.alloc(tarPadding(json.length)),
+  ])
+}
+
+/** The manifest is a block of its own, so that it can be read without the rest. */
+async function writeObject(spool: Spool, manifest: Buffer, blocks: CompressedBlocks): Promise<void> {
+  const first = await compressBlock(manifest)
+  await spool.write(first)
+  const sizes = await blocks.writeTo((bytes) => spool.write(bytes))
+  await spool.write(encodeSeekTable([{ compressed: first.length, plain: manifest.length }, ...sizes]))
 }
 
 function manifestOf(
@@ -146,25 +175,15 @@ function timesOf(read: readonly ReadLog[]): [first: number, last: number] {
 }
 
 function cellsOf(read: readonly ReadLog[]): CellPieces[] {
-  let end = 0
   return read.map(({ log, pieces }) => ({
     cell_id: log.cellId,
     account_id: log.accountId ?? null,
     history: log.history,
-    pieces: pieces.map(({ piece, bytes }): StoredPiece => {
+    pieces: pieces.map(({ piece, name, place }): StoredPiece => {
       const { sequence, salts, pageSize, from, to, commits } = piece
-      const offset = end + TAR_BLOCK_BYTES
-      end += tarBytes(bytes.size)
-      const member = memberName(log, piece)
-      return { member, offset, size: bytes.size, sequence, salts, page_size: pageSize, from, to, commits }
+      return { member: name, ...place, sequence, salts, page_size: pageSize, from, to, commits }
     }),
   }))
-}
-
-function membersOf(read: readonly ReadLog[]): MemberSource[] {
-  return read.flatMap(({ log, pieces }) =>
-    pieces.map(({ piece, bytes }) => ({ name: memberName(log, piece), size: bytes.size, read: bytes.read })),
-  )
 }
 
 /** Of at most 100 characters: a longer name would take another entry in the tar. */

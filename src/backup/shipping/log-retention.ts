@@ -1,8 +1,9 @@
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
-import { LOG_PREFIX, parseLogKey } from '../versions/object-keys.ts'
-import type { LogManifest } from './log-manifest.ts'
+import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import { firstLogFrom } from './last-log.ts'
+import type { CellPieces, LogManifest } from './log-manifest.ts'
 import type { StoredLog } from './stored-log.ts'
 import type { VersionCover } from './version-cover.ts'
 
@@ -78,19 +79,53 @@ export class LogRetention {
       if (parseLogKey(key) === undefined) continue
       if (previous !== undefined) {
         // What comes after one that stays, stays too: so there are no gaps.
-        if (!(await this.#mayGo(previous, round))) break
+        if (
+          !(await this.#mayGo(previous, round)) ||
+          (await this.#continuesUnlisted({ key, sizeBytes }, previous.key, options))
+        )
+          break
         await objectStore.delete(previous.key, options)
         removed.push(previous.key)
       }
+      if (previous === undefined && (await this.#continuesUnlisted({ key, sizeBytes }, '', options))) break
       previous = { key, sizeBytes }
     }
     if (removed.length > 0) log.info({ removed: removed.length }, 'removed old log objects')
     return removed
   }
 
-  async #mayGo(stored: StoredLog, { horizon, cover, options }: Round): Promise<boolean> {
+  /** A listing may lag. What it lacks would stay behind, below a gap. @param before the key that is listed before it */
+  async #continuesUnlisted(stored: StoredLog, before: string, options: CallOptions): Promise<boolean> {
+    const { epoch, number } = parseLogKey(stored.key) as LogNumber
+    const previous =
+      number > 1
+        ? logKey({ epoch, number: number - 1 })
+        : (await this.#parts.readManifest(stored)).previous?.key
+    if (previous === undefined || previous <= before) return false
+    return (await this.#parts.objectStore.head(previous, options)) !== undefined
+  }
+
+  async #mayGo(stored: StoredLog, round: Round): Promise<boolean> {
+    const { horizon, options } = round
     const { to, cells } = await this.#parts.readManifest(stored)
     if (to >= horizon) return false
+    return (await this.#isHeld(cells, to, round)) || (await this.#isVoid(stored.key, options))
+  }
+
+  /** What nobody reads need not be in a version: see `LogRow`. */
+  async #isVoid(key: string, options: CallOptions): Promise<boolean> {
+    const { objectStore, readManifest } = this.#parts
+    let { epoch } = parseLogKey(key) as LogNumber
+    for (;;) {
+      const next = await firstLogFrom(objectStore, { epoch: epoch + 1, number: 1 }, options)
+      if (next === undefined || next.number > 1) return false
+      const previous = (await readManifest(next)).previous?.key ?? ''
+      if (!(await this.#isVoid(next.key, options))) return previous < key
+      epoch = next.epoch
+    }
+  }
+
+  async #isHeld(cells: readonly CellPieces[], to: number, { cover, options }: Round): Promise<boolean> {
     for (const cell of cells) {
       let state = await cover.of(cell, to, options)
       // What a deleted cell committed after its last version goes with its age.

@@ -1,6 +1,7 @@
 import { isCellError } from '../../errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import type { LogIndex, LogRef } from './log-index.ts'
+import type { LogIndex } from './log-index.ts'
+import type { LogRef } from './log-row.ts'
 
 const PARALLEL_READS = 16
 

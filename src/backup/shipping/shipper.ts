@@ -6,7 +6,7 @@ import { CellError } from '../../errors.ts'
 import type { CollectedLogs } from '../changes/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { LagWatch } from './lag-watch.ts'
-import { type LogObject, makeLogObject } from './log-object.ts'
+import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.ts'
 import type { EpochView, LogPort } from './log-port.ts'
 import type { LogRetention } from './log-retention.ts'
 import { selectLogs } from './log-selection.ts'
@@ -60,14 +60,25 @@ interface Flush extends PromiseWithResolvers<Flushed> {
 export interface Flushed {
   /** Cells that have changed but have no history: what they committed is stored with their next version. */
   withoutHistory: readonly string[]
+  /** Cells whose files cannot be read: what they committed is stored once they can. */
+  unreadable: readonly string[]
 }
 
-/** `all`: everything is stored; `more`: the next object follows at once; `later`: some cells could not be read now. */
+/** Whether all that a cell had committed is stored with a flush. */
+export function holdsAllOf(cellId: string, { withoutHistory, unreadable }: Flushed): boolean {
+  return !withoutHistory.includes(cellId) && !unreadable.includes(cellId)
+}
+
+/**
+ * `all`: everything is stored that could be read; `more`: the next object follows at once; `later`: some WALs were reset while they
+ * were read, or there may be cells that nobody has found yet.
+ */
 type Outcome = 'all' | 'more' | 'later'
 
-/** An object that is made, and may be stored already. */
-interface Pending extends Pick<CollectedLogs, 'asOf' | 'withoutHistory'> {
-  object: LogObject
+/** What a look at the cells has found. */
+interface Pending extends Pick<CollectedLogs, 'asOf' | 'withoutHistory' | 'unreadable'> {
+  /** It is made, and may be stored already. Undefined if there is nothing to store. */
+  object: LogObject | undefined
   outcome: Outcome
   bytes: number
 }
@@ -101,7 +112,10 @@ export class Shipper {
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
-  #unreadable: ReadonlySet<string> = new Set()
+  /** Cells whose files could not be read: until the next tick that begins with all cells, they hold up no others. */
+  readonly #unreadable = new Set<string>()
+  /** Those that were told of. */
+  #toldOf: ReadonlySet<string> = new Set()
   /** What waits is shipped once more, without a pause. */
   #isStopping = false
   #lastTries = 0
@@ -158,7 +172,7 @@ export class Shipper {
     }
     this.#end(new CellError('store_closed', 'The store is closed.'))
     await this.#ticking
-    await this.#pending?.object.dispose()
+    await this.#pending?.object?.dispose()
     await this.#parts.retention.stop()
     await this.#bound.settled()
   }
@@ -227,6 +241,8 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
+    this.#toldOf = new Set(this.#unreadable)
+    this.#unreadable.clear()
     if (outcome === 'later' && this.#isStopping) {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
       return 0
@@ -250,58 +266,67 @@ export class Shipper {
 
   async #ship(): Promise<Outcome> {
     const { signal } = this.#abort
-    this.#pending ??= await this.#make(signal)
-    const pending = this.#pending
-    if (pending === undefined) return this.#looked.length > 0 || this.#unreadable.size > 0 ? 'later' : 'all'
+    const pending = this.#pending ?? (await this.#make(signal))
+    this.#pending = pending
     const { object, outcome, bytes } = pending
-    if (!(await this.#sequence.store(object, { signal }))) {
+    if (object !== undefined) {
+      const isStored = await this.#sequence.store(object, { signal })
       await this.#forget(object)
-      return 'more'
+      if (!isStored) return 'more'
+      const { objects, bytes: stored, waitingBytes } = this.#state
+      this.#note({
+        lastObject: object.manifest.key,
+        objects: objects + 1,
+        bytes: stored + object.body.size,
+        waitingBytes: Math.max(0, waitingBytes - bytes),
+      })
+      await this.#parts.cells.logsShipped(object.places)
     }
-    await this.#forget(object)
-    const { objects, bytes: stored, waitingBytes } = this.#state
-    this.#note({
-      lastObject: object.manifest.key,
-      objects: objects + 1,
-      bytes: stored + object.body.size,
-      waitingBytes: Math.max(0, waitingBytes - bytes),
-    })
-    await this.#parts.cells.logsShipped(object.places)
+    this.#pending = undefined
     if (outcome === 'all') this.#caughtUp(pending)
-    this.#bound.catchUp()
-    this.#parts.retention.runIfDue()
+    if (object !== undefined) {
+      this.#bound.catchUp()
+      this.#parts.retention.runIfDue()
+    }
     return outcome
   }
 
-  /** @returns undefined if there is nothing to store */
-  async #make(signal: AbortSignal): Promise<Pending | undefined> {
+  async #make(signal: AbortSignal): Promise<Pending> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    const collected = await cells.collectLogs(COLLECT)
+    const collected = await cells.collectLogs({ ...COLLECT, except: [...this.#unreadable] })
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
     this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
     if (collected.logs.length === 0) {
-      if (collected.isAll) this.#caughtUp(collected)
-      return undefined
+      const { isAll, unreadable } = collected
+      return {
+        object: undefined,
+        outcome: isAll ? 'all' : 'later',
+        asOf,
+        withoutHistory,
+        unreadable,
+        bytes: 0,
+      }
     }
     await claim(signal)
     const { logs, isAll } = selectLogs(collected.logs)
     const next = await this.#sequence.next({ signal })
-    const completeTo = isAll && collected.isAll ? asOf : undefined
+    const isWhole = isAll && collected.isAll
+    const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
     const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
     const made = await makeLogObject(order, { directory: spoolDirectory, signal })
     this.#noteUnreadable(made.unreadable)
-    const { object } = made
-    if (object === undefined) return undefined
-    const outcome = object.manifest.complete ? 'all' : completeTo === undefined ? 'more' : 'later'
-    return { object, outcome, asOf, withoutHistory, bytes: unshippedBytes(logs) }
+    const unreadable = [...collected.unreadable, ...made.unreadable.map(({ cellId }) => cellId)]
+    const outcome = outcomeOf(made, isWhole)
+    return { object: made.object, outcome, asOf, withoutHistory, unreadable, bytes: unshippedBytes(logs) }
   }
 
-  #caughtUp({ asOf, withoutHistory }: Pick<CollectedLogs, 'asOf' | 'withoutHistory'>): void {
+  #caughtUp({ asOf, withoutHistory, unreadable }: Omit<Pending, 'object'>): void {
+    for (const flush of this.#looked.splice(0)) flush.resolve({ withoutHistory, unreadable })
+    if (unreadable.length > 0) return
     this.#note({ backedUpTo: asOf })
     this.#watch.caughtUp()
-    for (const flush of this.#looked.splice(0)) flush.resolve({ withoutHistory })
   }
 
   async #forget(object: LogObject): Promise<void> {
@@ -311,15 +336,13 @@ export class Shipper {
 
   #noteUnreadable(unreadable: readonly { cellId: string; error: unknown }[]): void {
     for (const { cellId, error } of unreadable) {
-      if (this.#unreadable.has(cellId)) continue
+      this.#unreadable.add(cellId)
+      if (this.#toldOf.has(cellId)) continue
       this.#parts.log.error(
         { cellId, err: error },
         'the files of a cell cannot be read, so it is not shipped',
       )
     }
-    this.#unreadable = new Set(unreadable.map(({ cellId }) => cellId))
-    const [first] = unreadable
-    if (first !== undefined) for (const flush of this.#looked.splice(0)) flush.reject(first.error)
   }
 
   #settle(settle: (flush: Flush) => void): void {
@@ -329,6 +352,13 @@ export class Shipper {
   #note(changes: Partial<ShippingState>): void {
     this.#state = { ...this.#state, ...changes }
   }
+}
+
+/** @param isWhole all that waits was to be in the object */
+function outcomeOf({ object, leftOut, unreadable }: MadeLogObject, isWhole: boolean): Outcome {
+  const isFutile = object === undefined && unreadable.length === 0
+  if (!isWhole && !isFutile) return 'more'
+  return leftOut.length > 0 ? 'later' : 'all'
 }
 
 function notNow(): CellError {

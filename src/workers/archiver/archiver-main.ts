@@ -89,6 +89,7 @@ class ArchiverMain {
       spoolDirectory: paths.spoolOf(process.pid),
       threadsKept: queue.atOnce.restore,
       cellBytesMax: limits.cellBytesMax,
+      epoch: () => guard.epoch,
       clock,
       log,
     })

@@ -1,4 +1,3 @@
-import { toBackupError } from '../../backup/archive/backup-errors.ts'
 import {
   type ArchiverClient,
   type BackupRequest,
@@ -10,7 +9,7 @@ import {
   type VerifyRequest,
 } from '../../backup/archiver/archiver.ts'
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
-import type { ArchiverLoad, Lane, Need } from '../../backup/archiver/job.ts'
+import type { ArchiverLoad, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
 import type { Flushed } from '../../backup/shipping/shipper.ts'
 import {
@@ -34,6 +33,7 @@ import type {
 } from '../protocol/archiver-protocol.ts'
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
+import { ArchiverJobs } from './archiver-jobs.ts'
 import type { ChildLink } from './child-link.ts'
 import { RemoteFlushes } from './remote-flushes.ts'
 
@@ -62,32 +62,9 @@ export interface ArchiverProcessParts {
   onEnded(archiver: ProcessIdentity): void
 }
 
-/** A new cell from a backup takes its turn among the restores. */
-const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
-  restore: 'restore',
-  branch: 'restore',
-  backup: 'backup',
-  verify: 'verify',
-}
-
-interface PendingJob {
-  job: ArchiverJob
-  options: JobOptions
-  resolve(value: unknown): void
-  reject(error: unknown): void
-  /** Its turn has come in the present process. */
-  hasBegun: boolean
-  /** Why it was not permitted when its turn came. */
-  refusal?: unknown
-  /** Processes that ended while it ran. */
-  crashes: number
-}
-
 /** Delays after a process has ended: its cause may last. */
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 10_000
-/** A job that has ended so many processes is given up: it may be the cause. */
-const CRASHES_MAX = 3
 /** After its deadline, the time in which the archiver cancels what still runs. */
 const CANCEL_MS = 3_000
 
@@ -97,19 +74,19 @@ const CANCEL_MS = 3_000
  */
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
-  readonly #jobs = new Map<number, PendingJob>()
+  readonly #jobs: ArchiverJobs
   readonly #flushes = new RemoteFlushes((id) => this.#send({ type: 'flush', id }))
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
   #retryMs = RETRY_MS_MIN
   #retry: Timer | undefined
-  #ids = 0
   #stopping = false
-  #idle = Promise.withResolvers<void>()
 
   constructor(parts: ArchiverProcessParts) {
     this.#parts = parts
+    const { cells, log } = parts
+    this.#jobs = new ArchiverJobs({ cells, log, send: (message) => this.#send(message) })
   }
 
   /** Starts the process. Jobs wait until it is ready. */
@@ -152,17 +129,11 @@ export class ArchiverProcess implements ArchiverClient {
   }
 
   get load(): ArchiverLoad {
-    const of = (lane: Lane) => {
-      const jobs = [...this.#jobs.values()].filter(({ job }) => LANE_OF[job.job] === lane)
-      const running = jobs.filter(({ hasBegun }) => hasBegun).length
-      return { waiting: jobs.length - running, running }
-    }
-    return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
+    return this.#jobs.load
   }
 
   raise(cellId: string, need: Need): void {
-    for (const { job } of this.#jobs.values()) if (job.request.cellId === cellId) job.request.need = need
-    this.#send({ type: 'raise', cellId, need })
+    this.#jobs.raise(cellId, need)
   }
 
   async flush(signal?: AbortSignal): Promise<Flushed> {
@@ -196,60 +167,36 @@ export class ArchiverProcess implements ArchiverClient {
       timer.cancel()
     }
     this.#retry?.cancel()
-    while (this.#jobs.size > 0) await this.#idle.promise
+    await this.#jobs.idle()
   }
 
   async #run(job: ArchiverJob, options: JobOptions): Promise<unknown> {
     this.assertRunning()
-    const { signal } = options
-    if (signal?.aborted === true) throw toBackupError(signal.reason, signal)
-    const id = ++this.#ids
-    const abort = () => this.#abort(id, signal)
-    signal?.addEventListener('abort', abort, { once: true })
-    try {
-      return await new Promise((resolve, reject) => {
-        this.#jobs.set(id, { job, options, resolve, reject, hasBegun: false, crashes: 0 })
-        this.#send({ type: 'job', id, job })
-      })
-    } catch (error) {
-      throw toBackupError(error, signal)
-    } finally {
-      signal?.removeEventListener('abort', abort)
-      this.#jobs.delete(id)
-      this.#idle.resolve()
-      this.#idle = Promise.withResolvers()
-    }
-  }
-
-  /** Without a process, nothing of the job runs. Otherwise its answer comes once it has cleaned up. */
-  #abort(id: number, signal: AbortSignal | undefined): void {
-    if (this.#isReady) this.#send({ type: 'abort', id })
-    else this.#jobs.get(id)?.reject(signal?.reason)
+    return await this.#jobs.run(job, options)
   }
 
   /** Before the process is ready nothing is sent: it then gets all jobs that are open. */
-  #send(message: ToArchiver): void {
+  #send(message: ToArchiver): boolean {
     if (this.#isReady) this.#child?.send(message)
+    return this.#isReady
   }
 
   #take(message: FromArchiver, child: ArchiverLink): void {
     switch (message.type) {
       case 'ready':
         this.#isReady = true
-        for (const [id, { job }] of this.#jobs) this.#send({ type: 'job', id, job })
+        this.#jobs.sendAll()
         this.#flushes.sendAll()
         break
-      case 'begun': {
-        const job = this.#jobs.get(message.id)
-        if (job !== undefined) this.#begun(message.id, job)
+      case 'begun':
+        this.#jobs.begun(message.id)
         break
-      }
       case 'progress':
-        this.#jobs.get(message.id)?.options.onProgress?.(message.event)
+        this.#jobs.progress(message)
         break
       case 'reply':
         this.#retryMs = RETRY_MS_MIN
-        this.#settle(message)
+        this.#jobs.settle(message)
         break
       case 'flushed':
         this.#flushes.settle(message)
@@ -274,24 +221,6 @@ export class ArchiverProcess implements ArchiverClient {
     }
   }
 
-  #settle({ id, value, error }: Extract<FromArchiver, { type: 'reply' }>): void {
-    const job = this.#jobs.get(id)
-    if (error === undefined) job?.resolve(value)
-    else job?.reject(job.refusal ?? fromWireError(error))
-  }
-
-  /** The archiver asks this process before it touches the cell, so a job without a permit ends before that. */
-  #begun(id: number, job: PendingJob): void {
-    job.hasBegun = true
-    job.options.onBegin?.()
-    try {
-      job.options.permit?.check()
-    } catch (refusal) {
-      job.refusal = refusal
-      this.#send({ type: 'abort', id })
-    }
-  }
-
   async #answer(id: number, { method, args }: CellCall, child: ArchiverLink): Promise<void> {
     try {
       const call = this.#parts.cells[method] as (...args: unknown[]) => Promise<unknown>
@@ -313,36 +242,13 @@ export class ArchiverProcess implements ArchiverClient {
       return
     }
     log.warn({ archiver: child.identity.pid }, 'the archiver has ended; a new one takes its place')
-    for (const job of this.#jobs.values()) {
-      if (job.refusal !== undefined) job.reject(job.refusal)
-      else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
-      else if (job.hasBegun && ++job.crashes === CRASHES_MAX) this.#giveUp(job, endedAgain())
-      job.hasBegun = false
-    }
+    this.#jobs.processEnded()
     this.#startLater()
-  }
-
-  #giveUp({ job, reject }: PendingJob, error: CellError): void {
-    void this.#clearUp(job)
-    reject(error)
-  }
-
-  /** What the archiver would have said at the end of the job. The workers may have ended too. */
-  async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
-    const { cells, log } = this.#parts
-    if (job === 'verify' || job === 'branch') return
-    try {
-      if (job === 'restore') return await cells.endRestore(cellId)
-      await cells.failed(cellId)
-      await cells.endBackup(cellId)
-    } catch (err) {
-      log.warn({ cellId, err }, 'could not end a backup of an archiver that has ended')
-    }
   }
 
   #rejectAll(): void {
     this.#flushes.rejectAll(storeClosed())
-    for (const job of this.#jobs.values()) this.#giveUp(job, storeClosed())
+    this.#jobs.rejectAll(storeClosed())
   }
 
   #startLater(): void {
@@ -353,12 +259,4 @@ export class ArchiverProcess implements ArchiverClient {
 
 function storeClosed(): CellError {
   return new CellError('store_closed', 'The store is closed.')
-}
-
-function endedAgain(): CellError {
-  return new CellError(
-    'busy',
-    `The archiver process ended ${CRASHES_MAX} times during this backup or restore. Try again.`,
-    { retryAfterMs: 5_000 },
-  )
 }

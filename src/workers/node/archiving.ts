@@ -38,6 +38,7 @@ export function newArchiving(
   if (catalogBackup === undefined || verifications === undefined) return undefined
   const { log, limits, backups: plans } = settings
   const search = new UnshippedSearch({
+    isShipped: plans.maxLagMs !== undefined,
     progress: destination.progress,
     paths: (id) => paths.cell(id),
     exists: (id) => core.findCell(id)?.deletedAt === null,

@@ -8,18 +8,19 @@ const ANSWER_MS_MAX = 5_000
 /** What the cells of all workers have not shipped: each worker gets an equal part of the limits. */
 export async function collectFromWorkers(
   workers: readonly WorkerHandle[],
-  { cellsMax, bytesMax }: CollectLimits,
+  { cellsMax, bytesMax, except }: CollectLimits,
   clock: Clock,
 ): Promise<CollectedLogs> {
   const asOf = clock.now()
   const part = (max: number) => Math.max(1, Math.floor(max / Math.max(workers.length, 1)))
-  const limits = { cellsMax: part(cellsMax), bytesMax: part(bytesMax) }
+  const limits = { cellsMax: part(cellsMax), bytesMax: part(bytesMax), except }
   const answers = await Promise.all(workers.map((worker) => answerOf(worker, limits, clock)))
   const known = answers.filter((answer) => answer !== undefined)
   return {
     logs: known.flatMap(({ logs }) => logs),
     isAll: known.length === answers.length && known.every(({ isAll }) => isAll),
     withoutHistory: known.flatMap(({ withoutHistory }) => withoutHistory),
+    unreadable: known.flatMap(({ unreadable }) => unreadable),
     asOf: Math.min(asOf, ...known.map((answer) => answer.asOf)),
   }
 }

@@ -98,7 +98,7 @@ export class NodeCells implements CellPort {
       options.isRepeat = true
     })
     this.#assertExists(cellId, existed)
-    this.#core.recordRestored(cellId, manifest)
+    this.#core.lifecycle.restored(cellId, manifest)
     this.#upkeep.cellRestored(cellId)
     // The worker has changed the local state; the node must read it again.
     this.#core.hints.forget(cellId)
@@ -116,12 +116,9 @@ export class NodeCells implements CellPort {
     this.#workers.setBuilding([...this.#building])
   }
 
-  /** While cells of a worker that has ended are looked for, there may be more than is known. */
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const isSearching = !this.#search.isOver
-    const found = await this.#workers.collectLogs(limits)
-    const collected = withAccounts(found, (id) => this.#core.findCell(id))
-    return isSearching || !this.#search.isOver ? { ...collected, isAll: false } : collected
+    const collected = await this.#search.collect(() => this.#workers.collectLogs(limits))
+    return withAccounts(collected, (id) => this.#core.findCell(id))
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {

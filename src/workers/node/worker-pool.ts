@@ -31,7 +31,7 @@ export interface WorkerPoolParts {
   bounds: QueueBounds
   /** Milliseconds of the processor that a task may take without a break. */
   taskMs: number
-  settings: Omit<WorkerSettings, 'sliceMs'>
+  settings: Omit<WorkerSettings, 'sliceMs' | 'building'>
   record(cellId: string): CellRecord | undefined
   publish(workers: readonly ProcessIdentity[]): void
   /** A worker process has ended. */
@@ -63,6 +63,8 @@ export class WorkerPool {
   readonly #context: SlotContext
   /** Cells whose own tasks took too long, and have not succeeded since. */
   readonly #slowTasks = new Set<string>()
+  /** The cells whose `incoming.db` is being built. */
+  #building: string[] = []
   #timer: Timer | undefined
   #checks = 0
   #stopped = false
@@ -75,7 +77,7 @@ export class WorkerPool {
     this.#ended = ended
     this.#spawner = new WorkerSpawner({
       ...parts,
-      settings: { ...parts.settings, sliceMs },
+      settings: () => ({ ...parts.settings, sliceMs, building: this.#building }),
       onEnded: (worker) => {
         ended.keep(worker.counts)
         parts.ended(worker)
@@ -181,7 +183,7 @@ export class WorkerPool {
 
   /** The cells whose `incoming.db` is being built: no worker may take that file for a left-over. */
   setBuilding(cellIds: string[]): void {
-    this.#parts.settings.building = cellIds
+    this.#building = cellIds
     for (const worker of this.#spawner.alive) worker.setBuilding(cellIds)
   }
 

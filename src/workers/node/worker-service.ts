@@ -115,7 +115,6 @@ export class WorkerService implements CellService {
         sqlPolicy,
         answerBytesMax,
         openSchemaBytesMax: limits.openSchemaBytesMax ?? Math.floor(limits.memoryMax / 64),
-        building: [],
         slowMs: options.slowMs === undefined ? SLOW_MS_DEFAULT : (options.slowMs ?? undefined),
       },
       record: (cellId) => core.findCell(cellId),
@@ -192,12 +191,12 @@ export class WorkerService implements CellService {
 
   async deleteCell(cellId: string, { requestId }: DeleteCellOptions = {}): Promise<void> {
     this.#assertRunning()
-    const deletedAt = this.#core.markDeleted(cellId, requestId)
+    const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })
     // If a restore brought the cell back meanwhile, its files are new and stay. A record can also be forgotten.
     const record = this.#core.findCell(cellId)
-    if (record === undefined || record.deletedAt === deletedAt) this.#core.removeLocal(cellId)
+    if (record === undefined || record.deletedAt === deletedAt) this.#core.lifecycle.removeLocal(cellId)
   }
 
   async exportCell(cellId: string, { signal }: ExportOptions = {}): Promise<ExportedFile> {

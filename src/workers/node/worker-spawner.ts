@@ -8,7 +8,8 @@ import type { WorkerHandle } from './worker-process.ts'
 export interface SpawnerParts {
   clock: Clock
   log: Log
-  settings: WorkerSettings
+  /** What a worker gets that starts now. */
+  settings(): WorkerSettings
   /** Starts a process. @throws the system's error if it can't */
   spawnWorker(): WorkerHandle
   /** Records the living workers in the store's directory, so that its next owner can end them. */
@@ -104,7 +105,7 @@ export class WorkerSpawner {
     this.#alive.add(worker)
     // Recorded before it opens anything, so that the next owner of the directory can end it.
     this.#parts.publish([...this.#alive].map(({ identity }) => identity))
-    worker.configure(this.#parts.settings)
+    worker.configure(this.#parts.settings())
     worker.ready.then(
       () => {
         this.#failures = 0

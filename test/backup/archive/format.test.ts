@@ -1,47 +1,19 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
-import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, test } from 'vitest'
 import type { Cell } from '../../../src/store/cell.ts'
+import { HAS_TOOLS, query, recoverByHand } from '../../support/backup/by-hand.ts'
 import { digestOfFile } from '../../support/backup/database-digest.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
-import { hasTools } from '../../support/backup/tools.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 const DOCUMENT = fs.readFileSync(new URL('../../../docs/format.md', import.meta.url), 'utf8')
-
-const HAS_TOOLS = hasTools('zstd', 'tar', 'sqlite3', 'sha256sum')
 
 let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
-
-/** The loop, exactly as docs/format.md prints it. */
-function recoveryLoop(): string {
-  const block = /```sh\n(# recover\.sh[\s\S]*?)```/.exec(DOCUMENT)
-  if (block === null) throw new Error('docs/format.md has no recover.sh.')
-  return block[1] as string
-}
-
-/** Recovers a version without a line of ours. */
-function recoverByHand(version: string, objects = place.objects): string {
-  const folder = tempDirectory()
-  fs.writeFileSync(path.join(folder, 'recover.sh'), recoveryLoop())
-  execFileSync('sh', ['recover.sh', objects, version, 'recovered.db'], { cwd: folder, stdio: 'pipe' })
-  expect(fs.readdirSync(folder).sort()).toEqual(['recover.sh', 'recovered.db'])
-  return path.join(folder, 'recovered.db')
-}
-
-function query(file: string, sql: string): unknown[] {
-  const connection = new Database(file, { readonly: true })
-  try {
-    return connection.prepare(sql).raw().all()
-  } finally {
-    connection.close()
-  }
-}
 
 describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
   test('a snapshot is unpacked in one line', async () => {
@@ -76,7 +48,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
       versions.push((await store.backups.incremental(cell.id)).version)
     }
     for (const version of versions) {
-      const recovered = recoverByHand(version)
+      const recovered = recoverByHand(place.objects, version)
       await store.backups.restore(cell.id, { version })
       const sql = 'SELECT note, hex(payload) FROM ledger ORDER BY n'
       expect(query(recovered, sql)).toEqual(cell.sql<unknown[]>(sql, [], { rowMode: 'array' }).rows)
@@ -94,7 +66,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
       .readdirSync(path.join(place.objects, 'snapshots', store_id))
       .sort()
       .at(-1)
-    const catalog = recoverByHand(`snapshots/${store_id}/${newest}`)
+    const catalog = recoverByHand(place.objects, `snapshots/${store_id}/${newest}`)
     const found = execFileSync('sqlite3', [catalog, "SELECT id FROM cells WHERE name = 'acme'"], {
       encoding: 'utf8',
     })
@@ -113,7 +85,7 @@ describe.runIf(HAS_TOOLS)('By hand, as docs/format.md says,', () => {
     bytes[bytes.length >> 1] = (bytes[bytes.length >> 1] as number) ^ 1
     fs.rmSync(file)
     fs.writeFileSync(file, bytes)
-    expect(() => recoverByHand(version)).toThrow()
+    expect(() => recoverByHand(place.objects, version)).toThrow()
   })
 })
 
@@ -212,7 +184,9 @@ describe.each(['v1', 'v2'])('The golden store %s', (format) => {
 
   test.runIf(HAS_TOOLS)('comes back by hand', () => {
     for (const { version, notes: rows } of expected.versions) {
-      expect(query(recoverByHand(version), 'SELECT note FROM ledger ORDER BY n').flat()).toEqual(rows)
+      expect(
+        query(recoverByHand(place.objects, version), 'SELECT note FROM ledger ORDER BY n').flat(),
+      ).toEqual(rows)
     }
   })
 

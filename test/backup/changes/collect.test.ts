@@ -55,7 +55,7 @@ async function versionOf(store: CellStore, cell: Cell): Promise<{ image: string;
   await store.backups.incremental(cell.id)
   const { id, newest, at } =
     trackers.use(cell.id, ({ progress }) => progress.history) ?? historyOf(store, cell)
-  return { image: imageOf(cell), position: { history: id, sequence: newest, at } }
+  return { image: imageOf(cell), position: { history: id, sequence: newest, frames: 0, at } }
 }
 
 test('what a cell commits after its first backup is collected, with the times of its commits', async () => {

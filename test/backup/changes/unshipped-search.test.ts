@@ -1,12 +1,21 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
+import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
+import type { BackupProgress } from '../../../src/backup/changes/progress-table.ts'
 import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
 import { silentLog } from '../../../src/base/log.ts'
 import type { CellPaths } from '../../../src/base/store-paths.ts'
 
-/** A search for cells that others have found. */
-function searchWith(look: (cellId: string) => Promise<void>): UnshippedSearch {
+const ROW = { history: null } as BackupProgress
+
+/** @param rows what `local.db` answers; by default, others have found the cells */
+function searchWith(
+  look: (cellId: string) => Promise<void>,
+  rows: () => BackupProgress[] = () => [],
+): UnshippedSearch {
   return new UnshippedSearch({
-    progress: { withHistory: () => [] } as never,
+    isShipped: true,
+    progress: { maybeUnshipped: rows },
     paths: () => ({}) as CellPaths,
     exists: () => true,
     look,
@@ -40,4 +49,73 @@ describe('The search for unshipped cells', () => {
     expect(looked).toHaveLength(4)
     expect(search.isOver).toBe(false)
   })
+
+  test('that fails is not over, and is repeated with the next collection: until then nothing is complete', async () => {
+    const looked: string[] = []
+    let fails = true
+    const search = searchWith(
+      async (cellId) => void looked.push(cellId),
+      () => {
+        if (fails) throw new Error('EIO (injected)')
+        return [{ ...ROW, cellId: 'a' }]
+      },
+    )
+    await search.search()
+    expect(search.isOver).toBe(false)
+    expect(await search.collect(nothing)).toMatchObject({ isAll: false })
+    expect(looked).toEqual([])
+    fails = false
+    await settled()
+    expect(await search.collect(nothing)).toMatchObject({ isAll: false })
+    await settled()
+    expect(looked).toEqual(['a'])
+    expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
+  })
+
+  test('names a cell that could not be looked at, as long as it cannot; it holds up no others', async () => {
+    const looked: string[] = []
+    let fails = true
+    const search = searchWith(
+      async (cellId) => {
+        if (fails && cellId === 'b') throw new Error('EIO (injected)')
+        looked.push(cellId)
+      },
+      () => ['a', 'b', 'c'].map((cellId) => ({ ...ROW, cellId })),
+    )
+    await search.search()
+    await settled()
+    for (let i = 0; i < 3; i++) {
+      expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: ['b'] })
+      await settled()
+    }
+    fails = false
+    await search.collect(nothing)
+    await settled()
+    expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(looked.sort()).toEqual(['a', 'b', 'c'])
+    await search.stop()
+  })
+
+  test('looks at a cell whose files cannot be read from here, and at the others', async () => {
+    const looked: string[] = []
+    const rows = ['a', 'b'].map((cellId) => ({ ...ROW, cellId, history: {} as BackupProgress['history'] }))
+    // It has no paths.
+    const search = searchWith(
+      async (cellId) => void looked.push(cellId),
+      () => rows,
+    )
+    await search.search()
+    await settled()
+    expect(looked).toEqual(['a', 'b'])
+    expect(search.isOver).toBe(true)
+  })
 })
+
+async function nothing(): Promise<CollectedLogs> {
+  return { logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf: 0 }
+}
+
+/** What began has ended: it waits for nothing. */
+async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) await turnOfTheLoop()
+}

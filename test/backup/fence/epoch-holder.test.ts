@@ -3,8 +3,9 @@ import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { takenOver } from '../../../src/backup/fence/epoch-guard.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 import { ELSEWHERE, FenceNode, type FenceNodeOptions, LEASE_MS } from '../../support/backup/fence-node.ts'
-import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { FakeClock, TEST_EPOCH_MS } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { turnsUntil } from '../../support/turns.ts'
@@ -196,6 +197,56 @@ describe('A directory', () => {
     fs.rmSync(moved, { recursive: true })
   })
 })
+
+describe('A take-over', () => {
+  test.each([1, 2, 3])(
+    'is seen by the node before it, although its fence could not be stored at %i first tries (invariant 14)',
+    async (failures) => {
+      const before = new FenceNode(store)
+      await before.take()
+      const directory = tempDirectory('cellstore-fence')
+      const put = store.put.bind(store)
+      store.put = async () => {
+        throw new Error('refused (injected)')
+      }
+      const node = new FenceNode(store, { directory, takesOver: true })
+      for (let i = 0; i < failures; i++) await expect(node.take()).rejects.toThrow('refused')
+      store.put = put
+      expect(await node.take()).toBeUndefined()
+      await expect(before.guard.check()).rejects.toMatchObject({ code: 'taken_over' })
+      await node.guard.check()
+      await node.stop()
+    },
+  )
+
+  test('is seen by the start of the node before it, although the listing lacks it (invariant 14)', async () => {
+    const lagging = new LaggingStore(new FileObjectStore({ root }))
+    const directory = tempDirectory('cellstore-fence')
+    const before = new FenceNode(lagging, { directory })
+    await before.take()
+    await before.stop()
+    const nodes = [1, 2].map(() => new FenceNode(store, { takesOver: true }))
+    for (const node of nodes) await node.take()
+    for (const shown of [[], ['fence/0000000001'], ['fence/0000000001', 'fence/0000000002']]) {
+      lagging.shown = shown
+      await expect(new FenceNode(lagging, { directory }).take(true)).rejects.toMatchObject({
+        code: expect.stringMatching(/^(store_outdated|object_store_in_use)$/),
+      })
+    }
+    await nodes[1]?.guard.check()
+    for (const node of nodes) await node.stop()
+  })
+})
+
+/** A folder whose listing shows a few fences only. */
+class LaggingStore extends PassingStore {
+  shown: readonly string[] | undefined
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    for await (const entry of super.list(prefix, options))
+      if (!entry.key.startsWith('fence/') || (this.shown?.includes(entry.key) ?? true)) yield entry
+  }
+}
 
 describe('The record of a node', () => {
   test('is written at most once a minute, and costs a look, a PUT and a DELETE', async () => {

@@ -1,9 +1,14 @@
 import { createHash } from 'node:crypto'
-import { expect, test } from 'vitest'
+import { describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { bufferBody, type GetOptions } from '../../../src/backup/object-store/object-store.ts'
-import { sha256OfObject } from '../../../src/backup/shipping/last-log.ts'
-import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import {
+  bufferBody,
+  type GetOptions,
+  type ListOptions,
+  type ObjectEntry,
+} from '../../../src/backup/object-store/object-store.ts'
+import { findLastLog, sha256OfObject } from '../../../src/backup/shipping/last-log.ts'
+import { type LogNumber, logKey } from '../../../src/backup/versions/object-keys.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 /** A folder whose first answers come with one bit changed. */
@@ -29,4 +34,33 @@ test('the hash of the last object is not that of an answer which came damaged (i
   await store.put(key, bufferBody(bytes))
   expect(await sha256OfObject(store, key)).toBe(createHash('sha256').update(bytes).digest('hex'))
   expect(await sha256OfObject(store, logKey({ epoch: 1, number: 2 }))).toBeUndefined()
+})
+
+/** A folder whose listing lacks some objects. */
+class LaggingStore extends FileObjectStore {
+  hidden: readonly string[] = []
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    for await (const entry of super.list(prefix, options)) if (!this.hidden.includes(entry.key)) yield entry
+  }
+}
+
+describe('The newest log object', () => {
+  const places: LogNumber[] = [
+    ...[1, 2, 3].map((number) => ({ epoch: 1, number })),
+    ...[1, 2, 3, 4, 5].map((number) => ({ epoch: 3, number })),
+  ]
+
+  /** What the next object would continue voids all after it, so none that counts may be overlooked. */
+  test.each(places.map((_, shown) => shown))(
+    'is found although the listing shows only the first %i (invariant 14)',
+    async (shown) => {
+      const store = new LaggingStore({ root: tempDirectory('cellstore-last-log') })
+      for (const place of places) await store.put(logKey(place), bufferBody(Buffer.from('a log object')))
+      store.hidden = places.slice(shown).map(logKey)
+      expect(await findLastLog(store, 5)).toEqual({ epoch: 3, number: 5 })
+      expect(await findLastLog(store, 3)).toEqual({ epoch: 3, number: 5 })
+      expect(await findLastLog(store, 2)).toEqual({ epoch: 1, number: 3 })
+    },
+  )
 })

@@ -1,4 +1,3 @@
-import { setImmediate } from 'node:timers/promises'
 import { beforeEach, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
 import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
@@ -23,20 +22,7 @@ beforeEach(async () => {
 })
 
 /** Lets no more time pass than flushes and stamps need. */
-async function soon<T>(work: Promise<T>): Promise<T> {
-  let settled = false
-  const mark = () => {
-    settled = true
-  }
-  work.then(mark, mark)
-  while (!settled) {
-    await setImmediate()
-    const { nextTimerMs } = place.clock
-    if (!settled && nextTimerMs !== undefined && nextTimerMs <= 100) place.clock.advance(nextTimerMs)
-  }
-  return work
-}
-
+const soon = <T>(work: Promise<T>): Promise<T> => place.advanceUntil(work, 100)
 const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key)
 const flush = () => soon(store.backups.flush())
 

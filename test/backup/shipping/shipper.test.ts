@@ -4,7 +4,12 @@ import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 import { CellError } from '../../../src/errors.ts'
-import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import {
+  FailingStore,
+  GatedStore,
+  LaggingStore,
+  RecordingStore,
+} from '../../support/backup/object-store-decorators.ts'
 import { ShippingNode } from '../../support/backup/shipping-node.ts'
 import { rowsIn, storedLogs } from '../../support/backup/stored-logs.ts'
 import { Random } from '../../support/random.ts'
@@ -115,6 +120,32 @@ describe('Shipping', () => {
     expect(logs.at(-1)?.key).toBe(logKey({ epoch: 5, number: 1 }))
     expect(logs.at(-1)?.manifest.previous?.key).toBe(logs.at(-2)?.key)
     expect(rowsIn(logs, cell)).toEqual(upTo(21))
+    await next.stop()
+  })
+
+  test.each([1, 2, 3, 5])('… also if the listing lacks the last %d', async (count) => {
+    const first = nodeOn()
+    const cell = first.newCell()
+    await first.start()
+    for (let i = 0; i < 3; i++) {
+      cell.commit()
+      await first.pass(10_000)
+    }
+    await first.fence.settled(first.shipper.stop(new AbortController().signal))
+    await first.fence.stop()
+    const lagging = new LaggingStore(objects)
+    const all = await keys()
+    lagging.hide(all.slice(-count))
+    const idle = nodeOn(lagging, { directory: first.fence.directory })
+    await idle.start()
+    await idle.stop()
+    const next = nodeOn(lagging, { directory: first.fence.directory, cells: first.cells })
+    cell.commit()
+    await next.start()
+    await next.pass(0)
+    const logs = await storedLogs(objects)
+    expect(logs.at(-1)?.manifest.previous?.key).toBe(all.at(-1))
+    expect(rowsIn(logs, cell)).toEqual(upTo(4))
     await next.stop()
   })
 
@@ -230,10 +261,45 @@ describe('A flush', () => {
     await node.start()
     await node.pass(0)
     node.cells.withoutHistory = ['a cell']
-    expect(await node.flush()).toEqual({ withoutHistory: ['a cell'] })
+    expect(await node.flush()).toEqual({ withoutHistory: ['a cell'], unreadable: [] })
     await expect(node.shipper.flush(AbortSignal.abort('no longer'))).rejects.toBe('no longer')
     await node.stop()
     await expect(node.shipper.flush()).rejects.toMatchObject({ code: 'store_closed' })
+  })
+})
+
+describe('A cell whose files cannot be read', () => {
+  test.each([
+    ['', 100],
+    [', and that has more than one object has room for,', 70_000_000],
+  ])('%s holds up only itself, and nothing is complete until it can be', async (_, bytes) => {
+    const node = nodeOn()
+    const [bad, good] = [node.newCell(), node.newCell()]
+    await node.start()
+    await node.pass(0)
+    const before = await keys()
+    const upTo = node.shipper.state.backedUpTo
+    bad.commit(bytes)
+    const mend = bad.makeUnreadable()
+    for (let n = 1; n <= 3; n++) {
+      good.commit()
+      expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
+      const logs = await storedLogs(objects)
+      expect(rowsIn(logs, good)).toEqual(Array.from({ length: n }, (_, i) => i + 1))
+      expect(logs.slice(before.length).map(({ manifest }) => manifest.complete)).not.toContain(true)
+      await node.pass(10_000)
+    }
+    // With nothing else to ship, too.
+    expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
+    expect(node.shipper.state.backedUpTo).toBe(upTo)
+    expect(node.fence.log.errors).toMatchObject([{ cellId: bad.cellId }])
+    mend()
+    expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [] })
+    const logs = await storedLogs(objects)
+    expect(rowsIn(logs, bad)).toEqual([1])
+    expect(logs.at(-1)?.manifest.complete).toBe(true)
+    expect(node.shipper.state.backedUpTo).toBe(node.fence.clock.now())
+    await node.stop()
   })
 })
 

@@ -5,7 +5,7 @@ import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
-import { codeOf } from '../../support/thrown.ts'
+import { codeOf, rejectedBy } from '../../support/thrown.ts'
 
 let place: ScratchPlace
 beforeEach(() => {
@@ -88,5 +88,53 @@ describe('A quarantined cell with something unshipped', () => {
     expect(store.core.destination?.progress.find(sound.id).history).not.toBeNull()
     await place.advanceUntil(store.backups.restore(damaged.id))
     await store.close()
+  })
+})
+
+describe('A cell that changed without a history', () => {
+  test('is named by a flush after a restart, before anybody has used it', async () => {
+    const first = await place.create()
+    const { id } = createLedger(first)
+    await first.backups.snapshot(id)
+    addRow(first.openCell(id), 'in no version')
+    await first.close()
+    const store = await place.open(shipped)
+    expect(await place.advanceUntil(store.backups.flush())).toMatchObject({ withoutHistory: [id] })
+    const restored = place.advanceUntil(store.backups.restore(id, { timestamp: place.clock.now() + 60_000 }))
+    expect(await rejectedBy(restored)).toMatchObject({ code: 'backup_not_found' })
+    expect(notes(store.openCell(id))).toEqual(['in no version'])
+    await store.close()
+  })
+})
+
+describe('A cell one of whose segments cannot be read', () => {
+  test('holds up no other cell, and is restored to no moment that is only there', async () => {
+    const store = await place.create({ ...shipped, backups: { maxLagMs: 3_600_000 } })
+    const [bad, good] = [await newShippedCell(store), await newShippedCell(store)]
+    await place.advanceUntil(store.backups.flush(), 1_000)
+    const known = place.clock.now()
+    place.clock.advance(60_000)
+    addRow(bad, 'in a segment', 5_000_000)
+    const { segments } = place.paths.cell(bad.id)
+    addRow(bad, 'after it')
+    const [segment] = fs.readdirSync(segments).map((name) => `${segments}/${name}`)
+    const aside = `${place.root}/aside`
+    fs.renameSync(segment as string, aside)
+    fs.mkdirSync(segment as string)
+    addRow(good, 'shipped')
+    const flush = () => place.advanceUntil(store.backups.flush(), 1_000)
+    expect(await flush()).toEqual({ withoutHistory: [], unreadable: [bad.id] })
+    expect(await shippedCells()).toContain(good.id)
+    const timestamp = place.clock.now()
+    const restored = place.advanceUntil(store.backups.restore(bad.id, { timestamp }), 1_000)
+    const refused = await rejectedBy(restored)
+    expect(refused).toMatchObject({ code: 'backup_not_found' })
+    expect(refused.details.restorableTo).toBeLessThanOrEqual(known)
+    fs.rmdirSync(segment as string)
+    fs.renameSync(aside, segment as string)
+    expect(await flush()).toEqual({ withoutHistory: [], unreadable: [] })
+    await place.advanceUntil(store.backups.restore(bad.id, { timestamp }), 1_000)
+    expect(notes(bad)).toHaveLength(102)
+    await place.advanceUntil(store.close(), 1_000)
   })
 })

@@ -1,20 +1,10 @@
 import { beforeEach, describe, expect, test } from 'vitest'
-import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
-import { PassingStore } from '../../support/backup/object-store-decorators.ts'
+import { LaggingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
-
-/** A bucket whose listing does not show some objects yet. */
-class LaggingStore extends PassingStore {
-  hidden: readonly string[] = []
-
-  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
-    for await (const entry of super.list(prefix, options)) if (!this.hidden.includes(entry.key)) yield entry
-  }
-}
 
 let place: ScratchPlace
 let log: KeptLog
@@ -45,12 +35,12 @@ describe('An empty node at a listing that lags', () => {
     place.loseData()
     place.clock.advance(1_000)
     const lagging = new LaggingStore(place.folder())
-    lagging.hidden = newest
+    lagging.hide(newest)
     const again = await place.open({ objectStore: lagging, log, backups: { keep: 'all:1h' } })
     await again.openCell(cell.id).ensureLocal()
     expect(again.accounts.list()).toHaveLength(0)
     expect(notes(again.openCell(cell.id))).toEqual(['one'])
-    lagging.hidden = []
+    lagging.hide([])
     addRow(again.openCell(cell.id), 'other')
     await again.core.catalogStored()
     await again.backups.incremental(cell.id)

@@ -213,6 +213,20 @@ export class CorruptingStore extends PassingStore {
   }
 }
 
+/** A bucket whose listing does not show some objects yet. */
+export class LaggingStore extends PassingStore {
+  #hidden = new Set<string>()
+
+  /** These are not listed from now on, all others are. */
+  hide(keys: Iterable<string>): void {
+    this.#hidden = new Set(keys)
+  }
+
+  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
+    for await (const entry of super.list(prefix, options)) if (!this.#hidden.has(entry.key)) yield entry
+  }
+}
+
 /** In chunks of odd sizes, as a network delivers them. */
 async function* chunksOf(bytes: Buffer): AsyncGenerator<Uint8Array> {
   for (let at = 0; at < bytes.length; at += 7_001) yield bytes.subarray(at, at + 7_001)

@@ -25,10 +25,14 @@ export class WalCells implements LogPort {
     this.#now = now
   }
 
-  async collectLogs({ cellsMax, bytesMax }: CollectLimits): Promise<CollectedLogs> {
+  async collectLogs({ cellsMax, bytesMax, except = [] }: CollectLimits): Promise<CollectedLogs> {
     this.collects++
     this.onCollect()
-    const found = this.all.map((cell) => cell.unshipped()).filter((log) => log !== undefined)
+    const unreadable = this.all.map(({ cellId }) => cellId).filter((cellId) => except.includes(cellId))
+    const found = this.all
+      .filter(({ cellId }) => !except.includes(cellId))
+      .map((cell) => cell.unshipped())
+      .filter((log) => log !== undefined)
     const logs: typeof found = []
     let bytes = 0
     for (const log of found.slice(0, Math.min(cellsMax, this.cellsMax))) {
@@ -39,7 +43,7 @@ export class WalCells implements LogPort {
     // What crosses to another process is JSON.
     const { withoutHistory } = this
     const isAll = logs.length === found.length
-    return JSON.parse(JSON.stringify({ logs, isAll, withoutHistory, asOf: this.#now() }))
+    return JSON.parse(JSON.stringify({ logs, isAll, withoutHistory, unreadable, asOf: this.#now() }))
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {

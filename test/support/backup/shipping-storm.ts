@@ -1,22 +1,17 @@
 import { randomUUID } from 'node:crypto'
 import fs from 'node:fs'
 import path from 'node:path'
-import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
-import type { S3ObjectStoreOptions } from '../../../src/backup/object-store/s3/s3-settings.ts'
 import { isCellError } from '../../../src/errors.ts'
+import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import type { Random } from '../random.ts'
-import { FAULTS, type Fault, type FaultProxy } from '../s3/fault-proxy.ts'
 import { StoreDirectory } from '../store-directory.ts'
 import { tempDirectory } from '../temp-directory.ts'
-import { assertLoud } from './loud-failures.ts'
 import { expectUnbrokenLog } from './stored-logs.ts'
+import type { Storm } from './storms.ts'
+import type { StormyBucket } from './stormy-bucket.ts'
 
 const CELLS = 3
-const PATIENCE = { deadlineMs: 4_000, connectMs: 500, requestMs: 400, idleMs: 400, attempts: 3 }
-const ALL_FAULTS = Object.keys(FAULTS) as Fault[]
-/** An empty node that is shown an old listing of versions takes the newest of them: docs/promises.md. */
-const WITHOUT_LAG = ALL_FAULTS.filter((fault) => fault !== 'lagging')
 
 /** What a cell has committed, oldest first, and how much of it the store has promised to be in the bucket. */
 interface Line {
@@ -26,38 +21,36 @@ interface Line {
   isLost: boolean
 }
 
+/** Promised rows of a cell that came back without them, because an old listing has hidden a version. */
+interface PassedOver {
+  id: string
+  tokens: string[]
+}
+
 /**
  * A store that ships to a bucket which fails in every way, is lost and taken over. Cells only ever grow by numbered tokens: so
- * after each loss a cell has to hold a prefix of what it had committed, with all that was promised in it.
+ * after each loss a cell has to hold a prefix of what it had committed, with all that was promised in it. Only a version that an
+ * old listing has hidden may be passed over (docs/promises.md); it has to stay, and to hold what was promised.
  */
-export class ShippingStorm {
-  readonly counts = { written: 0, promised: 0, failures: 0, losses: 0, takenOver: 0, recovered: 0 }
+export class ShippingStorm implements Storm {
+  readonly counts = { written: 0, promised: 0, losses: 0, takenOver: 0, recovered: 0, passedOver: 0 }
   readonly steps: string[] = []
-  readonly #proxy: FaultProxy
-  readonly #options: S3ObjectStoreOptions
+  readonly #bucket: StormyBucket
   readonly #random: Random
-  readonly #rate: number
+  readonly #passedOver: PassedOver[] = []
   readonly #lines = new Map<string, Line>()
   readonly #root = tempDirectory('cellstore-shipping-storm')
   readonly #directories: StoreDirectory[] = []
   #store!: CellStore
   #storeId = ''
 
-  /** @param options of the bucket behind the proxy */
-  constructor(proxy: FaultProxy, options: S3ObjectStoreOptions, random: Random, rate: number) {
-    this.#proxy = proxy
-    this.#options = {
-      ...options,
-      endpoint: proxy.endpoint,
-      prefix: `shipping-${randomUUID()}`,
-      patience: PATIENCE,
-    }
-    this.#random = random
-    this.#rate = rate
+  constructor(bucket: StormyBucket) {
+    this.#bucket = bucket
+    this.#random = bucket.random
+    bucket.mayRefuseWith('object_store_in_use', 'not_replicated', 'taken_over', 'store_closed', 'no_backup')
   }
 
   async start(): Promise<void> {
-    this.#proxy.rate = 0
     await this.#open(this.#newDirectory())
     this.#storeId = this.#store.id
     for (let i = 0; i < CELLS; i++) {
@@ -70,27 +63,26 @@ export class ShippingStorm {
   }
 
   async step(): Promise<void> {
-    this.#setFaults(this.#rate)
+    const faults = this.#bucket.rage()
     const id = this.#random.pick([...this.#lines.keys()])
     const [name, run] = this.#random.pick<[string, () => Promise<void>]>([
       ['remote', () => this.#writeRemote(id)],
       ['remote', () => this.#writeRemote(id)],
       ['remote to all', () => this.#writeRemoteToAll()],
-      ['flush', () => this.#loudly(() => this.#flush())],
-      ['backup', () => this.#loudly(() => this.#backup(id))],
+      ['flush', () => this.#bucket.loudly(() => this.#flush())],
+      ['backup', () => this.#bucket.loudly(() => this.#backup(id))],
       ['many', async () => this.#writeMany(id)],
       ['reopen', () => this.#reopen()],
       ['loss', () => this.#lose()],
       ['take-over', () => this.#takeOver()],
     ])
-    this.steps.push(`${name} ${this.#proxy.faults.length === 1 ? this.#proxy.faults[0] : 'all'}`)
+    this.steps.push(`${name} ${faults}`)
     await run()
-    this.#proxy.rate = 0
+    this.#bucket.calm()
   }
 
-  /** The bucket is well again: everything is shipped, comes back after one more loss, and leaves nothing behind. */
+  /** Everything is shipped, comes back after one more loss, and leaves nothing behind. */
   async prove(): Promise<void> {
-    this.#proxy.rate = 0
     for (const id of this.#lines.keys()) {
       await this.#recover(id)
       this.#write(id)
@@ -101,19 +93,12 @@ export class ShippingStorm {
       if (promised !== committed.length) throw new Error(`${id} has not caught up`)
       await this.#recover(id)
     }
+    for (const each of this.#passedOver) await this.#proveThere(each)
     await this.#checkBucket()
   }
 
   async dispose(): Promise<void> {
-    this.#proxy.rate = 0
     for (const directory of this.#directories) await directory.close()
-  }
-
-  #setFaults(rate: number, isLoss = false): void {
-    const isLost = isLoss || [...this.#lines.values()].some((line) => line.isLost)
-    const faults = isLost ? WITHOUT_LAG : ALL_FAULTS
-    this.#proxy.rate = rate
-    this.#proxy.faults = this.#random.chance(0.3) ? [this.#random.pick(faults)] : faults
   }
 
   #newDirectory(): StoreDirectory {
@@ -138,7 +123,7 @@ export class ShippingStorm {
   }
 
   async #writeRemote(id: string): Promise<void> {
-    await this.#loudly(async () => {
+    await this.#bucket.loudly(async () => {
       await this.#recover(id)
       this.#write(id)
       await this.#replicate(id)
@@ -184,20 +169,17 @@ export class ShippingStorm {
 
   /** The bucket takes nothing while the store is closed: as if its process was killed. */
   async #lose(): Promise<void> {
-    const { rate } = this.#proxy
-    this.#proxy.faults = ['refused']
-    this.#proxy.rate = 1
-    await this.#store.close()
+    await this.#bucket.refusing(() => this.#store.close())
     fs.rmSync((this.#directories.at(-1) as StoreDirectory).path, { recursive: true, force: true })
     this.counts.losses++
-    this.#setFaults(rate, true)
+    this.#bucket.forgetHidden()
     await this.#open(this.#newDirectory())
     await this.#recoverAll()
   }
 
   /** Another node takes over while this one writes; what that acknowledges until its end has to be there. */
   async #takeOver(): Promise<void> {
-    this.#setFaults(this.#proxy.rate, true)
+    this.#bucket.forgetHidden()
     const old = this.#store
     let isTaken = false
     const writing = Promise.all(
@@ -228,27 +210,20 @@ export class ShippingStorm {
       throw new Error('An empty node has begun another history.')
   }
 
-  /** The bucket may refuse a start, loudly; a later one succeeds. */
-  async #opened(directory: StoreDirectory, takeOver = false): Promise<CellStore> {
-    for (let attempt = 1; ; attempt++) {
-      if (attempt > 3) this.#proxy.rate = 0
-      try {
-        return await directory.openOrCreate({
-          objectStore: new S3ObjectStore(this.#options),
-          durability: 'remote',
-          takeOver,
-          backups: { maxLagMs: 1_000, remoteWaitMs: 3_000, drillEveryMs: null },
-        })
-      } catch (error) {
-        if (attempt > 4) throw error
-        assertLoud(error)
-      }
-    }
+  #opened(directory: StoreDirectory, takeOver = false): Promise<CellStore> {
+    return this.#bucket.untilOpen(() =>
+      directory.openOrCreate({
+        objectStore: this.#bucket.objectStore(),
+        durability: 'remote',
+        takeOver,
+        backups: { maxLagMs: 1_000, remoteWaitMs: 3_000, drillEveryMs: null },
+      }),
+    )
   }
 
   async #recoverAll(): Promise<void> {
     for (const line of this.#lines.values()) line.isLost = true
-    for (const id of this.#lines.keys()) await this.#loudly(() => this.#recover(id))
+    for (const id of this.#lines.keys()) await this.#bucket.loudly(() => this.#recover(id))
   }
 
   /** Brings a cell back if it is lost. @throws unless it holds what it has to */
@@ -256,28 +231,52 @@ export class ShippingStorm {
     const line = this.#line(id)
     if (!line.isLost) return
     const cell = this.#store.openCell(id)
-    await cell.ensureLocal().catch((error) => this.#proveDamaged(id, error))
+    await cell.ensureLocal().catch((error) => this.#goOn(id, error))
     if (!line.isLost) return
-    const { rows } = cell.sql<{ token: string }>('SELECT token FROM log ORDER BY n')
-    const found = rows.map(({ token }) => token)
+    const found = tokensOf(cell)
     const { committed, promised } = line
     const wrong = found.findIndex((token, i) => token !== committed[i])
     if (wrong !== -1)
       throw new Error(`${id}: row ${wrong} of ${found.length} is not what was committed: ${found[wrong]}`)
-    if (found.length < promised)
-      throw new Error(
-        `${id}: ${promised} of ${committed.length} rows were promised, and ${found.length} are there`,
-      )
+    if (found.length < promised) this.#passOver({ id, tokens: committed.slice(0, promised) }, found.length)
+    line.promised = Math.min(promised, found.length)
     line.committed = found
     line.isLost = false
     this.counts.recovered++
   }
 
+  #passOver(passedOver: PassedOver, found: number): void {
+    const { id, tokens } = passedOver
+    if (!this.#hasHiddenVersion(id))
+      throw new Error(`${id}: ${tokens.length} rows were promised, and ${found} are there`)
+    this.#passedOver.push(passedOver)
+    this.counts.passedOver++
+  }
+
+  /** @throws unless a version holds what was promised, and can be restored by its name */
+  async #proveThere({ id, tokens }: PassedOver): Promise<void> {
+    const { backups } = await this.#store.backups.list(id, { limit: 1_000 })
+    for (const { version } of backups) {
+      const cell = await this.#store.createCell({ from: { cellId: id, version } })
+      const found = tokensOf(cell)
+      if (tokens.every((token, i) => token === found[i])) return
+    }
+    throw new Error(
+      `${id}: ${tokens.length} rows were promised, and are in none of ${backups.length} versions`,
+    )
+  }
+
   /** What came damaged twice counts as damaged until somebody proves it; the bucket is well by then. */
-  async #proveDamaged(id: string, error: unknown): Promise<void> {
-    if (!isCellError(error, 'backup_corrupt') || this.#proxy.rate > 0) throw error
+  async #goOn(id: string, error: unknown): Promise<void> {
+    if (isCellError(error, 'no_backup') && !this.#hasHiddenVersion(id))
+      throw new Error(`${id} is said to have no backup, and no listing lagged.`, { cause: error })
+    if (!isCellError(error, 'backup_corrupt') || !this.#bucket.isWell) throw error
     await this.#store.backups.verify(id, { version: error.details.member })
     await this.#store.openCell(id).ensureLocal()
+  }
+
+  #hasHiddenVersion(id: string): boolean {
+    return this.#bucket.hasHidden(`snapshots/${id}/`)
   }
 
   #line(id: string): Line {
@@ -286,20 +285,15 @@ export class ShippingStorm {
 
   /** Numbers without gaps, each object naming the one before it, and no upload that nobody finishes. */
   async #checkBucket(): Promise<void> {
-    const objects = new S3ObjectStore(this.#options)
+    const objects = this.#bucket.objectStore()
     await expectUnbrokenLog(objects)
     await objects.sweepUploads('', Date.UTC(2100, 0))
     const left = await objects.sweepUploads('', Date.UTC(2100, 0))
     if (left > 0) throw new Error(`${left} uploads are left`)
     await objects.close()
   }
+}
 
-  async #loudly(work: () => Promise<void>): Promise<void> {
-    try {
-      await work()
-    } catch (error) {
-      assertLoud(error)
-      this.counts.failures++
-    }
-  }
+function tokensOf(cell: Cell): string[] {
+  return cell.sql<{ token: string }>('SELECT token FROM log ORDER BY n').rows.map(({ token }) => token)
 }

@@ -81,6 +81,16 @@ export class WalCell {
       : { cellId: this.cellId, accountId: null, history: this.history, pieces }
   }
 
+  /** Its WALs cannot be read, and it has more than it tells at once. @returns undoes it */
+  makeUnreadable(): () => void {
+    const wals = this.#wals.map((wal) => ({ wal, path: wal.path }))
+    // The folder of files: reading it fails.
+    for (const wal of this.#wals) wal.path = this.#folder
+    return () => {
+      for (const each of wals) each.wal.path = each.path
+    }
+  }
+
   shipped(place: ShippedPlace): void {
     if (place.history !== this.history) return
     this.#place = place

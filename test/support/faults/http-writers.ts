@@ -20,6 +20,8 @@ const NO_ANSWER: Answer = { status: 0, body: {} }
  * count of which were acknowledged. What had no answer, or an error, may be there or not; but whole, and once.
  */
 export class HttpWriters {
+  /** Of the account that has the cells. */
+  readonly key: string
   readonly cells = new Map<string, Sent>()
   /** Acknowledged writes, of all cells. */
   acknowledged = 0
@@ -27,12 +29,11 @@ export class HttpWriters {
   readonly statuses: Record<number, number> = {}
   /** Called when an acknowledgement arrives. */
   onAcknowledged = () => {}
-  readonly #key: string
   readonly #odd: string[] = []
   #stopping = false
 
   private constructor(key: string) {
-    this.#key = key
+    this.key = key
   }
 
   static async create(node: ServedNode, cells: number): Promise<HttpWriters> {
@@ -120,7 +121,7 @@ export class HttpWriters {
 
   /** A connection that breaks is an answer, too. */
   async #request(node: ServedNode, id: string, what: string, body: unknown): Promise<Answer> {
-    return await node.request('POST', `/v1/databases/${id}/${what}`, body, this.#key).catch(() => NO_ANSWER)
+    return await node.request('POST', `/v1/databases/${id}/${what}`, body, this.key).catch(() => NO_ANSWER)
   }
 }
 

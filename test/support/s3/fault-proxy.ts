@@ -29,6 +29,9 @@ const EXPIRIES: [number, string][] = [
   [400, 'RequestTimeout'],
 ]
 
+/** Before a request is passed on, or after the bucket has carried it out. */
+export type RequestMoment = 'before' | 'after'
+
 /** A proxy in front of a real S3 that injects faults into some of the requests. */
 export class FaultProxy {
   /** How many of each were injected. */
@@ -37,8 +40,10 @@ export class FaultProxy {
   rate = 0
   faults: readonly Fault[] = Object.keys(FAULTS) as Fault[]
   requests = 0
-  /** Called with each request's number before it is passed on, and after the bucket has answered. */
-  onRequest: (number: number, when: 'before' | 'after') => void = () => {}
+  /** Called with each request's number. @returns whether the connection is cut there */
+  onRequest: (number: number, when: RequestMoment) => boolean = () => false
+  /** Keys that old listings have left out since somebody has cleared it. */
+  readonly hidden = new Set<string>()
   readonly #random: Random
   readonly #upstream: URL
   readonly #server = http.createServer((incoming, outgoing) => {
@@ -74,7 +79,7 @@ export class FaultProxy {
   async #serve(incoming: http.IncomingMessage, outgoing: http.ServerResponse): Promise<void> {
     const number = ++this.requests
     const body = await bodyOf(incoming)
-    this.onRequest(number, 'before')
+    if (this.onRequest(number, 'before')) return void outgoing.destroy()
     const isListing = incoming.method === 'GET' && /[?&](list-type|uploads)\b/.test(incoming.url ?? '')
     const fault = this.#choose(incoming, isListing)
     if (fault === 'reset') return void outgoing.destroy()
@@ -82,9 +87,13 @@ export class FaultProxy {
     if (fault === 'refused') return send(outgoing, failure(...this.#random.pick(REFUSALS)))
     if (fault === 'expired') return send(outgoing, failure(...this.#random.pick(EXPIRIES)))
     const before = this.#listings.get(incoming.url ?? '')
-    if (fault === 'lagging' && before !== undefined) return send(outgoing, before)
     const answer = await this.#pass(incoming, body)
-    this.onRequest(number, 'after')
+    if (fault === 'lagging' && before !== undefined) {
+      const shown = keysIn(before)
+      for (const key of keysIn(answer)) if (!shown.has(key)) this.hidden.add(key)
+      return send(outgoing, before)
+    }
+    if (this.onRequest(number, 'after')) return void outgoing.destroy()
     if (isListing && answer.status === 200) this.#listings.set(incoming.url ?? '', answer)
     if (fault === 'lost') return void outgoing.destroy()
     if (fault === 'doubted') return send(outgoing, failure(500, 'InternalError'))
@@ -166,6 +175,10 @@ function failure(status: number, code: string): Answer {
     `<?xml version="1.0"?><Error><Code>${code}</Code><Message>injected</Message></Error>`,
   )
   return { status, headers: ['content-type', 'application/xml'], body }
+}
+
+function keysIn({ body }: Answer): Set<string> {
+  return new Set([...body.toString().matchAll(/<Key>([^<]*)<\/Key>/g)].map(([, key]) => key as string))
 }
 
 async function bodyOf(message: http.IncomingMessage): Promise<Buffer> {

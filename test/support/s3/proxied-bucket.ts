@@ -1,64 +1,66 @@
 import { S3ObjectStore } from '../../../src/backup/object-store/s3/s3-object-store.ts'
 import type { Random } from '../random.ts'
+import { endpointOfTests } from './endpoint-of-tests.ts'
 import { FaultProxy } from './fault-proxy.ts'
-import { S3Place, s3FromEnvironment } from './s3-place.ts'
+import { S3Place } from './s3-place.ts'
+import type { LocalS3 } from './s3rver.ts'
 import { ScriptedS3 } from './scripted-s3.ts'
 
 /** A bucket behind a proxy: of the endpoint of the environment, or of an S3 in memory that honours conditional writes. */
 export class ProxiedBucket {
   readonly proxy: FaultProxy
-  readonly name: string
-  readonly #credentials: { accessKeyId: string; secretAccessKey: string }
-  readonly #scripted: ScriptedS3 | undefined
+  readonly #endpoint: LocalS3
 
-  private constructor(
-    proxy: FaultProxy,
-    name: string,
-    credentials: { accessKeyId: string; secretAccessKey: string },
-    scripted: ScriptedS3 | undefined,
-  ) {
+  private constructor(proxy: FaultProxy, endpoint: LocalS3) {
     this.proxy = proxy
-    this.name = name
-    this.#credentials = credentials
-    this.#scripted = scripted
+    this.#endpoint = endpoint
   }
 
   static async start(random: Random): Promise<ProxiedBucket> {
-    const real = s3FromEnvironment()
-    if (real?.endpoint === undefined) {
-      const scripted = await ScriptedS3.start()
-      const { bucket, endpoint, credentials } = scripted
-      return new ProxiedBucket(await FaultProxy.start(endpoint, random), bucket, credentials, scripted)
-    }
-    const place = new S3Place(real)
-    await place.makeBucket()
-    place.close()
-    const { AWS_ACCESS_KEY_ID: accessKeyId = '', AWS_SECRET_ACCESS_KEY: secretAccessKey = '' } = process.env
-    const proxy = await FaultProxy.start(real.endpoint, random)
-    return new ProxiedBucket(proxy, real.bucket, { accessKeyId, secretAccessKey }, undefined)
+    const endpoint = await endpointOfTests(() => ScriptedS3.start())
+    return new ProxiedBucket(await FaultProxy.start(endpoint.endpoint, random), endpoint)
+  }
+
+  get name(): string {
+    return this.#endpoint.bucket
+  }
+
+  /** Another proxy to the same bucket, for a node whose requests are counted alone. */
+  anotherProxy(random: Random): Promise<FaultProxy> {
+    return FaultProxy.start(this.#endpoint.endpoint, random)
+  }
+
+  /** As nodes are told it. */
+  url(prefix: string, { endpoint } = this.proxy): string {
+    const query = new URLSearchParams({ endpoint, region: 'us-east-1', path_style: 'true' })
+    return `s3://${this.name}/${prefix}?${query}`
   }
 
   /** What a node needs to use it. */
   environment(prefix: string): Record<string, string> {
-    const query = new URLSearchParams({
-      endpoint: this.proxy.endpoint,
-      region: 'us-east-1',
-      path_style: 'true',
-    })
+    const { accessKeyId, secretAccessKey } = this.#endpoint.credentials
     return {
-      CELLSTORE_OBJECT_STORE: `s3://${this.name}/${prefix}?${query}`,
-      AWS_ACCESS_KEY_ID: this.#credentials.accessKeyId,
-      AWS_SECRET_ACCESS_KEY: this.#credentials.secretAccessKey,
+      CELLSTORE_OBJECT_STORE: this.url(prefix),
+      AWS_ACCESS_KEY_ID: accessKeyId,
+      AWS_SECRET_ACCESS_KEY: secretAccessKey,
     }
   }
 
   objects(prefix: string): S3ObjectStore {
-    const { endpoint } = this.proxy
-    return new S3ObjectStore({ bucket: this.name, endpoint, prefix, credentials: this.#credentials })
+    const { credentials } = this.#endpoint
+    return new S3ObjectStore({ bucket: this.name, endpoint: this.proxy.endpoint, prefix, credentials })
+  }
+
+  /** Begins an upload that nobody finishes. @param key in the bucket */
+  async strand(key: string): Promise<void> {
+    const { bucket, endpoint, credentials } = this.#endpoint
+    const place = new S3Place({ bucket, endpoint, credentials })
+    await place.strand(key)
+    place.close()
   }
 
   async stop(): Promise<void> {
     await this.proxy.stop()
-    await this.#scripted?.stop()
+    await this.#endpoint.stop()
   }
 }

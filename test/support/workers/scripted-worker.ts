@@ -1,7 +1,12 @@
 import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import { WorkerEnded, type WorkerHandle, type WorkMessage } from '../../../src/workers/node/worker-process.ts'
-import type { BatchCell, WorkerTask, WorkerTaskResults } from '../../../src/workers/protocol/protocol.ts'
+import type {
+  BatchCell,
+  WorkerSettings,
+  WorkerTask,
+  WorkerTaskResults,
+} from '../../../src/workers/protocol/protocol.ts'
 
 interface AskedTask {
   task: WorkerTask
@@ -29,6 +34,8 @@ export class ScriptedWorker implements WorkerHandle {
   doneBatch: object | undefined
   ranOutOfMemory = false
   memory = 0
+  /** The cells whose `incoming.db` it leaves alone. */
+  building: string[] | undefined
   readonly hasUsed = new Set<string>()
   waited = 0
   ran = 0
@@ -83,7 +90,9 @@ export class ScriptedWorker implements WorkerHandle {
     this.tasks.splice(at, 1)[0]?.resolve(value)
   }
 
-  configure(): void {}
+  configure({ building }: WorkerSettings): void {
+    this.building = building
+  }
 
   runBatch(name: string, cells: Omit<BatchCell, 'record'>[]): void {
     this.batches.push({ name, cells })
@@ -120,10 +129,12 @@ export class ScriptedWorker implements WorkerHandle {
 
   recorded(): void {}
 
-  setBuilding(): void {}
+  setBuilding(cellIds: string[]): void {
+    this.building = cellIds
+  }
 
   collectLogs(): Promise<CollectedLogs> {
-    return Promise.resolve({ logs: [], isAll: true, withoutHistory: [], asOf: 0 })
+    return Promise.resolve({ logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf: 0 })
   }
 
   logsShipped(): void {}

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest'
+import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
 import {
   A,
   B,
@@ -264,4 +265,15 @@ test('time in which the processors were others’ does not count against a state
   expect(worker.isKilled).toBe(false)
   await node.pass(200)
   expect(worker.isKilled).toBe(true)
+})
+
+test('a worker that starts while a cell is restored knows of it: it would remove the database that is being built (invariant 10)', async () => {
+  const node = await ScriptedWorkers.started()
+  node.workers.setBuilding([A])
+  await node.end(node.all[0] as ScriptedWorker)
+  const last = node.all.at(-1)
+  expect(last).not.toBe(node.all[0])
+  expect(node.all.filter(({ isEnded }) => !isEnded).map(({ building }) => building)).toEqual([[A], [A]])
+  node.workers.setBuilding([])
+  expect(last?.building).toEqual([])
 })

@@ -135,10 +135,7 @@ export class TimeModel {
     if (outcome instanceof CellError) {
       if (isClaimed)
         throw new Error(`${time} is said to be restorable, and refused: ${about}`, { cause: outcome })
-      // A plan asks no cell what it has committed since: then only the restore knows that this is stored nowhere.
-      const isUnshipped = outcome.code === 'backup_not_found' && outcome.details.restorableTo !== undefined
-      if (!(plan instanceof CellError) && !isUnshipped)
-        throw new Error('a plan for what is refused', { cause: outcome })
+      if (!(plan instanceof CellError)) throw new Error('a plan for what is refused', { cause: outcome })
       this.counts.refused++
       await this.#takeOffer(line, time, outcome)
       return

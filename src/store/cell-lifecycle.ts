@@ -1,0 +1,96 @@
+import type { ManifestHead } from '../backup/archive/manifest.ts'
+import type { BackupDestination } from '../backup/archiver/backup-destination.ts'
+import type { BackgroundRecovery } from '../backup/background-recovery.ts'
+import type { VerificationTable } from '../backup/verify/verification-table.ts'
+import type { Clock } from '../base/clock.ts'
+import type { Log } from '../base/log.ts'
+import { type CellRegistry, cellNotFound } from '../catalog/cell-registry.ts'
+import type { ExpiryHints } from '../kv/expiry-hints.ts'
+import type { CellFiles } from './cell-files.ts'
+import type { CellNames } from './cell-names.ts'
+import type { CellsFolder } from './cells-folder.ts'
+import type { ChangeHub } from './watch/change-hub.ts'
+
+/** What keeps something of each cell. The last three: undefined without an object store, `recovery` also if it is turned off. */
+export interface CellLifecycleParts {
+  registry: CellRegistry
+  names: CellNames
+  files: CellFiles
+  cellsFolder: CellsFolder
+  hints: ExpiryHints
+  changes: ChangeHub
+  clock: Clock
+  log: Log
+  destination: BackupDestination | undefined
+  verifications: VerificationTable | undefined
+  recovery: BackgroundRecovery | undefined
+}
+
+/** Tells all parts of a store that a cell comes with its contents, is deleted, or is restored. */
+export class CellLifecycle {
+  readonly #parts: CellLifecycleParts
+
+  constructor(parts: CellLifecycleParts) {
+    this.#parts = parts
+  }
+
+  /** Before the catalog has the cell: its entries can expire, and no backup has it, also if this process ends now. */
+  imported(id: string): void {
+    const now = this.#parts.clock.now()
+    this.#parts.hints.note(id, now)
+    this.#parts.destination?.progress.markChanged(id, now)
+  }
+
+  /** As {@link imported}. Until its first backup only this machine has the cell, so that backup is due at once. */
+  branched(id: string): void {
+    const now = this.#parts.clock.now()
+    this.#parts.hints.note(id, now)
+    this.#parts.destination?.progress.markUnstored(id, now)
+  }
+
+  /** Deletes the cell in the catalog; its files stay. @returns epoch milliseconds @throws `cell_not_found` */
+  markDeleted(id: string, requestId?: string): number {
+    const { clock, registry, log, recovery, changes } = this.#parts
+    const deletedAt = clock.now()
+    registry.delete(id, deletedAt)
+    log.info({ cellId: id, requestId }, 'a cell is deleted; its backups stay')
+    recovery?.deleted(id)
+    changes.end(id, cellNotFound())
+    return deletedAt
+  }
+
+  /** Removes a deleted cell's files and local state. No process has the cell open. */
+  removeLocal(id: string): void {
+    const { destination, verifications, hints, files, log } = this.#parts
+    try {
+      destination?.forget(id)
+      verifications?.remove(id)
+      hints.remove(id)
+    } catch (err) {
+      log.warn({ cellId: id, err }, 'could not remove the local state of a deleted cell')
+    }
+    files.remove(id)
+  }
+
+  /** Records a restored cell: if the catalog lacks it, or has it as deleted, the cell exists again. */
+  restored(id: string, manifest: ManifestHead): void {
+    const { cellsFolder, registry, names, destination, changes, recovery } = this.#parts
+    cellsFolder.noteCell()
+    const record = registry.find(id)
+    if (record === undefined) {
+      const accountId = manifest.account_id
+      registry.insert({
+        id,
+        accountId,
+        name: names.forReturning({ id, accountId, name: manifest.name }),
+        createdAt: Date.parse(manifest.cell_created_at),
+        durability: manifest.durability,
+      })
+    } else if (record.deletedAt !== null) {
+      registry.undelete(record, names.forReturning(record))
+    }
+    destination?.retention.restored(id, Date.parse(manifest.created_at))
+    changes.reset(id, 'restored')
+    recovery?.returned(id)
+  }
+}

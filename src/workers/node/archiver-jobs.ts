@@ -1,0 +1,165 @@
+import { toBackupError } from '../../backup/archive/backup-errors.ts'
+import type { JobOptions } from '../../backup/archiver/archiver.ts'
+import type { CellPort } from '../../backup/archiver/cell-port.ts'
+import type { ArchiverLoad, Lane, Need } from '../../backup/archiver/job.ts'
+import type { Log } from '../../base/log.ts'
+import { CellError } from '../../errors.ts'
+import type { ArchiverJob, FromArchiver, ToArchiver } from '../protocol/archiver-protocol.ts'
+import { fromWireError } from '../protocol/wire-error.ts'
+
+/** A new cell from a backup takes its turn among the restores. */
+const LANE_OF: Readonly<Record<ArchiverJob['job'], Lane>> = {
+  restore: 'restore',
+  branch: 'restore',
+  backup: 'backup',
+  verify: 'verify',
+}
+
+/** A job that has ended so many processes is given up: it may be the cause. */
+const CRASHES_MAX = 3
+
+interface PendingJob {
+  job: ArchiverJob
+  options: JobOptions
+  resolve(value: unknown): void
+  reject(error: unknown): void
+  /** Its turn has come in the present process. */
+  hasBegun: boolean
+  /** Why it was not permitted when its turn came. */
+  refusal?: unknown
+  /** Processes that ended while it ran. */
+  crashes: number
+}
+
+export interface ArchiverJobsParts {
+  cells: CellPort
+  log: Log
+  /** To the present process. False if there is none that is ready: it gets all jobs once it is ({@link ArchiverJobs.sendAll}). */
+  send(message: ToArchiver): boolean
+}
+
+/** The jobs that an archiver has not answered yet. They outlive its process. */
+export class ArchiverJobs {
+  readonly #parts: ArchiverJobsParts
+  readonly #pending = new Map<number, PendingJob>()
+  #ids = 0
+  #idle = Promise.withResolvers<void>()
+
+  constructor(parts: ArchiverJobsParts) {
+    this.#parts = parts
+  }
+
+  async run(job: ArchiverJob, options: JobOptions): Promise<unknown> {
+    const { signal } = options
+    if (signal?.aborted === true) throw toBackupError(signal.reason, signal)
+    const id = ++this.#ids
+    const abort = () => this.#abort(id, signal)
+    signal?.addEventListener('abort', abort, { once: true })
+    try {
+      return await new Promise((resolve, reject) => {
+        this.#pending.set(id, { job, options, resolve, reject, hasBegun: false, crashes: 0 })
+        this.#parts.send({ type: 'job', id, job })
+      })
+    } catch (error) {
+      throw toBackupError(error, signal)
+    } finally {
+      signal?.removeEventListener('abort', abort)
+      this.#pending.delete(id)
+      this.#idle.resolve()
+      this.#idle = Promise.withResolvers()
+    }
+  }
+
+  get load(): ArchiverLoad {
+    const of = (lane: Lane) => {
+      const jobs = [...this.#pending.values()].filter(({ job }) => LANE_OF[job.job] === lane)
+      const running = jobs.filter(({ hasBegun }) => hasBegun).length
+      return { waiting: jobs.length - running, running }
+    }
+    return { restore: of('restore'), backup: of('backup'), verify: of('verify') }
+  }
+
+  raise(cellId: string, need: Need): void {
+    for (const { job } of this.#pending.values()) if (job.request.cellId === cellId) job.request.need = need
+    this.#parts.send({ type: 'raise', cellId, need })
+  }
+
+  /** A new process is ready. */
+  sendAll(): void {
+    for (const [id, { job }] of this.#pending) this.#parts.send({ type: 'job', id, job })
+  }
+
+  /** The archiver asks this process before it touches the cell, so a job without a permit ends before that. */
+  begun(id: number): void {
+    const job = this.#pending.get(id)
+    if (job === undefined) return
+    job.hasBegun = true
+    job.options.onBegin?.()
+    try {
+      job.options.permit?.check()
+    } catch (refusal) {
+      job.refusal = refusal
+      this.#parts.send({ type: 'abort', id })
+    }
+  }
+
+  progress({ id, event }: Extract<FromArchiver, { type: 'progress' }>): void {
+    this.#pending.get(id)?.options.onProgress?.(event)
+  }
+
+  settle({ id, value, error }: Extract<FromArchiver, { type: 'reply' }>): void {
+    const job = this.#pending.get(id)
+    if (error === undefined) job?.resolve(value)
+    else job?.reject(job.refusal ?? fromWireError(error))
+  }
+
+  /** The process has ended, and another one will take its place. */
+  processEnded(): void {
+    for (const job of this.#pending.values()) {
+      if (job.refusal !== undefined) job.reject(job.refusal)
+      else if (job.options.signal?.aborted === true) job.reject(job.options.signal.reason)
+      else if (job.hasBegun && ++job.crashes === CRASHES_MAX) this.#giveUp(job, endedAgain())
+      job.hasBegun = false
+    }
+  }
+
+  rejectAll(error: CellError): void {
+    for (const job of this.#pending.values()) this.#giveUp(job, error)
+  }
+
+  /** Resolves once every job was answered. */
+  async idle(): Promise<void> {
+    while (this.#pending.size > 0) await this.#idle.promise
+  }
+
+  /** Without a process, nothing of the job runs. Otherwise its answer comes once it has cleaned up. */
+  #abort(id: number, signal: AbortSignal | undefined): void {
+    if (!this.#parts.send({ type: 'abort', id })) this.#pending.get(id)?.reject(signal?.reason)
+  }
+
+  #giveUp({ job, reject }: PendingJob, error: CellError): void {
+    void this.#clearUp(job)
+    reject(error)
+  }
+
+  /** What the archiver would have said at the end of the job. The workers may have ended too. */
+  async #clearUp({ job, request: { cellId } }: ArchiverJob): Promise<void> {
+    const { cells, log } = this.#parts
+    if (job === 'verify' || job === 'branch') return
+    try {
+      if (job === 'restore') return await cells.endRestore(cellId)
+      await cells.failed(cellId)
+      await cells.endBackup(cellId)
+    } catch (err) {
+      log.warn({ cellId, err }, 'could not end a backup of an archiver that has ended')
+    }
+  }
+}
+
+function endedAgain(): CellError {
+  return new CellError(
+    'busy',
+    `The archiver process ended ${CRASHES_MAX} times during this backup or restore. Try again.`,
+    { retryAfterMs: 5_000 },
+  )
+}

@@ -1,0 +1,199 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { RestorableRange } from '../../../src/backup/versions/backup-types.ts'
+import type { Cell } from '../../../src/store/cell.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { ForeignProgram } from '../../support/backup/foreign-program.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+const MINUTE_MS = 60_000
+
+/** Flushes alone ship: the longest lag is over after all tests. */
+const shipped = { backups: { maxLagMs: 3_600_000 } }
+
+/** Lets the time pass that a flush waits, but no lag. */
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 1_000)
+}
+
+function minute(): number {
+  place.clock.advance(MINUTE_MS)
+  return place.clock.now()
+}
+
+/** A cell with a version. */
+async function newCell(store: CellStore): Promise<Cell> {
+  const cell = createLedger(store)
+  await soon(store.backups.snapshot(cell.id))
+  minute()
+  return cell
+}
+
+function commit(cell: Cell, note: string): number {
+  minute()
+  addRow(cell, note)
+  return place.clock.now()
+}
+
+async function rangesOf(store: CellStore, { id }: Cell): Promise<RestorableRange[]> {
+  return (await store.backups.list(id)).restorable
+}
+
+function restore(store: CellStore, { id }: Cell, timestamp: number) {
+  return soon(store.backups.restore(id, { timestamp }))
+}
+
+/** What is in the log and the file of the cell is moved by another program: nobody knows what it changed. */
+async function endHistory(cell: Cell): Promise<void> {
+  addRow(cell, 'moved by another program')
+  const program = await ForeignProgram.open(place.paths.cell(cell.id).database)
+  await program.exec('PRAGMA wal_checkpoint(TRUNCATE)')
+  await program.close()
+}
+
+async function loseAll(store: CellStore): Promise<CellStore> {
+  await soon(store.core.catalogStored())
+  await soon(store.close())
+  place.loseData()
+  return await place.open(shipped)
+}
+
+describe('What is said to be restorable, is, and nothing else:', () => {
+  test('between two versions, if the log holds all that the second one does, although no later object shows it', async () => {
+    const store = await place.create(shipped)
+    const cell = await newCell(store)
+    const time = commit(cell, 'shipped')
+    await soon(store.backups.flush())
+    const between = minute()
+    minute()
+    await soon(store.backups.incremental(cell.id))
+    const again = await loseAll(store)
+    const [range] = await rangesOf(again, cell)
+    expect(range?.to).toBeGreaterThan(between + MINUTE_MS / 2)
+    for (const moment of [time, between, (range?.to as number) - 1]) {
+      expect(await restore(again, cell, moment)).toMatchObject({ timestamp: time })
+      expect(notes(again.openCell(cell.id))).toEqual(['shipped'])
+    }
+    await soon(again.close())
+  })
+
+  test('between two versions of a cell that has not changed, whatever the log has', async () => {
+    const store = await place.create(shipped)
+    const cell = await newCell(store)
+    const between = minute()
+    await soon(store.backups.snapshot(cell.id))
+    const to = place.clock.now()
+    expect(await rangesOf(store, cell)).toMatchObject([
+      { to: expect.toSatisfy((time) => time >= to - 2_000) },
+    ])
+    const again = await loseAll(store)
+    await restore(again, cell, between)
+    expect(notes(again.openCell(cell.id))).toEqual([])
+    await soon(again.close())
+  })
+
+  test('not between two versions, if the history ended before all was shipped that the second one holds', async () => {
+    const store = await place.create(shipped)
+    const [cell, other] = [await newCell(store), await newCell(store)]
+    const time = commit(cell, 'only in a version')
+    const between = minute()
+    minute()
+    await soon(store.backups.incremental(cell.id))
+    minute()
+    await endHistory(cell)
+    minute()
+    // This object has all of the cells that have a history.
+    addRow(other, 'shipped')
+    await soon(store.backups.flush())
+    const ranges = await rangesOf(store, cell)
+    for (const moment of [time, between])
+      expect(ranges.filter(({ from, to }) => from <= moment && moment <= to)).toEqual([])
+    const refused = await rejectedBy(restore(store, cell, between))
+    expect(refused.code).toBe('backup_not_found')
+    expect(refused.details.restorableTo).toBeLessThan(time)
+    await soon(store.close())
+  })
+
+  test('not after a base was cut, by what was shipped of others while it was uploaded', async () => {
+    const store = await place.create(shipped)
+    const other = await newCell(store)
+    const cell = createLedger(store)
+    const upload = store.backups.snapshot(cell.id)
+    const { trackers } = store.core.destination as NonNullable<typeof store.core.destination>
+    while (trackers.use(cell.id, ({ progress }) => progress.history) === null) await turnOfTheLoop()
+    const committed = commit(cell, 'during the upload')
+    minute()
+    addRow(other, 'shipped')
+    await Promise.all([soon(store.backups.flush()), upload])
+    minute()
+    await soon(store.backups.incremental(cell.id))
+    await endHistory(cell)
+    const refused = await restore(store, cell, committed + 1).then(
+      () => undefined,
+      (error) => error,
+    )
+    if (refused === undefined) expect(notes(cell)).toEqual(['during the upload'])
+    else expect(refused).toMatchObject({ code: 'backup_not_found' })
+    await soon(store.close())
+  })
+})
+
+describe('A moment at which the cell had committed what is stored nowhere', () => {
+  test('is refused for a restore, for its plan and for a new cell, and the moment before is offered', async () => {
+    const store = await place.create(shipped)
+    const cell = await newCell(store)
+    const known = commit(cell, 'shipped')
+    await soon(store.backups.flush())
+    minute()
+    await endHistory(cell)
+    const timestamp = minute()
+    const asked: (() => Promise<unknown>)[] = [
+      () => store.backups.plan(cell.id, { timestamp }),
+      () => store.createCell({ from: { cellId: cell.id, timestamp } }),
+      () => store.backups.restore(cell.id, { timestamp }),
+    ]
+    for (const ask of asked) {
+      const refused = await rejectedBy(soon(ask()))
+      expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: known } })
+    }
+    const branch = await soon(store.createCell({ from: { cellId: cell.id, timestamp: known } }))
+    expect(notes(branch)).toEqual(['shipped'])
+    expect(notes(cell)).toEqual(['shipped', 'moved by another program'])
+    await soon(store.close())
+  })
+
+  test('is refused where nothing is shipped any more', async () => {
+    const first = await place.create(shipped)
+    const { id } = await newCell(first)
+    const known = commit(first.openCell(id), 'shipped')
+    await soon(first.close())
+    const store = await place.open()
+    // As long as nothing else is committed, everything is stored.
+    expect(await soon(store.backups.plan(id, { timestamp: minute() }))).toMatchObject({ timestamp: known })
+    const cell = store.openCell(id)
+    commit(cell, 'not shipped')
+    const refused = await rejectedBy(restore(store, cell, minute()))
+    expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: known } })
+    await restore(store, cell, known)
+    expect(notes(cell)).toEqual(['shipped'])
+    await soon(store.close())
+  })
+})
+
+test('A plan ships what is pending, and says the same as the restore that follows', async () => {
+  const store = await place.create(shipped)
+  const cell = await newCell(store)
+  const time = commit(cell, 'pending')
+  const timestamp = minute()
+  const plan = await soon(store.backups.plan(cell.id, { timestamp }))
+  expect(plan).toMatchObject({ timestamp: time, objects: [{}, { key: expect.stringMatching(/^log\//) }] })
+  const { version, timestamp: restored } = await restore(store, cell, timestamp)
+  expect({ version, timestamp: restored }).toEqual({ version: plan.version, timestamp: plan.timestamp })
+  await soon(store.close())
+})

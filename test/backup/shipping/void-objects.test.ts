@@ -1,0 +1,138 @@
+import { beforeEach, expect, test } from 'vitest'
+import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
+import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
+import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
+import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
+import type { Cell } from '../../../src/store/cell.ts'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { storedLogs } from '../../support/backup/stored-logs.ts'
+import type { FakeClock } from '../../support/fake-clock.ts'
+
+const DAY_MS = 86_400_000
+/** Flushes alone ship: the longest lag is over after all tests. */
+const shipped = { backups: { maxLagMs: 3_600_000, historyMs: 1_000 * DAY_MS, prune: false } }
+
+let place: ScratchPlace
+let next: ScratchPlace
+/** The node that has taken over. */
+let store: CellStore
+let busy: Cell
+let idle: Cell
+/** Only the void object has anything of it after its version. */
+let untouched: Cell
+let voidKey: string
+/** When each state of a cell began. */
+let states: { cell: Cell; time: number; rows: string[] }[]
+
+function soon<T>(work: Promise<T>): Promise<T> {
+  return next.advanceUntil(place.advanceUntil(work, 1_000), 1_000)
+}
+
+function commit(at: CellStore, { id }: Cell, note: string): void {
+  const clock = at.clock as FakeClock
+  clock.advance(1_000)
+  const cell = at.openCell(id)
+  addRow(cell, note)
+  states.push({ cell, time: clock.now(), rows: notes(cell) })
+}
+
+const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key)
+
+/** A node that sleeps in a PUT is taken over, and its object is stored after the first one of the next node. */
+beforeEach(async () => {
+  place = new ScratchPlace()
+  next = new ScratchPlace()
+  states = []
+  const failing = new FailingStore(place.folder())
+  const gated = new GatedStore(failing)
+  const late = await place.create({ objectStore: gated, ...shipped })
+  busy = createLedger(late)
+  idle = createLedger(late)
+  untouched = createLedger(late)
+  for (const { id } of [busy, idle, untouched]) await soon(late.backups.snapshot(id))
+  for (const cell of [busy, idle]) commit(late, cell, 'kept')
+  await soon(late.backups.flush())
+  const before = await storedLogs(place.folder())
+  gated.gates = (call, key) => call === 'put' && key.startsWith('log/')
+  const known = states.length
+  for (const cell of [busy, idle, untouched]) commit(late, cell, 'late')
+  states.splice(known)
+  const lost = late.backups.flush()
+  lost.catch(() => {})
+  await place.advanceUntil(gated.arrival(), 1_000)
+  next.clock.advance(place.clock.now() - next.clock.now())
+  store = await next.open({ objectStore: place.folder(), takeOver: true, ...shipped })
+  await soon(store.openCell(busy.id).ensureLocal())
+  await soon(store.backups.incremental(busy.id))
+  commit(store, busy, 'new')
+  await soon(store.backups.flush())
+  // It is killed before it can remove the object.
+  failing.failFromHere(1, (call) => call === 'delete')
+  failing.forGood = true
+  gated.open()
+  await expect(lost).rejects.toMatchObject({ code: 'taken_over' })
+  await soon(late.close())
+  const all = await storedLogs(place.folder())
+  expect(all.map(({ manifest }) => manifest.epoch)).toEqual([...before.map(() => 1), 1, 2])
+  voidKey = all.at(-2)?.key as string
+  return () => soon(store.close())
+})
+
+async function expectStates(): Promise<void> {
+  for (const { cell, time, rows } of states) {
+    const made = await soon(store.createCell({ from: { cellId: cell.id, timestamp: time } }))
+    expect(notes(made)).toEqual(rows)
+  }
+}
+
+test('a log object that a late node stored after it was taken over is in no restore to a time, and in no lost cell', async () => {
+  await expectStates()
+  for (const { id } of [busy, idle, untouched]) {
+    const { restorable } = await soon(store.backups.list(id))
+    for (const { to } of restorable) {
+      const made = await soon(store.createCell({ from: { cellId: id, timestamp: to } }))
+      expect(notes(made)).not.toContain('late')
+    }
+  }
+  await soon(store.close())
+  next.loseData()
+  store = await next.open({ objectStore: place.folder(), ...shipped })
+  for (const { id } of [busy, idle, untouched]) await soon(store.openCell(id).ensureLocal())
+  expect(notes(store.openCell(busy.id))).toEqual(['kept', 'new'])
+  expect(notes(store.openCell(idle.id))).toEqual(['kept'])
+  expect(notes(store.openCell(untouched.id))).toEqual([])
+})
+
+test('it goes with its age, and holds up no others', async () => {
+  const removed: string[] = []
+  // The first round makes versions, which hold all once they are old.
+  for (let i = 0; i < 2; i++) {
+    next.clock.advance(8 * DAY_MS)
+    commit(store, busy, `much later: ${i}`)
+    await soon(store.backups.incremental(busy.id))
+    await soon(store.backups.flush())
+    removed.push(...(await round()))
+  }
+  expect(removed).toContain(voidKey)
+  expect((await keys())[0]?.startsWith('log/0000000002-')).toBe(true)
+  await soon(store.openCell(idle.id).ensureLocal())
+  expect(notes(store.openCell(idle.id))).toEqual(['kept'])
+})
+
+/** One round, as the archiver of the store would make it. */
+async function round(): Promise<string[]> {
+  const { objectStore, storeId, index, clock, log } = store.core.destination as BackupDestination
+  const retention = new LogRetention({
+    objectStore,
+    historyMs: 7 * DAY_MS,
+    readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
+    newCover: (horizon) => new VersionCover(index, horizon),
+    exists: async (id) => store.findCell(id)?.deletedAt === null,
+    makeVersion: async (id) => void (await soon(store.backups.incremental(id))),
+    clock,
+    log,
+  })
+  return await retention.run()
+}
