@@ -31,13 +31,13 @@ export class BackupListing {
     const { versions: all, marks } = await index.contents(cellId, { signal })
     await this.#ownership.checkManifests(cellId, all, accountId, { signal })
     const rest = after === undefined ? all : all.filter(({ version }) => compareVersions(after, version) < 0)
-    const { page, nextCursor } = cutPage(rest, limit, ({ version }) => version)
+    const { page: shown, nextCursor } = cutPage(rest, limit, ({ version }) => version)
     const listing = listingOf(all)
-    const backups = await index.describe(cellId, page, listing, { signal })
+    const backups = await index.describe(cellId, shown, listing, { signal })
     const heads = backups.map(({ version }) => index.manifest(version, cellId, listing, { signal }))
     const newer = after === undefined ? undefined : await index.restorable(after, cellId, listing, { signal })
-    const versions = await Promise.all(heads)
-    const restorable = await restorableRanges(logIndex, cellId, versions, newer, marks, { signal })
+    const page = { cellId, versions: await Promise.all(heads), newer, marks }
+    const restorable = await restorableRanges(logIndex, page, { signal })
     return { backups, nextCursor, restorable }
   }
 

@@ -83,6 +83,14 @@ export class CommitTimes {
     return this.#last
   }
 
+  /** A time as of {@link now}, which all that follows is later than. */
+  cut(): number {
+    const at = this.now()
+    if (this.#isOpen) this.#close()
+    this.#last = at + 1
+    return at
+  }
+
   /** The entries since the last call: of one generation of the log, if it is called before each checkpoint. */
   take(): CommitTime[] {
     if (this.#isOpen) this.#close()

@@ -36,30 +36,30 @@ export function cellServiceBranchesContract(name: string, make: MakeService): vo
         (each) => !/^\d+$/.test(each),
       )
 
-    test('a new cell gets the newest state that is stored, or that of a version or a time; the other stays', async () => {
+    test('a new cell is as the other is now, or was in a version or at a time; the other stays', async () => {
       const { service, store } = subject
       const first = await service.backup(id, 'snapshot')
       await put(id, 'second')
       const second = await service.backup(id, 'incremental')
-      await put(id, 'not stored')
-      const newest = await service.branchCell({ from: { cellId: id }, name: `newest of ${id}` })
+      await put(id, 'in no version')
+      const present = await service.branchCell({ from: { cellId: id }, name: `present of ${id}` })
       const older = await service.branchCell({ from: { cellId: id, version: first.version } })
       const timed = await service.branchCell({ from: { cellId: id, timestamp: second.createdAt } })
-      expect(new Set([id, newest.id, older.id, timed.id]).size).toBe(4)
-      expect(await Promise.all([newest.id, older.id, timed.id, id].map(value))).toEqual([
-        'second',
+      expect(new Set([id, present.id, older.id, timed.id]).size).toBe(4)
+      expect(await Promise.all([present.id, older.id, timed.id, id].map(value))).toEqual([
+        'in no version',
         'first',
         'second',
-        'not stored',
+        'in no version',
       ])
-      expect(store.findCell(newest.id)).toMatchObject({
-        name: `newest of ${id}`,
+      expect(store.findCell(present.id)).toMatchObject({
+        name: `present of ${id}`,
         durability: 'relaxed',
         deletedAt: null,
       })
       expect((await service.listBackups(id, {})).backups).toHaveLength(2)
-      await put(newest.id, 'its own')
-      expect(await value(id)).toBe('not stored')
+      await put(present.id, 'its own')
+      expect(await value(id)).toBe('in no version')
     })
 
     test('a time between two backups is restored, undone, planned, listed, and made a cell, with each commit up to it', async () => {

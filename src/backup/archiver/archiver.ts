@@ -61,7 +61,7 @@ export interface BranchRequest extends ArchiverRequest {
   record: CellRecord | undefined
   /** Its database file is on this machine. */
   isLocal: boolean
-  /** Undefined for the newest. */
+  /** Without it and a timestamp, the cell as it is now, as far as that is stored. */
   version: string | undefined
   /** Epoch milliseconds; not together with `version`. */
   timestamp: number | undefined
@@ -222,7 +222,8 @@ export class Archiver implements ArchiverClient {
     return this.#queue.run({ lane: 'restore', cellId, account, need }, caller, async (turn) => {
       onBegin?.()
       permit?.check()
-      return await this.#brancher.run(source, cellId, { ...wanted, recovers: false, onProgress, ...turn })
+      const recovers = wanted.version === undefined && wanted.timestamp === undefined
+      return await this.#brancher.run(source, cellId, { ...wanted, recovers, onProgress, ...turn })
     })
   }
 

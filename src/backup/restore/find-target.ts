@@ -48,7 +48,7 @@ export async function findTarget(
   const { index, ship, isStored } = parts
   const ownership = new CellOwnership(index, () => record)
   ownership.checkRecord(cellId, accountId)
-  const isPending = timestamp !== undefined && isLocal
+  const isPending = isLocal && (timestamp !== undefined || recovers)
   const isBehind = isPending && !(ship ? await ship(cellId, { signal }) : isStored(cellId))
   const contents = await index.contents(cellId, { signal })
   const { versions } = contents

@@ -1,65 +1,154 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { type CellLog, collectLog } from '../shipping/cell-pieces.ts'
+import { collectLog } from '../shipping/cell-pieces.ts'
+import { type LastPiece, lastPiece } from '../shipping/last-piece.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
 import type { LogRef } from '../shipping/log-row.ts'
 import type { RestorableRange } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
 
-/** For a page, no more log objects than these are read: what is only in later ones is not shown. */
+/** For a page, no more log objects than these are read: what only others could show is not claimed. */
 const OBJECTS_MAX = 1_000
+/** What a version holds is in objects that were stored before its cut, or in one of the next. */
+const OBJECTS_AFTER_CUT = 16
+
+export interface ReadOptions extends CallOptions {
+  objectsMax?: number | undefined
+}
+
+/** The versions of a cell of which a page is made. */
+export interface PageOfVersions {
+  cellId: string
+  /** Newest first. */
+  versions: readonly ManifestHead[]
+  /** The version after them, if there is one. */
+  newer: ManifestHead | undefined
+  marks: readonly RestoredMark[]
+}
 
 /**
  * The times that can be restored from some versions of a cell, newest first. Between two versions of one history everything can,
  * if no log object is missing. After the last version of a history it is everything up to its last commit that was shipped.
- *
- * @param versions newest first
- * @param newer the version after them, if there is one
  */
 export async function restorableRanges(
   log: LogIndex,
-  cellId: string,
-  versions: readonly ManifestHead[],
-  newer: ManifestHead | undefined,
-  marks: readonly RestoredMark[],
-  options: CallOptions,
+  { cellId, versions, newer, marks }: PageOfVersions,
+  options: ReadOptions,
 ): Promise<RestorableRange[]> {
+  const reach = new Reach(log, cellId, await refsAfter(log, versions, options), options)
   const ranges: RestorableRange[] = []
-  const refs = await refsAfter(log, versions, options)
-  let room = OBJECTS_MAX
   let next = newer
-  /** A log object with something that the cell committed after `next`: so all that it committed before is in those up to it. */
-  let proof: string | undefined
   for (const manifest of versions) {
     const from = timeOf(manifest)
-    const later = next !== undefined && goesOn(manifest, next, marks) ? next : undefined
-    let to = from
-    if (later !== undefined && (isUnchanged(manifest, later) || isWhole(refs, manifest, proof))) {
-      to = timeOf(later)
-    } else if (manifest.log !== undefined) {
-      const own = refsOf(refs, manifest)
-      const read = await collectLog(
-        log,
-        { ...manifest.log, cellId },
-        {
-          ...options,
-          until: next && timeOf(next),
-          through: later && placeOf(later),
-          refs: own.slice(0, room),
-          isNewest: next === undefined,
-        },
-      )
-      room -= read.objects
-      to = knownTo(read, manifest, later)
-      proof = firstObject(read)
-    }
+    const isSame = next !== undefined && goesOn(manifest, next, marks)
+    const to = await reach.of(manifest, next, isSame)
     const last = ranges.at(-1)
     if (last !== undefined && to >= last.from) last.from = Math.min(from, last.from)
     else ranges.push({ from, to })
     next = manifest
   }
   return ranges
+}
+
+/** Finds out up to when versions, newest first, can be restored with the log objects after them. */
+class Reach {
+  readonly #log: LogIndex
+  readonly #cellId: string
+  readonly #refs: readonly LogRef[]
+  readonly #options: CallOptions
+  #room: number
+  /** A log object with what the cell committed in the history after the version before: all that it committed earlier is in those up to it. */
+  #proof: string | undefined
+
+  constructor(
+    log: LogIndex,
+    cellId: string,
+    refs: readonly LogRef[],
+    { objectsMax = OBJECTS_MAX, signal }: ReadOptions,
+  ) {
+    this.#log = log
+    this.#cellId = cellId
+    this.#refs = refs
+    this.#room = objectsMax
+    this.#options = { signal }
+  }
+
+  /** @param isSame the history of the version goes on to the next one */
+  async of(manifest: ManifestHead, next: ManifestHead | undefined, isSame: boolean): Promise<number> {
+    if (!isSame) this.#proof = undefined
+    if (manifest.log === undefined) return timeOf(manifest)
+    if (next !== undefined && isSame && (await this.#isKnown(manifest, next))) return timeOf(next)
+    const own = this.#refsBetween(manifest, next)
+    // Half of them are for what is between versions.
+    const most = this.#room / 2
+    if (own.length > most) {
+      const last = await this.#lastPiece(manifest, own, most)
+      if (last === undefined) return timeOf(manifest)
+      if (this.#isWhole(manifest, last.key)) {
+        this.#proof = last.key
+        return last.piece.commits.at(-1)?.[1] ?? timeOf(manifest)
+      }
+    }
+    const log = await collectLog(
+      this.#log,
+      { ...manifest.log, cellId: this.#cellId },
+      {
+        ...this.#options,
+        until: next && timeOf(next),
+        through: next && isSame ? placeOf(next) : undefined,
+        refs: this.#refsAfter(manifest).slice(0, this.#room),
+        isNewest: next === undefined,
+      },
+    )
+    this.#room -= log.objects
+    this.#proof = log.wals[0]?.pieces[0]?.ref.key
+    return knownTo(log, manifest, isSame ? next : undefined)
+  }
+
+  /** Whether everything is known between two versions of a history. */
+  async #isKnown(manifest: ManifestHead, next: ManifestHead): Promise<boolean> {
+    if (isUnchanged(manifest, next)) return true
+    if (this.#proof === undefined) {
+      const last = await this.#lastPiece(manifest, this.#refsBetween(manifest, next))
+      if (last !== undefined && isAtOrAfter(last, next)) this.#proof = last.key
+    }
+    return this.#proof !== undefined && this.#isWhole(manifest, this.#proof)
+  }
+
+  async #lastPiece(
+    { log }: ManifestHead,
+    refs: readonly LogRef[],
+    objectsMax = this.#room,
+  ): Promise<LastPiece | undefined> {
+    const wanted = { ...this.#options, history: log?.history, objectsMax }
+    const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, wanted)
+    this.#room = Math.max(0, this.#room - objects)
+    return last !== undefined && last.piece.sequence > (log?.sequence ?? 0) ? last : undefined
+  }
+
+  /** Whether no log object from a version up to another object is missing. */
+  #isWhole({ log }: ManifestHead, upTo: string): boolean {
+    return this.#refs.every(({ key, isMissing }) => key <= (log?.after ?? '') || key > upTo || !isMissing)
+  }
+
+  /** The log objects that can have what the cell committed after a version, and before the next one. */
+  #refsBetween(manifest: ManifestHead, next: ManifestHead | undefined): LogRef[] {
+    const refs = this.#refsAfter(manifest)
+    const cut = next?.log === undefined ? -1 : refs.findIndex(({ key }) => key > (next.log?.after ?? ''))
+    return cut === -1 ? refs : refs.slice(0, cut + OBJECTS_AFTER_CUT)
+  }
+
+  #refsAfter({ log }: ManifestHead): LogRef[] {
+    return this.#refs.filter(({ key }) => key > (log?.after ?? ''))
+  }
+}
+
+/** Pieces are shipped in their order: one from there on shows that all before are. */
+function isAtOrAfter({ piece }: LastPiece, next: ManifestHead): boolean {
+  const place = placeOf(next)
+  if (place === undefined) return false
+  return piece.sequence > place.sequence || (piece.sequence === place.sequence && piece.to === place.frames)
 }
 
 /** One look for all versions of the page. */
@@ -73,19 +162,4 @@ async function refsAfter(
     .map(({ after }) => after ?? '')
     .sort()
   return oldest === undefined ? [] : await log.after(oldest === '' ? null : oldest, options)
-}
-
-function refsOf(refs: readonly LogRef[], { log }: ManifestHead): LogRef[] {
-  const after = log?.after ?? ''
-  return refs.filter(({ key }) => key > after)
-}
-
-/** Whether no object from a version up to the proof is missing. */
-function isWhole(refs: readonly LogRef[], manifest: ManifestHead, proof: string | undefined): boolean {
-  if (proof === undefined || manifest.log === undefined) return false
-  return refsOf(refs, manifest).every(({ key, isMissing }) => key > proof || !isMissing)
-}
-
-function firstObject({ wals }: CellLog): string | undefined {
-  return wals[0]?.pieces[0]?.ref.key
 }

@@ -8,8 +8,8 @@ import {
   cutLog,
   type JoinedWal,
 } from '../shipping/cell-pieces.ts'
+import { lastPiece } from '../shipping/last-piece.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
-import { newestHistory } from '../shipping/newest-history.ts'
 import { noBackupYet, parseVersion } from '../versions/object-keys.ts'
 import { type Listing, listingOf, type VersionIndex } from '../versions/version-index.ts'
 import { goesOn, knownTo, lastCommit, placeOf, timeOf } from './known-history.ts'
@@ -23,7 +23,7 @@ export interface WantedState {
   version: string | undefined
   /** Epoch milliseconds. */
   timestamp: number | undefined
-  /** The cell is lost, and comes back as it last was. */
+  /** The state that the cell had last, as far as the object store knows. */
   recovers: boolean
   /** The cell on this machine may have committed what is in no version and no log object. */
   isBehind?: boolean | undefined
@@ -86,11 +86,12 @@ export class RestoreTargets {
 
   /**
    * A listing that lacks the cell's newest versions would set the cell back, without a word. What was shipped after them shows
-   * that there are some.
+   * that there are some: a piece is only shipped once a version of its history is stored.
    */
   async #assertNoneNewer({ log }: ManifestHead): Promise<void> {
     if (log === undefined) return
-    const newest = await newestHistory(this.#log, this.#cellId, log.after, this.#options)
+    const refs = await this.#log.after(log.after, this.#options)
+    const { last: newest } = await lastPiece(this.#log, this.#cellId, refs, this.#options)
     if (newest === undefined || newest.history === log.history) return
     // The last pieces of a history may be stored after the version with which the next one begins.
     for (const { version } of this.#contents.versions.slice(0, VERSIONS_LOOKED_AT))

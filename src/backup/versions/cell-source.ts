@@ -7,7 +7,10 @@ import { checkVersion } from './object-keys.ts'
 export interface CellSource {
   /** The other cell. It may be deleted, and stays as it is. */
   cellId: string
-  /** Default: the newest. Not together with `timestamp`. */
+  /**
+   * Default: the cell as it is now; what is pending is shipped before. What cannot be shipped, because the cell has had no
+   * backup since it was restored, for example, is not in it. Not together with `timestamp`.
+   */
   version?: string | undefined
   /** Epoch milliseconds: the cell as it was then. Not together with `version`. */
   timestamp?: number | undefined

@@ -40,7 +40,7 @@ function addCreate(cells: Command): void {
     )
     .option(
       '--version <version>',
-      'with --from, the version, as `backups list` prints it; default: the newest',
+      'with --from, the version, as `backups list` prints it; default: as the other cell is now',
     )
     .addOption(atOption('with --from, the state at a time'))
     .addHelpText(

@@ -66,6 +66,8 @@ test('what a cell commits after its first backup is collected, with the times of
   expect(await collector.collect(ALL)).toMatchObject({ logs: [], isAll: true, withoutHistory: [cell.id] })
   const { image, position } = await versionOf(store, cell)
   expect((await collector.collect(ALL)).logs).toEqual([])
+  // What follows a version is later.
+  place.clock.advance(1)
   const stored = new ShippedLogs()
   const states: [time: number, digest: string][] = []
   for (let i = 0; i < 6; i++) {
@@ -77,7 +79,7 @@ test('what a cell commits after its first backup is collected, with the times of
   expect(collected).toMatchObject({ isAll: true, withoutHistory: [], asOf: place.clock.now() })
   const [log] = collected.logs as [UnshippedLog]
   expect(log.pieces.map(({ commits }) => commits.map(([, time]) => time - position.at))).toEqual([
-    [0, 1, 2, 3],
+    [1, 2, 3, 4],
   ])
   stored.store(log)
   for (const [time] of states) {

@@ -1,6 +1,8 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { beforeEach, describe, expect, test } from 'vitest'
+import { restorableRanges } from '../../../src/backup/restore/restorable-ranges.ts'
 import type { RestorableRange } from '../../../src/backup/versions/backup-types.ts'
+import { listingOf } from '../../../src/backup/versions/version-index.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { ForeignProgram } from '../../support/backup/foreign-program.ts'
@@ -98,6 +100,27 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     await soon(again.close())
   })
 
+  test('also of a cell that is idle while others commit, although few log objects are read', async () => {
+    const store = await place.create(shipped)
+    const [cell, other] = [await newCell(store), await newCell(store)]
+    for (let i = 0; i < 60; i++) {
+      if (i === 20) addRow(cell, 'shipped')
+      commit(other, `row ${i}`)
+      await soon(store.backups.flush())
+      if (i === 25) await soon(store.backups.incremental(cell.id))
+    }
+    const { index, logIndex } = store.core.destination as NonNullable<typeof store.core.destination>
+    const listed = await index.versions(cell.id)
+    const versions = await Promise.all(
+      listed.map(({ version }) => index.manifest(version, cell.id, listingOf(listed))),
+    )
+    const page = { cellId: cell.id, versions, newer: undefined, marks: [] }
+    const ranges = (objectsMax?: number) => restorableRanges(logIndex, page, { objectsMax })
+    expect(await ranges()).toEqual([{ from: versions[1]?.log?.at, to: versions[0]?.log?.at }])
+    expect(await ranges(66)).toEqual(await ranges())
+    await soon(store.close())
+  })
+
   test('not between two versions, if the history ended before all was shipped that the second one holds', async () => {
     const store = await place.create(shipped)
     const [cell, other] = [await newCell(store), await newCell(store)]
@@ -142,6 +165,27 @@ describe('What is said to be restorable, is, and nothing else:', () => {
     else expect(refused).toMatchObject({ code: 'backup_not_found' })
     await soon(store.close())
   })
+})
+
+test('What is committed in the millisecond of a version is not in it, and comes after its time', async () => {
+  const store = await place.create(shipped)
+  const cell = await newCell(store)
+  const { trackers } = store.core.destination as NonNullable<typeof store.core.destination>
+  const historyOf = () => trackers.use(cell.id, ({ progress }) => progress.history)
+  commit(cell, 'in the version')
+  const backup = store.backups.incremental(cell.id)
+  const before = historyOf()?.at as number
+  while (historyOf()?.at === before) await turnOfTheLoop()
+  const cut = historyOf()?.at as number
+  addRow(cell, 'after the cut')
+  expect(place.clock.now()).toBe(cut)
+  await soon(backup)
+  await soon(store.backups.flush())
+  await restore(store, cell, cut)
+  expect(notes(cell)).toEqual(['in the version'])
+  await restore(store, cell, cut + 1)
+  expect(notes(cell)).toEqual(['in the version', 'after the cut'])
+  await soon(store.close())
 })
 
 describe('A moment at which the cell had committed what is stored nowhere', () => {
@@ -196,4 +240,27 @@ test('A plan ships what is pending, and says the same as the restore that follow
   const { version, timestamp: restored } = await restore(store, cell, timestamp)
   expect({ version, timestamp: restored }).toEqual({ version: plan.version, timestamp: plan.timestamp })
   await soon(store.close())
+})
+
+describe('A new cell from another one, without a version or time,', () => {
+  test('is as the other one is now, also after that was restored to an earlier state', async () => {
+    const store = await place.create(shipped)
+    const cell = await newCell(store)
+    const first = commit(cell, 'first')
+    addRow(cell, 'pending')
+    const from = { cellId: cell.id }
+    expect(notes(await soon(store.createCell({ from })))).toEqual(['first', 'pending'])
+    await soon(store.backups.incremental(cell.id))
+    await restore(store, cell, first - 1)
+    expect(notes(await soon(store.createCell({ from })))).toEqual([])
+    await soon(store.close())
+  })
+
+  test('lacks what is stored nowhere', async () => {
+    const store = await place.create()
+    const cell = await newCell(store)
+    addRow(cell, 'in no version')
+    expect(notes(await soon(store.createCell({ from: { cellId: cell.id } })))).toEqual([])
+    await soon(store.close())
+  })
 })

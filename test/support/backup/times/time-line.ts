@@ -41,6 +41,12 @@ export class TimeLine {
     this.#high = Math.max(this.#high, now)
   }
 
+  /** The cell may have a version of now: what follows is later. */
+  cut(now: number): void {
+    this.looked(now)
+    this.#high++
+  }
+
   /** @param since the earliest time that it may have been given, by the clock */
   became(state: string, now: number, since = now): void {
     this.passed(now, since)
