@@ -1,8 +1,9 @@
 import type { LogNumber } from '../versions/object-keys.ts'
 
-/** Epochs after the last known one in which an object is looked for, by a node that has no epoch itself. */
+/** Of the epochs after the last known one, up to this node's own, so many of the newest are looked at. */
+export const EPOCHS_LOOKED_AT = 16
+/** A node that has no epoch looks at so many after the last known one. */
 export const EPOCHS_AHEAD = 4
-const PARALLEL_LOOKS = 16
 
 /**
  * Looks for log objects that a listing lacks after the last one that it shows: the next number, and the first object of
@@ -21,18 +22,15 @@ export async function newestUnlisted<T>(
   let [at, newest] = [last, undefined as T | undefined]
   for (;;) {
     const places = at.number > 0 ? [{ epoch: at.epoch, number: at.number + 1 }] : []
-    for (let epoch = at.epoch + 1; epoch <= (epochMax ?? at.epoch + EPOCHS_AHEAD); epoch++)
+    const max = epochMax ?? at.epoch + EPOCHS_AHEAD
+    for (let epoch = Math.max(at.epoch, max - EPOCHS_LOOKED_AT) + 1; epoch <= max; epoch++)
       if (!empty.has(epoch)) places.push({ epoch, number: 1 })
     let next: LogNumber | undefined
-    for (let i = 0; i < places.length; i += PARALLEL_LOOKS) {
-      const some = places.slice(i, i + PARALLEL_LOOKS)
-      const found = await Promise.all(some.map(look))
-      for (const [j, each] of found.entries()) {
-        const place = some[j] as LogNumber
-        if (each !== undefined) [next, newest] = [place, each]
-        else if (epochMax !== undefined && place.number === 1 && place.epoch < epochMax)
-          empty.add(place.epoch)
-      }
+    const found = await Promise.all(places.map(look))
+    for (const [i, each] of found.entries()) {
+      const place = places[i] as LogNumber
+      if (each !== undefined) [next, newest] = [place, each]
+      else if (epochMax !== undefined && place.number === 1 && place.epoch < epochMax) empty.add(place.epoch)
     }
     if (next === undefined) return newest
     at = next

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { EPOCHS_AHEAD, newestUnlisted } from '../../../src/backup/shipping/unlisted-logs.ts'
+import { EPOCHS_AHEAD, EPOCHS_LOOKED_AT, newestUnlisted } from '../../../src/backup/shipping/unlisted-logs.ts'
 import type { LogNumber } from '../../../src/backup/versions/object-keys.ts'
 
 /** What is stored, and which places were looked at. */
@@ -20,14 +20,16 @@ test('after the last listed object, the next numbers and the first of later epoc
   expect(await newestUnlisted({ epoch: 5, number: 2 }, 6, new Set(), look)).toBeUndefined()
 })
 
-test('up to the epoch of this node, however many are empty; those of nodes that have ended are looked at once', async () => {
-  const { look, looks } = looking({ epoch: 40, number: 1 })
+test('up to the epoch of this node, in the newest sixteen; those of nodes that have ended are looked at once', async () => {
+  const { look, looks } = looking({ epoch: 20, number: 1 })
+  const last = { epoch: 3, number: 7 }
   const empty = new Set<number>()
-  expect(await newestUnlisted({ epoch: 3, number: 7 }, 40, empty, look)).toBe('40-1')
+  expect(await newestUnlisted(last, 19 + EPOCHS_LOOKED_AT, empty, look)).toBe('20-1')
   looks.splice(0)
-  expect(await newestUnlisted({ epoch: 3, number: 7 }, 40, empty, look)).toBe('40-1')
-  expect(looks).toEqual(['3-8', '40-1', '40-2'])
-  expect(await newestUnlisted({ epoch: 3, number: 7 }, 39, new Set(), look)).toBeUndefined()
+  expect(await newestUnlisted(last, 19 + EPOCHS_LOOKED_AT, empty, look)).toBe('20-1')
+  expect(looks).toEqual(['3-8', '20-1', '35-1', '20-2', '35-1'])
+  expect(await newestUnlisted(last, 20 + EPOCHS_LOOKED_AT, new Set(), look)).toBeUndefined()
+  expect(await newestUnlisted(last, 19, new Set(), look)).toBeUndefined()
 })
 
 test('without an epoch of its own, up to four epochs later', async () => {

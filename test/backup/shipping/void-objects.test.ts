@@ -5,6 +5,7 @@ import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
 import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { HAS_TOOLS, query, recoverToByHand } from '../../support/backup/by-hand.ts'
 import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
@@ -103,6 +104,13 @@ test('a log object that a late node stored after it was taken over is in no rest
   expect(notes(store.openCell(busy.id))).toEqual(['kept', 'new'])
   expect(notes(store.openCell(idle.id))).toEqual(['kept'])
   expect(notes(store.openCell(untouched.id))).toEqual([])
+})
+
+test.runIf(HAS_TOOLS)('it is not in what is recovered by hand', () => {
+  const recovered = [busy, idle, untouched].map(({ id }) =>
+    query(recoverToByHand(place.objects, id, '9999-12-31'), 'SELECT note FROM ledger ORDER BY n').flat(),
+  )
+  expect(recovered).toEqual([['kept', 'new'], ['kept'], []])
 })
 
 test('it goes with its age, and holds up no others', async () => {

@@ -1,0 +1,44 @@
+import { beforeEach, expect, test } from 'vitest'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
+import { fenceKey, fenceTicketKey } from '../../../src/backup/versions/object-keys.ts'
+import { FenceNode } from '../../support/backup/fence-node.ts'
+import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { WeakStore } from '../../support/backup/weak-store.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
+
+let folder: FileObjectStore
+let recording: RecordingStore
+beforeEach(() => {
+  folder = new FileObjectStore({ root: tempDirectory('cellstore-fence-bounds') })
+  recording = new RecordingStore(folder)
+})
+
+test('a look at the fence counts for ten seconds, and no longer', async () => {
+  const node = new FenceNode(recording)
+  await node.take()
+  recording.forget()
+  node.clock.advance(10_000)
+  await node.guard.confirm()
+  expect(recording.fenceCalls).toEqual([])
+  node.clock.advance(1)
+  await node.guard.confirm()
+  expect(recording.fenceCalls).toEqual([{ call: 'head', key: fenceKey(2) }])
+  await node.stop()
+})
+
+test('the ticket of a start that was killed is removed after thirty looks, and not before', async () => {
+  const dead = fenceTicketKey(1, '00000000-0000-4000-8000-000000000000')
+  await folder.put(dead, bufferBody(Buffer.from('{}')))
+  const node = new FenceNode(new WeakStore(recording))
+  await node.settled(node.take())
+  expect(node.guard.epoch).toBe(1)
+  expect(node.guard.excludesOthers).toBe(false)
+  expect(await folder.head(dead)).toBeUndefined()
+  const removal = recording.fenceCalls.findIndex(({ call, key }) => call === 'delete' && key === dead)
+  const looks = recording.fenceCalls
+    .slice(0, removal)
+    .filter(({ call, key }) => call === 'list' && key === fenceKey(1))
+  expect(looks).toHaveLength(31)
+  await node.stop()
+})
