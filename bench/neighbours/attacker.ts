@@ -34,12 +34,14 @@ process.on('message', async (message: ToAttacker) => {
 async function prepare({ port, key, names, seed }: Orders): Promise<typeof begin> {
   os.setPriority(os.constants.priority.PRIORITY_LOW)
   tenant = new Tenant(port, key, seed)
+  tenant.asksAgain = true
   const attacks: ((signal: AbortSignal) => Promise<unknown>)[] = []
   for (const name of names) {
     const attack = ATTACKS[name] ?? honestLoad[name]
     if (attack === undefined) throw new Error(`No attack has the name ${name}.`)
     attacks.push(await attack(tenant))
   }
+  tenant.asksAgain = false
   tenant.answers.clear()
   process.send?.('prepared' satisfies FromAttacker)
   return (signal) => Promise.all(attacks.map((attack) => attack(signal)))

@@ -21,6 +21,8 @@ export class Tenant {
   readonly random: Random
   /** How often it was answered what. */
   readonly answers = new Map<string, number>()
+  /** While it prepares: it idles between its steps, and the server closes a connection just when it is used again. */
+  asksAgain = false
   readonly #port: number
   readonly #key: string
   readonly #agent = new http.Agent({ keepAlive: true, maxSockets: SOCKETS_MAX })
@@ -72,7 +74,11 @@ export class Tenant {
           })
         },
       )
-      request.on('error', reject)
+      request.on('error', (error: NodeJS.ErrnoException) => {
+        const wasClosed = request.reusedSocket && error.code === 'ECONNRESET'
+        if (this.asksAgain && wasClosed) resolve(this.ask(method, path, body, headers))
+        else reject(error)
+      })
       request.end(text)
     })
   }

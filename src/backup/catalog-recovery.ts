@@ -15,6 +15,9 @@ import type { StoreIdentity } from './versions/store-identity.ts'
 import type { StoredVersion } from './versions/stored-manifest.ts'
 import { listingOf, VersionIndex } from './versions/version-index.ts'
 
+/** Of a backup that comes damaged, before an older one is taken. */
+const TRIES_MAX = 4
+
 interface RecoverySettings {
   limits: Limits
   clock: Clock
@@ -69,20 +72,38 @@ async function recover(
   const passedOver: { version: string; why: CellError }[] = []
   try {
     for (const { version } of candidates) {
-      try {
+      const built = await untilWhole(async () => {
         const manifest = await index.manifest(version, storeId, listing)
         await buildDatabase(reader, manifest, expected, paths, threads)
-        installRestored(paths)
-        if (passedOver.length > 0) reportOlder(log, manifest, passedOver)
-        return
-      } catch (error) {
-        if (!isCellError(error, 'backup_corrupt') || error.cause === NEWER_FORMAT) throw error
-        passedOver.push({ version, why: error })
+        return manifest
+      })
+      if (built instanceof CellError) {
+        passedOver.push({ version, why: built })
+        continue
       }
+      installRestored(paths)
+      if (passedOver.length > 0) reportOlder(log, built, passedOver)
+      return
     }
     throw passedOver[0]?.why
   } finally {
     await threads.close()
+  }
+}
+
+/**
+ * Bytes may come damaged although the object is whole, and what an older catalog lacks is much: so it is read several times.
+ *
+ * @returns the error of the last try, if it came damaged each time
+ */
+async function untilWhole<T>(build: () => Promise<T>): Promise<T | CellError> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await build()
+    } catch (error) {
+      if (!isCellError(error, 'backup_corrupt') || error.cause === NEWER_FORMAT) throw error
+      if (tries === TRIES_MAX) return error
+    }
   }
 }
 

@@ -100,10 +100,6 @@ export class LocalState {
    */
   together(run: () => void): void {
     const connection = this.#connection
-    if (connection.inTransaction) {
-      run()
-      return
-    }
     this.#tryTo('BEGIN IMMEDIATE')
     try {
       run()

@@ -104,7 +104,7 @@ export class CellDatabase {
       )
       this.#deleteReserve = new DeleteReserve(connection, limits.cellBytesMax)
       const frames = () => {
-        const { frames } = this.checkpoints.state()
+        const frames = this.checkpoints.framesOfCommit()
         this.times?.counted(frames)
         return frames
       }
@@ -362,6 +362,8 @@ export class CellDatabase {
     this.times?.committed()
     this.recorder?.committed(!this.syncs.pending)
     this.checkpoints.committed(weight)
+    const { knownFrames } = this.checkpoints
+    if (knownFrames !== undefined) this.times?.counted(knownFrames)
   }
 
   #failed(error: unknown): void {

@@ -53,6 +53,8 @@ export class Checkpoints {
   #triedToRelieve = 0
   #readDescriptor: number | undefined
   #closed = false
+  /** Frames after the newest commit, if they were counted since. */
+  #frames: number | undefined
 
   constructor(
     connection: Connection,
@@ -77,6 +79,17 @@ export class Checkpoints {
   /** As {@link state}. */
   frames(): number {
     return this.state().frames
+  }
+
+  /** How many frames the log had after the newest commit through this connection: asked once for each, if at all. */
+  framesOfCommit(): number {
+    this.#frames ??= this.state().frames
+    return this.#frames
+  }
+
+  /** As {@link framesOfCommit}, if it is known. */
+  get knownFrames(): number | undefined {
+    return this.#frames
   }
 
   /** How many frames the log had before the commit that ends at so many. @throws `Error` if the log is not as SQLite says */
@@ -105,6 +118,7 @@ export class Checkpoints {
 
   #run(mode: 'PASSIVE' | 'TRUNCATE'): boolean {
     if (this.#connection.inTransaction) return false
+    this.#frames = undefined
     const wal = this.state()
     if (wal.frames > wal.checkpointed) this.#events.before(wal)
     else if (mode === 'PASSIVE' || wal.frames === 0) return true
@@ -170,6 +184,7 @@ export class Checkpoints {
 
   /** After a commit. @param weight how many small changes it is worth in length of the log */
   committed(weight: number): void {
+    this.#frames = undefined
     this.#weight += weight
     if (this.#weight >= WEIGHT_BETWEEN_MEASURES) this.measure()
   }
@@ -180,6 +195,7 @@ export class Checkpoints {
     if (this.#closed || this.#connection.inTransaction) return
     try {
       const { frames, checkpointed } = this.state()
+      this.#frames = frames
       const bytes = walBytes(frames, PAGE_BYTES)
       this.#isOvergrown = bytes > this.#bounds.walBytesMax
       if (frames === checkpointed || bytes < this.#nextBytes) return

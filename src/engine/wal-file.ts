@@ -58,12 +58,15 @@ export class WalReader implements Disposable {
    * Copies the head of the log, up to a commit, into a new file, and fsyncs that.
    *
    * @param frames as SQLite counts them
+   * @param after so many of them the copy need not have: a hole takes their place
    */
-  copy(to: string, frames: number): void {
+  copy(to: string, frames: number, after = 0): void {
     this.#checkCommit(frames)
+    const { pageSize } = this.header
     const target = fs.openSync(to, 'w', FILE_MODE)
     try {
-      this.#copyBytes(target, 0, walBytes(frames, this.header.pageSize))
+      if (after > 0) writeBytes(target, this.#read(0, WAL_HEADER_BYTES), WAL_HEADER_BYTES, 0)
+      this.#copyBytes(target, after > 0 ? walBytes(after, pageSize) : 0, walBytes(frames, pageSize))
     } finally {
       fs.closeSync(target)
     }

@@ -17,7 +17,7 @@ import type { KeptBackups } from './kept-backups.ts'
 import type { NodeView } from './node-view.ts'
 import type { OpenStreams } from './open-streams.ts'
 import { Query } from './query.ts'
-import type { JsonBody } from './request-body.ts'
+import type { JsonBody, PassesUnread } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
 
 /** What every route works on. */
@@ -97,8 +97,8 @@ export interface Action {
   /** False: anyone may ask. The owner's socket takes no key in any case: the file system says who may connect. */
   readonly needsKey: boolean
   readonly takesBody: boolean
-  /** Whether it passes on a body of many values unread. Other actions take no such body. */
-  readonly passesUnread?: boolean
+  /** Which bodies it passes on unread. */
+  readonly passesUnread?: PassesUnread
   /** The parameters that it takes in the query. */
   readonly query?: readonly string[]
   /** What the body must be; undefined if it takes none. */
@@ -197,11 +197,15 @@ function actionsOf<C extends Call>(admit: (call: Call) => C, told?: (call: C, er
       perform: (call) => perform(call, (admitted) => run(admitted, new Query(call.request.query, names))),
     }),
     /** With a body that the action reads for itself, or passes on. @param schema what it is read with in the end */
-    actionOfBody: (schema: z.ZodType, run: (call: C, body: JsonBody) => Promise<Answer>): Action => ({
+    actionOfBody: (
+      schema: z.ZodType,
+      passesUnread: PassesUnread,
+      run: (call: C, body: JsonBody) => Promise<Answer>,
+    ): Action => ({
       needsKey: true,
       takesBody: true,
       body: schema,
-      passesUnread: true,
+      passesUnread,
       perform: (call, body) =>
         perform(call, (admitted) => {
           refuseQuery(call)

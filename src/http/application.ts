@@ -50,6 +50,9 @@ export interface ApplicationOptions extends HandlerOptions {
   node?: NodeView | undefined
 }
 
+/** A body that is refused counts as so many bytes: its connection was read, and perhaps closes. */
+const REFUSED_BYTES = 4_096
+
 interface Answered {
   requestId: string
   status: number
@@ -221,12 +224,19 @@ export class Application {
   async #readAndPerform(action: Action, call: Call): Promise<Answer> {
     const { request, accountId, permit } = call
     const charge = new BodyCharge(this.#memory.bodies, accountId ?? '')
+    const { turns } = this.#context.store
+    const smallTurn = (bytes: number) => turns.nextSmall(accountId ?? '', bytes)
     try {
       const body = await readJson(request, {
         limits: this.#context.limits,
-        passesUnread: action.passesUnread === true,
+        passesUnread: action.passesUnread ?? 'none',
         onBytes: charge.grow,
-        turn: () => this.#context.store.turns.next(accountId ?? ''),
+        turn: () => turns.next(accountId ?? ''),
+        smallTurn,
+      }).catch(async (refusal) => {
+        // Hundreds of bodies that find no room are as much work for the loop as hundreds of small ones.
+        await smallTurn(REFUSED_BYTES)
+        throw refusal
       })
       permit?.check()
       return await action.perform(call, body)

@@ -1,5 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Timer } from '../base/clock.ts'
+import { READ_BYTES } from './body-buffer.ts'
 
 /** After an early answer, this much of what the client still sends is read and dropped before the connection closes. */
 export const DRAIN_BYTES_MAX = 16_777_216
@@ -66,6 +67,14 @@ class Drain {
     this.#size += chunk.length
     if (this.#size > DRAIN_BYTES_MAX) this.#end(false)
     else if (this.#size - this.#sizeBefore >= PLACE_BYTES) this.#rest()
+    else if (chunk.length >= READ_BYTES) {
+      this.#request.pause()
+      setImmediate(this.#goOn)
+    }
+  }
+
+  readonly #goOn = (): void => {
+    if (this.#place !== undefined) this.#request.resume()
   }
 
   readonly #onWhole = (): void => this.#end(true)

@@ -1,18 +1,10 @@
 import type { z } from 'zod'
 import { CellError } from '../errors.ts'
-import {
-  encodeEntry,
-  encodeExpire,
-  encodeFound,
-  encodeIncr,
-  encodePut,
-  encodePuts,
-} from '../service/json/documents.ts'
+import { encodeEntry, encodeExpire, encodeFound, encodeIncr, encodePut } from '../service/json/documents.ts'
 import {
   decodeExpire,
   decodeIncr,
   decodeKeys,
-  decodeMset,
   decodePut,
   expireSchema,
   incrSchema,
@@ -24,6 +16,7 @@ import {
 import {
   type CellCall,
   cellAction,
+  cellActionOfBody,
   cellActionWith,
   cellActionWithQuery,
   decodeKey,
@@ -32,6 +25,7 @@ import {
 } from './action.ts'
 import { NOT_MODIFIED } from './http-message.ts'
 import { changeCondition, deleteCondition, etagOf, isNotModified, refuseConditions } from './preconditions.ts'
+import { runBody } from './run-body.ts'
 
 export const putEntry = cellActionWith(putSchema, async (call, body) => {
   const { context, request, cellId, permit, requestId, segments } = call
@@ -112,9 +106,10 @@ export const mget = kvOperation(keysSchema, async ({ context, cellId, permit, re
   return { status: 200, json: await context.service.execute(cellId, mget, { permit, requestId }) }
 })
 
-export const mset = kvOperation(msetSchema, async ({ context, cellId, permit, requestId }, body) => {
-  const mset = decodeMset(body, context.store.settings.limits)
-  return ok(encodePuts(await context.service.execute(cellId, mset, { permit, requestId })))
+export const mset = cellActionOfBody(msetSchema, 'long', async (call, body) => {
+  const { request, permit, requestId } = call
+  refuseConditions(request)
+  return { status: 200, json: await runBody('kv.mset', call, body, { permit, requestId }) }
 })
 
 export const deleteMany = kvOperation(keysSchema, async ({ context, cellId, permit, requestId }, body) => {

@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
-import { BodyBuffer } from './body-buffer.ts'
+import { BodyBuffer, READ_BYTES } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import { FileBody } from './file-body.ts'
@@ -232,7 +232,12 @@ function readAll(
     // Its event came before we listened.
     if (request.destroyed) reject(new RequestAborted())
     const body = new BodyBuffer(lengthOf(request))
+    let isOver = false
+    const goOn = () => {
+      if (!isOver) request.resume()
+    }
     const release = () => {
+      isOver = true
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
     }
     const onData = (chunk: Buffer) => {
@@ -241,6 +246,10 @@ function readAll(
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
         body.add(chunk)
+        if (chunk.length >= READ_BYTES) {
+          request.pause()
+          setImmediate(goOn)
+        }
       } catch (error) {
         request.pause()
         release()

@@ -12,7 +12,7 @@ export interface JsonBody {
   value: unknown
   /** False if a framework parsed the body, so that integers beyond ±(2^53−1) may have been rounded. */
   exact: boolean
-  /** A body of so many values that reading it is left to whoever runs the operation. */
+  /** A body that is long or has many values: reading it is left to whoever runs the operation. */
   unread?: Uint8Array
 }
 
@@ -22,19 +22,29 @@ export interface BodyLimits {
   bodyValuesMax: number
 }
 
+/**
+ * Which bodies are left to whoever runs the operation: none; those that are long; or these, and those of any number of values.
+ * No other body may have more values than the bound.
+ */
+export type PassesUnread = 'none' | 'long' | 'any'
+
 /** How the reading of a body is bounded. */
 export interface BodyReading {
   limits: BodyLimits
-  /** Whether a body of too many values is passed on as it is. */
-  passesUnread: boolean
+  /** Which bodies are passed on as they are. */
+  passesUnread: PassesUnread
   /** Told how long the body is or has become, before that much is kept. */
   onBytes(bytes: number): void
   /** Waits for the account's next turn at the event loop. */
   turn(): Promise<void>
+  /** As {@link turn}, for so few bytes that it need not wait if the account has little else to do: then undefined. */
+  smallTurn(bytes: number): Promise<void> | undefined
 }
 
-/** A longer body is read in a turn of its account. */
+/** A longer body is read in a turn of its account. A few shorter ones make one turn. */
 const TURN_BYTES = 16_384
+/** A longer body is passed on unread where it can be: its worker reads it, in the time of its cell. */
+const UNREAD_BYTES = 65_536
 /** To parse a longer body and to act on it take a turn each. */
 const LONG_BODY_BYTES = 262_144
 
@@ -48,7 +58,7 @@ const EMPTY: JsonBody = { value: {}, exact: true }
  */
 export async function readJson(
   request: HttpRequest,
-  { limits: { bodyBytesMax, bodyValuesMax }, passesUnread, onBytes, turn }: BodyReading,
+  { limits: { bodyBytesMax, bodyValuesMax }, passesUnread, onBytes, turn, smallTurn }: BodyReading,
 ): Promise<JsonBody> {
   const { contentLength } = request
   if (contentLength === 0) return EMPTY
@@ -61,11 +71,12 @@ export async function readJson(
   if (body.kind === 'parsed') return { value: body.value, exact: false }
   const { bytes } = body
   if (bytes.length === 0) return EMPTY
-  if (bytes.length > TURN_BYTES) await turn()
-  if (hasMoreValues(bytes, bodyValuesMax)) {
-    if (passesUnread) return { value: undefined, exact: true, unread: bytes }
-    throw tooManyValues(bodyValuesMax)
-  }
+  const next = bytes.length > TURN_BYTES ? turn() : smallTurn(bytes.length)
+  if (next !== undefined) await next
+  const isLong = bytes.length > UNREAD_BYTES
+  const hasMore = !(passesUnread === 'any' && isLong) && hasMoreValues(bytes, bodyValuesMax)
+  if (hasMore && passesUnread !== 'any') throw tooManyValues(bodyValuesMax)
+  if (hasMore || (isLong && passesUnread !== 'none')) return { value: undefined, exact: true, unread: bytes }
   const value = parseJson(bytes)
   if (bytes.length > LONG_BODY_BYTES) await turn()
   return { value, exact: true }

@@ -61,25 +61,29 @@ export interface BatchOperation {
 
 /** Operations whose results can be large. */
 type LargeOperation =
-  | Extract<BatchableOperation | ReadOperation, { op: 'sql' | 'kv.list' | 'kv.mget' }>
+  | Extract<BatchableOperation | ReadOperation, { op: 'sql' | 'kv.list' | 'kv.mget' | 'kv.mset' }>
   | BatchOperation
 
 /** An operation whose result comes as JSON: made where the cell is, so that nothing else has to read a large result. */
 export type AnsweredAsJson = LargeOperation & { answer: 'json' }
 
+/** What can be passed on before its JSON is read. */
+export type UnreadKind = 'sql' | 'batch' | 'kv.mset'
+
 /**
- * A statement or a batch whose JSON nobody has read yet: with its many values that takes long, and is the work of whoever
+ * An operation whose JSON nobody has read yet: it is long or has many values, so that takes time, and is the work of whoever
  * runs the operation. Its result comes as JSON too.
  */
 export interface UnreadOperation {
   op: 'unread'
-  kind: 'sql' | 'batch'
+  kind: UnreadKind
   body: Uint8Array
   bounds: BodyBounds
 }
 
-/** What bounds the statements of a request. */
-export interface BodyBounds extends Pick<Limits, 'sqlBytesMax' | 'paramsMax' | 'batchOperationsMax'> {
+/** What bounds what a request asks for. */
+export interface BodyBounds
+  extends Pick<Limits, 'sqlBytesMax' | 'paramsMax' | 'batchOperationsMax' | 'kvKeysMax'> {
   /** The largest `timeout_ms`. */
   statementMsMax: number
   /** Of each statement's result. */

@@ -59,3 +59,38 @@ test('the loop does everything else between two pieces of work', async () => {
   await Promise.all(all)
   for (const [i, what] of done.entries()) if (i > 0) expect(what).not.toBe(done[i - 1])
 })
+
+test('few small pieces of an account pass in one turn of the loop, and a neighbour’s one passes at once however many wait', async () => {
+  const turns = new Turns()
+  const begun: number[] = []
+  let loops = 0
+  const all = Array.from({ length: 1_000 }, async () => {
+    const turn = turns.nextSmall('busy', 3_000)
+    if (turn !== undefined) await turn
+    begun[loops] = (begun[loops] ?? 0) + 1
+  })
+  while (begun.reduce((sum, count) => sum + count, 0) < all.length) {
+    expect(turns.nextSmall(`neighbour ${loops}`, 3_000)).toBeUndefined()
+    await turnOfTheLoop()
+    loops++
+  }
+  await Promise.all(all)
+  // The first ones pass at once, and so do the first that wait, still before the next turn of the loop.
+  expect(Math.max(...begun)).toBeLessThanOrEqual(16)
+  expect(loops).toBeLessThanOrEqual(2 * (all.length / 8))
+})
+
+test('an account’s pieces begin in the order in which they came, small or large', async () => {
+  const random = seededRandom()
+  const turns = new Turns()
+  const begun: number[] = []
+  const all: Promise<void>[] = []
+  for (let i = 0; i < 500; i++) {
+    const isSmall = random.below(2) === 0
+    const turn = isSmall ? turns.nextSmall('account', 3_000) : turns.next('account')
+    all.push((turn ?? Promise.resolve()).then(() => void begun.push(i)))
+    if (random.below(20) === 0) await turnOfTheLoop()
+  }
+  await Promise.all(all)
+  expect(begun).toEqual([...begun].sort((a, b) => a - b))
+})

@@ -42,6 +42,24 @@ test('each millisecond with commits has one entry, and the log is asked once for
   expect(times.take()).toEqual([])
 })
 
+test('a count that somebody else has asked for since the last commit is used, and no older one', () => {
+  const log = new CountedLog()
+  const clock = new FakeClock(1_000)
+  const { times, commit } = timesOf(log, clock)
+  commit()
+  times.counted(log.count)
+  clock.advance(1)
+  commit()
+  expect(log.asked).toBe(0)
+  times.counted(log.count)
+  commit()
+  expect(times.take()).toEqual([
+    [1, 1_000],
+    [3, 1_001],
+  ])
+  expect(log.asked).toBe(1)
+})
+
 test('a time never steps back, neither behind the last one that is known from before', () => {
   const log = new CountedLog()
   const clock = new FakeClock(1_000)

@@ -2,6 +2,7 @@ import http from 'node:http'
 import http2 from 'node:http2'
 import net, { type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { READ_BYTES } from '../../src/http/body-buffer.ts'
 import { DRAIN_BYTES_MAX } from '../../src/http/drain-body.ts'
 import { createListener } from '../../src/http/node-listener.ts'
 import { Bench } from '../support/http/bench.ts'
@@ -326,4 +327,32 @@ test('an answer that something around the listener gave in its place is left alo
   await new Promise((resolve) => setTimeout(resolve, 100))
   expect(bench.logged).toEqual([])
   await new Promise((resolve) => impatient.close(resolve))
+})
+
+test('of a body that has arrived, two pieces at most are read in a turn of the event loop', async () => {
+  let inTurn = 0
+  let most = 0
+  const listener = createListener(bench.store)
+  const counting = http.createServer((request, response) => {
+    const emit = request.emit.bind(request)
+    request.emit = (event: string | symbol, ...args: unknown[]) => {
+      if (event === 'data') {
+        if (inTurn === 0) setImmediate(() => (inTurn = 0))
+        inTurn += (args[0] as Buffer).length
+        most = Math.max(most, inTurn)
+      }
+      return emit(event as never, ...(args as never[]))
+    }
+    listener(request, response)
+  })
+  await new Promise<void>((resolve) => counting.listen(0, '127.0.0.1', resolve))
+  const url = `http://127.0.0.1:${(counting.address() as AddressInfo).port}${bench.fill('/v1/databases/{cell}/sql')}`
+  const reply = await fetch(url, {
+    method: 'POST',
+    headers: { 'x-api-key': bench.key, 'content-type': 'application/json' },
+    body: JSON.stringify({ sql: 'SELECT length(?) AS n', params: ['v'.repeat(2_000_000)] }),
+  })
+  expect(await reply.json()).toMatchObject({ rows: [{ n: 2_000_000 }] })
+  expect(most).toBeLessThanOrEqual(2 * READ_BYTES)
+  await new Promise((resolve) => counting.close(resolve))
 })

@@ -112,3 +112,39 @@ test('creations at the same time do not exceed the quota of cells', async () => 
   expect(bench.store.cells().cells).toHaveLength(5)
   expect(cellDirectories()).toHaveLength(5)
 })
+
+describe('hundreds of small requests at once hold up a neighbour’s small one for few of them', () => {
+  const HUNDREDS = Array.from({ length: 300 }, (_, i) => i)
+
+  test('if they are served', async () => {
+    const asks = HUNDREDS.map((i) => put(bench.cell, i, 1))
+    expect(await answeredBefore(asks, put(neighbourCell, 0, 1))).toBeLessThan(150)
+  })
+
+  test('if they are refused before their bodies are read', async () => {
+    await bench.serve(bench.store, viaFetch, { limits: { bodyBytesMax: 100 } })
+    let refused = 0
+    const all = HUNDREDS.map(async (i) => {
+      const { status } = await bench.send(put(bench.cell, i, 200))
+      expect(status).toBe(413)
+      refused++
+    })
+    const { status } = await bench.send({ ...put(neighbourCell, 0, 1), key: bench.strangerKey })
+    expect(status).toBe(200)
+    expect(refused).toBeLessThan(60)
+    await Promise.all(all)
+  })
+})
+
+test('a revocation passes hundreds of requests of the key’s account that wait', async () => {
+  const { id } = bench.store.apiKeys.create(bench.accountId)
+  let answered = 0
+  const all = Array.from({ length: 300 }, async (_, i) => {
+    await bench.send(put(bench.cell, i, 1))
+    answered++
+  })
+  const { status } = await bench.send({ method: 'DELETE', path: `/v1/api-keys/${id}` })
+  expect(status).toBe(200)
+  expect(answered).toBeLessThan(200)
+  await Promise.all(all)
+})

@@ -147,8 +147,9 @@ export function readOnlyContract(name: string, make: MakeService): void {
     })
 
     test('a body that nobody has read yet is bound alike', async () => {
-      const { sqlBytesMax, paramsMax, batchOperationsMax } = DEFAULT_LIMITS
-      const bounds = { sqlBytesMax, paramsMax, batchOperationsMax, statementMsMax: 5_000, result: LIMITS }
+      const { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax } = DEFAULT_LIMITS
+      const statements = { sqlBytesMax, paramsMax, batchOperationsMax, statementMsMax: 5_000 }
+      const bounds = { ...statements, kvKeysMax, result: LIMITS }
       const ask = (text: string) => {
         const body = Buffer.from(JSON.stringify({ sql: text }))
         return run({ op: 'unread', kind: 'sql', body, bounds, readOnly: true })

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
-import type { BodyBounds, UnreadOperation } from '../../src/service/operations.ts'
+import type { CellError } from '../../src/errors.ts'
+import type { BodyBounds, UnreadKind, UnreadOperation } from '../../src/service/operations.ts'
 import { rejectedBy } from '../support/thrown.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
 
@@ -7,15 +8,18 @@ const BOUNDS: BodyBounds = {
   sqlBytesMax: 102_400,
   paramsMax: 32_766,
   batchOperationsMax: 1_000,
+  kvKeysMax: 1_000,
   statementMsMax: 5_000,
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
 }
 const ENDLESS = 'WITH RECURSIVE r(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM r) SELECT count(*) FROM r'
 
-function unread(kind: 'sql' | 'batch', body: unknown): UnreadOperation {
+function unread(kind: UnreadKind, body: unknown): UnreadOperation {
   const text = typeof body === 'string' ? body : JSON.stringify(body)
   return { op: 'unread', kind, body: Buffer.from(text), bounds: BOUNDS }
 }
+
+const codeAndField = ({ code, details }: CellError) => [code, details.field]
 
 test('a worker reads requests that its node has not read, and answers in JSON', async () => {
   const node = await openWorkerStore({ hasObjects: false })
@@ -29,12 +33,18 @@ test('a worker reads requests that its node has not read, and answers in JSON', 
     run(unread('sql', '{"sql":')).catch((error) => error.code),
     run(unread('batch', { operations: [insert, { kv: 'no' }] })).catch((error) => error.details),
     run(unread('sql', insert)),
+    run(unread('kv.mset', { entries: [{ key: 'a', value: 'v', ttl_seconds: 60 }] })),
+    run(unread('kv.mset', { entries: [{ key: 'a', value: 'v', ttl_seconds: 'x' }] })).catch(codeAndField),
+    run(unread('kv.mset', { entries: Array(1_001).fill({}) })).catch(codeAndField),
   ])
   expect(answers).toMatchObject([
     { results: [{ changes: 1 }, { key: 'n', value: 1 }] },
     'invalid_json',
     { index: 1, field: 'operations[1].kv' },
     { changes: 1 },
+    { count: 1, entries: [{ key: 'a', created: true, ttl_seconds: 60 }] },
+    ['invalid_ttl', 'entries[0].ttl_seconds'],
+    ['invalid_request', 'entries'],
   ])
   const all = { op: 'sql', sql: 'SELECT a FROM t', answer: 'json' } as const
   const { rows } = JSON.parse(String(await node.service.execute(id, all)))

@@ -42,6 +42,14 @@ export async function readArchive(
   sink: ArchiveSink,
   refetch?: Refetch,
 ): Promise<void> {
+  await readPlain(decompressSeekable(source, refetch), sink)
+}
+
+/** As {@link readArchive}, of an archive that is decompressed already, and whose blocks and seek table are proven. */
+export async function readPlain(
+  plain: AsyncIterable<Buffer> | Iterable<Buffer>,
+  sink: ArchiveSink,
+): Promise<void> {
   const extract = openExtract()
   const plainBytes = new PlainBytes()
   // The first error is the one to report: all others follow from it.
@@ -50,7 +58,7 @@ export async function readArchive(
     cause ??= error
     extract.destroy(cause as Error)
   }
-  const feeding = feed(decompressSeekable(source, refetch), extract, plainBytes).catch(fail)
+  const feeding = feed(plain, extract, plainBytes).catch(fail)
   const checks = readMembers(extract, sink, plainBytes).catch((error) => {
     fail(isDamage(error) ? corrupt('archive', 'it is not a tar', error) : error)
     return undefined
@@ -149,7 +157,7 @@ async function readMembers(extract: Extract, sink: ArchiveSink, plainBytes: Plai
 }
 
 async function feed(
-  plainSource: AsyncIterable<Buffer>,
+  plainSource: AsyncIterable<Buffer> | Iterable<Buffer>,
   extract: Extract,
   plainBytes: PlainBytes,
 ): Promise<void> {

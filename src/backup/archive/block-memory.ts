@@ -8,6 +8,9 @@ const USUAL_BYTES = 1_048_576 + 65_536
 /** Smaller memory may be part of a pool of Node's that others use. */
 const RELEASED_BYTES_MIN = 524_288
 
+/** Memory of a block's plain bytes beyond them: zlib goes on when it is full. */
+export const SPARE_BYTES = 64
+
 /** Memory that belongs to one block alone. */
 export function allocateBlock(bytes: number = USUAL_BYTES): Buffer {
   return Buffer.allocUnsafeSlow(bytes)
@@ -25,4 +28,9 @@ export function growBlock(block: Buffer, used: number, bytes: number): Buffer {
 /** Frees the memory of bytes that nobody uses any longer, with everything beside them in the same memory. */
 export function release({ buffer }: Buffer): void {
   if (buffer instanceof ArrayBuffer && buffer.byteLength >= RELEASED_BYTES_MIN) buffer.transfer(0)
+}
+
+/** As {@link release}, if the bytes are all that is in their memory: they are the last of a member, and others may follow. */
+export function releaseOwn(bytes: Buffer): void {
+  if (bytes.buffer.byteLength - bytes.length <= SPARE_BYTES) release(bytes)
 }

@@ -1,7 +1,7 @@
 import zlib from 'node:zlib'
 import { corrupt } from './backup-errors.ts'
-import { release } from './block-memory.ts'
-import { BLOCK_MAGIC, blockEnd, splitBlocks } from './zstd-blocks.ts'
+import { release, SPARE_BYTES } from './block-memory.ts'
+import { BLOCK_MAGIC, blockEnd, declaredBytes, splitBlocks } from './zstd-blocks.ts'
 
 /**
  * zstd in the standard seekable layout: independent blocks, then a seek table in a skippable block. Any zstd tool reads
@@ -216,6 +216,25 @@ async function* decompressFrom(
     throw corrupt('archive', 'its seek table does not match its blocks')
 }
 
+/** As {@link decompressSeekable}, of a whole archive in memory: on this thread, with no more than one block at a time. */
+export function* decompressWhole(archive: Buffer): Generator<Buffer> {
+  const blocks: BlockSizes[] = []
+  for (let at = 0; at < archive.length; ) {
+    const end = blockEnd(archive.subarray(at))
+    if (end === undefined) throw corrupt('archive', 'it ends within a block')
+    const block = archive.subarray(at, at + end)
+    at += end
+    if (block.readUInt32LE(0) === BLOCK_MAGIC) {
+      const plain = decompressBlockHere(block)
+      blocks.push({ compressed: block.length, plain: plain.length })
+      yield plain
+    } else if (at < archive.length) throw corrupt('archive', 'bytes follow the seek table')
+    else if (block.equals(encodeSeekTable(blocks))) return
+    else throw corrupt('archive', 'its seek table does not match its blocks')
+  }
+  throw corrupt('archive', 'it ends before its seek table')
+}
+
 /**
  * The plain bytes of the first block alone, from the first bytes of an archive.
  *
@@ -235,13 +254,33 @@ export function checkEnd(footer: Buffer): void {
   }
 }
 
+/**
+ * Memory for the plain bytes is allocated before the first comes: no more than they need, or each small block leaves a megabyte
+ * to the collector.
+ */
+function decompression(block: Buffer) {
+  const plain = Math.min(declaredBytes(block) ?? USUAL_BLOCK_BYTES, BLOCK_BYTES)
+  return { maxOutputLength: BLOCK_BYTES, chunkSize: plain + SPARE_BYTES }
+}
+
 /** @throws `backup_corrupt` */
 export function decompressBlock(block: Buffer): Promise<Buffer> {
   return new Promise((resolve, reject) => {
-    const options = { maxOutputLength: BLOCK_BYTES, chunkSize: USUAL_BLOCK_BYTES + 64 }
-    zlib.zstdDecompress(block, options, (error, plain) => {
-      if (error) reject(corrupt('archive', 'a compressed block is damaged', error))
+    zlib.zstdDecompress(block, decompression(block), (error, plain) => {
+      if (error) reject(damagedBlock(error))
       else resolve(plain)
     })
   })
+}
+
+function decompressBlockHere(block: Buffer): Buffer {
+  try {
+    return zlib.zstdDecompressSync(block, decompression(block))
+  } catch (error) {
+    throw damagedBlock(error)
+  }
+}
+
+function damagedBlock(error: unknown) {
+  return corrupt('archive', 'a compressed block is damaged', error)
 }

@@ -8,6 +8,8 @@ import { PacedHash } from './paced-hash.ts'
 
 /** Up to this size a finished object is kept in memory: most cells are small, and a file costs two fsyncs. */
 const MEMORY_BYTES_MAX = 1_048_576
+/** The file is synced after each so many bytes, so that the fsync at the end has little left to write. */
+const SYNC_EVERY_BYTES = 32 * 1_048_576
 
 /**
  * An object being made, before it is stored: in memory while small, then in a file beside the data. So a slow uplink
@@ -19,6 +21,8 @@ export class Spool {
   #chunks: Buffer[] = []
   #size = 0
   #file: { path: string; handle: fs.FileHandle } | undefined
+  #synced = 0
+  #syncing: Promise<void> = Promise.resolve()
 
   constructor(directory: string) {
     this.#directory = directory
@@ -35,6 +39,7 @@ export class Spool {
     if (this.#file !== undefined) {
       await writeAll(this.#file.handle, bytes)
       release(bytes)
+      if (this.#size - this.#synced >= SYNC_EVERY_BYTES) await this.#beginSync(this.#file.handle)
       return
     }
     this.#chunks.push(bytes)
@@ -46,6 +51,7 @@ export class Spool {
     const sha256 = this.#hash.digest()
     if (this.#file === undefined) return { body: bufferBody(Buffer.concat(this.#chunks, this.#size)), sha256 }
     const { handle, path: file } = this.#file
+    await this.#syncing
     await handle.sync()
     const read = async (offset: number, length: number) => {
       const bytes = Buffer.allocUnsafe(length)
@@ -60,11 +66,20 @@ export class Spool {
     const file = this.#file
     this.#file = undefined
     this.#chunks = []
+    await this.#syncing.catch(() => {})
     try {
       await file?.handle.close()
     } finally {
       if (file !== undefined) await fs.rm(file.path, { force: true })
     }
+  }
+
+  /** One at a time. A failure is that of the next one, or of the end. */
+  async #beginSync(handle: fs.FileHandle): Promise<void> {
+    await this.#syncing
+    this.#synced = this.#size
+    this.#syncing = handle.datasync()
+    this.#syncing.catch(() => {})
   }
 
   async #spill(): Promise<void> {

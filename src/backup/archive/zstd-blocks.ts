@@ -111,11 +111,28 @@ class BlockWalk {
   }
 }
 
+/** The plain bytes of a block, as it says itself; undefined if it does not say. RFC 8878, 3.1.1.1.4. */
+export function declaredBytes(block: Buffer): number | undefined {
+  const descriptor = block.readUInt8(4)
+  const size = contentSizeBytes(descriptor)
+  const at = BLOCK_BEGINNING_BYTES + headerBytes(descriptor) - size
+  if (size === 0 || block.length < at + size) return undefined
+  if (size === 8) return Number(block.readBigUInt64LE(at))
+  return block.readUIntLE(at, size) + (size === 2 ? 256 : 0)
+}
+
 /** RFC 8878, 3.1.1.1: window descriptor, dictionary id and content size, as the block header's descriptor says. */
 function headerBytes(descriptor: number): number {
-  const singleSegment = (descriptor & 0x20) !== 0
-  const contentSizeFlag = descriptor >> 6
-  const contentSize = contentSizeFlag === 0 ? (singleSegment ? 1 : 0) : 1 << contentSizeFlag
   const dictionaryId = [0, 1, 2, 4][descriptor & 3] as number
-  return (singleSegment ? 0 : 1) + dictionaryId + contentSize
+  return (isSingleSegment(descriptor) ? 0 : 1) + dictionaryId + contentSizeBytes(descriptor)
+}
+
+function contentSizeBytes(descriptor: number): number {
+  const flag = descriptor >> 6
+  if (flag > 0) return 1 << flag
+  return isSingleSegment(descriptor) ? 1 : 0
+}
+
+function isSingleSegment(descriptor: number): boolean {
+  return (descriptor & 0x20) !== 0
 }

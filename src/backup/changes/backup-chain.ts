@@ -29,7 +29,11 @@ const LOGS_MAX = 1_000
  * @param logs not in the object store yet
  * @param storedBytes bytes of the chain's logs in the object store
  */
-export function isOutgrown(logs: readonly Segment[], storedBytes: number, databaseBytes: number): boolean {
+export function isOutgrown(
+  logs: readonly Pick<Segment, 'size'>[],
+  storedBytes: number,
+  databaseBytes: number,
+): boolean {
   const bytes = logs.reduce((sum, { size }) => sum + size, storedBytes)
   return logs.length > LOGS_MAX || bytes > Math.max(databaseBytes, BYTES_MIN)
 }

@@ -2,11 +2,11 @@ import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import { WalReader, walBytes } from '../../engine/wal-file.ts'
+import { walBytes } from '../../engine/wal-file.ts'
 import type { LogPiece, LogPosition, ShippedPlace } from './cell-log.ts'
 import { type FileFingerprint, fingerprintOf } from './file-fingerprint.ts'
 import { type History, isBefore, isUntouchedSince, type Place, unshippedSegments } from './history.ts'
-import type { KeptLogs } from './kept-logs.ts'
+import type { KeptLogs, LiveLog } from './kept-logs.ts'
 import type { BackupProgress } from './progress-table.ts'
 import type { Segment } from './segments.ts'
 import { UnshippedTimes } from './unshipped-times.ts'
@@ -21,11 +21,8 @@ export interface CellHistoryParts {
 }
 
 /** The frames of the live log, if it has any that no segment has. */
-interface LiveLog {
-  sequence: number
+interface UnkeptLog extends LiveLog {
   frames: number
-  salts: string
-  pageSize: number
 }
 
 /** What a cell has not shipped yet. */
@@ -188,6 +185,12 @@ export class CellHistory {
     this.#collected = undefined
   }
 
+  /** How many frames of the log with this number are shipped. */
+  shippedOf(sequence: number): number {
+    const history = this.shipped
+    return history?.sequence === sequence ? history.frames : 0
+  }
+
   /** Whether a segment has what is not shipped, or may grow. */
   needs({ sequence, frames }: Segment): boolean {
     const history = this.#history
@@ -294,7 +297,7 @@ export class CellHistory {
    * @returns 'later' while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
    * closed: only SQLite could say how much of it counts
    */
-  #live(kept: readonly Segment[]): LiveLog | undefined | 'later' | 'out of reach' {
+  #live(kept: readonly Segment[]): UnkeptLog | undefined | 'later' | 'out of reach' {
     const database = this.#database
     if (database?.usable) {
       const frames = database.checkpoints.frames()
@@ -311,23 +314,18 @@ export class CellHistory {
   /** Whether the log of a cell that SQLite does not have open is the newest segment. */
   #isKept(kept: readonly Segment[]): boolean {
     try {
-      return this.#header()?.salts === kept.at(-1)?.salts
+      const { logs, paths } = this.#parts
+      return logs.live(paths.wal, kept).salts === kept.at(-1)?.salts
     } catch {
       // It is damaged too, or the disk fails.
       return false
     }
   }
 
-  #liveOf(frames: number, kept: readonly Segment[]): LiveLog | undefined {
-    const header = this.#header()
-    if (header === undefined) throw new Error('The write-ahead log has no header.')
-    const log = this.#parts.logs.numberOf(header.salts, kept)
-    return frames > log.kept ? { sequence: log.sequence, frames, ...header } : undefined
-  }
-
-  #header(): { salts: string; pageSize: number } | undefined {
-    using log = new WalReader(this.#parts.paths.wal)
-    return log.header
+  #liveOf(frames: number, kept: readonly Segment[]): UnkeptLog | undefined {
+    const { logs, paths } = this.#parts
+    const log = logs.live(paths.wal, kept)
+    return frames > log.kept ? { ...log, frames } : undefined
   }
 
   #takeTime() {
@@ -352,7 +350,7 @@ export class CellHistory {
 }
 
 /** What is shipped of the live log is no longer there: another program has begun it again. */
-function isTakenBack(history: History, live: LiveLog | undefined | 'later'): boolean {
+function isTakenBack(history: History, live: UnkeptLog | undefined | 'later'): boolean {
   if (live === 'later') return false
   if (live?.sequence === history.sequence) return live.frames < history.frames
   return history.sequence > history.newest && history.frames > 0

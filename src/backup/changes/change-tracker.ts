@@ -3,20 +3,14 @@ import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase, CellHooks } from '../../engine/cell-database.ts'
 import { CellError } from '../../errors.ts'
-import { extendChain, isOutgrown, nextSegments } from './backup-chain.ts'
-import {
-  type BaseInProgress,
-  boundLogs,
-  chainOf,
-  isNeededBy,
-  noSuchBase,
-  segmentsOfCopy,
-} from './base-in-progress.ts'
+import { extendChain, nextSegments } from './backup-chain.ts'
+import { type BaseInProgress, chainOf, isNeededBy, noSuchBase, segmentsOfCopy } from './base-in-progress.ts'
 import type { BaseCut, Cut, IncrementalCut, StoredBackup } from './cell-cuts.ts'
 import { CellHistory, type Unshipped } from './cell-history.ts'
 import type { ShippedPlace } from './cell-log.ts'
-import { type FileFingerprint, fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
+import { fingerprintOf, sameFingerprint } from './file-fingerprint.ts'
 import { KeptLogs } from './kept-logs.ts'
+import { LogKeeper } from './log-keeper.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
 import type { Segment, Segments } from './segments.ts'
 
@@ -58,10 +52,9 @@ export class ChangeTracker {
   readonly history: CellHistory
   readonly #parts: TrackerParts
   readonly #logs: KeptLogs
+  readonly #keeper: LogKeeper
   /** A backup was cut here but is not stored: the cell is saved as changed until then. */
   #underWay = false
-  /** Set from the keeping of a log to the end of its checkpoint. Shows whether another program committed meanwhile. */
-  #dataVersion: number | undefined
   #detached = false
   /** Whether the saved row has a history to which a version belongs. */
   #isSavedWithHistory = false
@@ -75,7 +68,16 @@ export class ChangeTracker {
     this.#logs = logs
     if (!isShipped) progress.history = null
     this.history = new CellHistory({ progress, paths, logs, clock, onUnshipped })
-    this.#isSavedWithHistory = this.history.shipped !== undefined
+    const { history } = this
+    this.#keeper = new LogKeeper({
+      progress,
+      paths,
+      logs,
+      history,
+      dropChain: () => this.dropChain(),
+      save: () => this.#save(),
+    })
+    this.#isSavedWithHistory = history.shipped !== undefined
   }
 
   get segments(): Segments {
@@ -90,8 +92,8 @@ export class ChangeTracker {
   readonly hooks: CellHooks = {
     opened: (database) => this.#opened(database),
     changed: () => this.#changed(),
-    beforeCheckpoint: (database) => this.#beforeCheckpoint(database),
-    afterCheckpoint: (database) => this.#afterCheckpoint(database),
+    beforeCheckpoint: (database) => this.#keeper.beforeCheckpoint(database),
+    afterCheckpoint: (database) => this.#keeper.afterCheckpoint(database),
     closed: () => this.history.closed(),
   }
 
@@ -285,80 +287,6 @@ export class ChangeTracker {
   #keepLog(database: CellDatabase): void {
     if (database.inTransaction) throw new CellError('busy', 'A transaction is open in the cell. Try again.')
     database.checkpoints.run('TRUNCATE')
-  }
-
-  /** Keeps the WAL as a segment. If that fails, on a full disk for example, the checkpoint runs and the chain ends. */
-  #beforeCheckpoint(database: CellDatabase): void {
-    this.#dataVersion = undefined
-    try {
-      const now = fingerprintOf(this.#parts.paths.database)
-      if (now === undefined || !this.#isUntouched(now)) {
-        this.history.kept()
-        return
-      }
-      // The frames are counted after the version was read: a commit in between shows in both.
-      this.#dataVersion = database.dataVersion()
-      const { frames } = database.checkpoints.state()
-      this.#logs.keep(this.#parts.paths.wal, frames)
-      const { chain, base } = this.progress
-      if (chain !== null) chain.newest = this.#logs.newest
-      if (base !== null) base.newest = this.#logs.newest
-      this.history.kept()
-      this.#dropOutgrown(now.size)
-      this.#save()
-    } catch {
-      this.#breakAll('log not kept')
-    }
-  }
-
-  #afterCheckpoint(database: CellDatabase): void {
-    const dataVersion = this.#dataVersion
-    this.#dataVersion = undefined
-    // No log was kept for this checkpoint, so it must not approve the file.
-    if (dataVersion === undefined) return
-    if (dataVersion !== database.dataVersion()) {
-      // Another program committed after the log was kept. The checkpoint may have moved its change into the file.
-      this.#breakAll('foreign write')
-      return
-    }
-    const now = fingerprintOf(this.#parts.paths.database)
-    if (now === undefined) return
-    const { chain, base } = this.progress
-    if (base !== null) base.database = now
-    if (chain !== null) chain.database = now
-    this.history.checkpointed(now)
-    this.#save()
-  }
-
-  get #needsSegments(): boolean {
-    const { chain, base, history } = this.progress
-    return chain !== null || history !== null || (base !== null && base.broken === null)
-  }
-
-  /** If another program wrote the file, it may hold changes that are in no segment. */
-  #isUntouched(now: FileFingerprint): boolean {
-    this.history.check(now)
-    const { chain, base } = this.progress
-    if (base !== null && !sameFingerprint(now, base.database)) base.broken ??= 'foreign write'
-    if (chain !== null && !sameFingerprint(now, chain.database)) this.dropChain()
-    return this.#needsSegments
-  }
-
-  /** Segments that are larger than the whole database are not worth their disk space. */
-  #dropOutgrown(databaseBytes: number): void {
-    const segments = this.#logs.list()
-    const { chain, base } = this.progress
-    if (base !== null) boundLogs(base, segments, databaseBytes)
-    this.history.bound(segments, databaseBytes)
-    if (chain === null) return
-    const after = segments.filter(({ sequence }) => sequence > chain.through)
-    if (isOutgrown(after, chain.walBytes, databaseBytes)) this.dropChain()
-  }
-
-  #breakAll(reason: NonNullable<BaseInProgress['broken']>): void {
-    if (this.progress.base !== null) this.progress.base.broken ??= reason
-    this.history.end()
-    this.dropChain()
   }
 
   #removeUnneeded(): void {

@@ -1,5 +1,13 @@
+import { type WalHeader, WalReader } from '../../engine/wal-file.ts'
 import type { BackupProgress } from './progress-table.ts'
 import { type Segment, Segments } from './segments.ts'
+
+export interface LiveLog extends WalHeader {
+  /** The number that it gets. */
+  sequence: number
+  /** How much of it is kept already. */
+  kept: number
+}
 
 /** A log that is kept before a checkpoint overwrites it, and the numbers that tell it from the others of its cell. */
 export class KeptLogs {
@@ -13,19 +21,27 @@ export class KeptLogs {
     this.segments = new Segments(directory)
     this.newest = Math.max(chain?.newest ?? 0, base?.newest ?? 0, history?.newest ?? 0)
     // Without a history an earlier process may have named any of them to an upload that still runs.
-    this.sealed = history === null ? this.newest : Math.min(history.sealed, this.newest)
+    const sealed = history === null ? this.newest : Math.min(history.sealed, this.newest)
+    this.sealed = Math.max(sealed, base?.from ?? 0)
   }
 
   list(): Segment[] {
     return this.segments.list()
   }
 
-  keep(wal: string, frames: number): void {
-    this.newest = this.segments.keep(wal, frames, this.newest, this.sealed)
+  /** @param after frames that nobody needs */
+  keep(wal: string, frames: number, after: number): void {
+    this.newest = this.segments.keep(wal, frames, this.newest, this.sealed, after)
   }
 
   seal(): void {
     this.sealed = this.newest
+  }
+
+  /** The log, as it would be kept now. @throws `Error` if it has no header */
+  live(wal: string, kept: readonly Segment[]): LiveLog {
+    using log = new WalReader(wal)
+    return { ...log.header, ...this.numberOf(log.header.salts, kept) }
   }
 
   /** The number that a log gets when it is kept; how much of it is kept already. */

@@ -3,7 +3,7 @@ import path from 'node:path'
 import { fsyncDirectory, makeDirectory } from '../../base/durable-files.ts'
 import { WalReader, walBytes } from '../../engine/wal-file.ts'
 
-/** A copy of a write-ahead log, made before a checkpoint: complete, from its header to its last commit. */
+/** A copy of a write-ahead log, made before a checkpoint: from its header to its last commit, complete but for what is shipped. */
 export interface Segment {
   /** Counts up over the life of the cell's directory; segments apply in this order. */
   sequence: number
@@ -45,9 +45,10 @@ export class Segments {
    *
    * @param last the newest sequence ever used
    * @param sealed segments up to this sequence do not change
+   * @param after frames that nobody needs, because they are shipped and no version will have them: a hole takes their place
    * @returns the sequence of the segment
    */
-  keep(wal: string, frames: number, last: number, sealed: number): number {
+  keep(wal: string, frames: number, last: number, sealed: number, after = 0): number {
     this.#isEmpty = false
     makeDirectory(this.#directory)
     using log = new WalReader(wal)
@@ -61,7 +62,7 @@ export class Segments {
       fs.renameSync(newest.path, target)
     } else {
       const unfinished = path.join(this.#directory, UNFINISHED)
-      log.copy(unfinished, frames)
+      log.copy(unfinished, frames, after)
       fs.renameSync(unfinished, target)
     }
     fsyncDirectory(this.#directory)

@@ -4,12 +4,17 @@ import path from 'node:path'
 import { FILE_MODE, makeDirectory } from '../../base/durable-files.ts'
 import { redoLog } from '../../engine/redo-log.ts'
 import type { MemberSource } from '../archive/archive-writer.ts'
+import { release } from '../archive/block-memory.ts'
 import { DATABASE_MEMBER } from '../archive/manifest.ts'
 import { readAll, writeAll } from '../archive/spool.ts'
 import type { Segment } from '../changes/segments.ts'
 import type { DatabaseReader } from './database-reader.ts'
 
 const CHUNK_BYTES = 1_048_576
+
+function allocate(size: number): Buffer {
+  return Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, size))
+}
 
 export interface CopyProgress {
   signal?: AbortSignal | undefined
@@ -35,21 +40,34 @@ export class BaseCopy {
     return this.#size
   }
 
-  /** @param size the length of the file when the copy begins: what it grows by is in the logs, and so is its new end */
+  /**
+   * Reads each part while the one before it is written.
+   *
+   * @param size the length of the file when the copy begins: what it grows by is in the logs, and so is its new end
+   */
   async read(reader: DatabaseReader, size: number, { signal, onProgress }: CopyProgress = {}): Promise<void> {
     makeDirectory(path.dirname(this.path))
     this.#handle = await fs.open(this.path, 'wx+', FILE_MODE)
     this.#size = size
-    const chunk = Buffer.allocUnsafeSlow(Math.min(CHUNK_BYTES, size))
-    for (let at = 0; at < size; ) {
-      signal?.throwIfAborted()
-      const bytes = chunk.subarray(0, Math.min(chunk.length, size - at))
-      const read = await reader.read(bytes, at)
-      await writeAll(this.#handle, bytes.subarray(0, read), at)
-      at += read
-      onProgress?.(at, size)
-      // A checkpoint has cut the file off here.
-      if (read < bytes.length) break
+    let [chunk, other] = [allocate(size), allocate(size)]
+    let writing = Promise.resolve()
+    try {
+      for (let at = 0; at < size; ) {
+        signal?.throwIfAborted()
+        const bytes = chunk.subarray(0, Math.min(chunk.length, size - at))
+        const read = await reader.read(bytes, at)
+        await writing
+        writing = writeAll(this.#handle, bytes.subarray(0, read), at)
+        // Awaited with the next part. Until then, a failure must not count as unhandled.
+        writing.catch(() => {})
+        ;[chunk, other] = [other, chunk]
+        at += read
+        onProgress?.(at, size)
+        // A checkpoint has cut the file off here.
+        if (read < bytes.length) break
+      }
+    } finally {
+      await writing.finally(() => [chunk, other].forEach(release))
     }
     await this.#handle.truncate(size)
   }

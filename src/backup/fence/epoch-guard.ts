@@ -7,9 +7,10 @@ import { describeHolder, readRecord } from './holder-record.ts'
 
 /**
  * A write needs no look of its own if the last one is at most so old. A node that slept longer than that looks before it
- * writes, so one that was taken over meanwhile writes nothing more.
+ * writes, so one that was taken over meanwhile writes nothing more. Longer than the default lag of shipping, so that a tick
+ * looks once: after its PUT.
  */
-const FRESH_MS = 10_000
+const FRESH_MS = 15_000
 
 /**
  * What a writer needs to know of its epoch: whether it is still the newest one. What was stored counts only if the look

@@ -6,8 +6,9 @@ import type { ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import type { PlannedObject } from '../versions/backup-types.ts'
+import type { Acceptable } from './archive-in-chain.ts'
 import { Download, type DownloadProgress } from './download.ts'
-import { type Acceptable, RestoreBuilder } from './restore-builder.ts'
+import { RestoreBuilder } from './restore-builder.ts'
 import { removeUnfinished } from './restore-install.ts'
 import type { RestoreThreads } from './restore-threads.ts'
 import type { ShippedLog } from './shipped-log.ts'
@@ -38,7 +39,6 @@ export async function buildDatabase(
   threads: RestoreThreads,
   progress: RestoreProgress = {},
 ): Promise<number> {
-  const { readArchive } = await import('../archive/archive-reader.ts')
   makeDirectory(paths.directory)
   removeUnfinished(paths)
   const versions = [...target.chain, target.version]
@@ -52,9 +52,7 @@ export async function buildDatabase(
     await progress.willMove?.(download.total)
     for (const version of versions) {
       reading = version
-      const archive = download.open(version)
-      await readArchive(archive.from(0), builder.sinkFor(version), archive)
-      builder.endArchive()
+      await builder.applyArchive(download.open(version), sizes.get(version) ?? 0)
     }
     if (progress.log !== undefined) {
       reading = undefined

@@ -1,30 +1,16 @@
 import fs from 'node:fs/promises'
-import path from 'node:path'
-import type { Limits } from '../../base/limits.ts'
 import { walBytes } from '../../engine/wal-file.ts'
-import type { ArchiveSink, Received } from '../archive/archive-reader.ts'
-import { corrupt } from '../archive/backup-errors.ts'
-import {
-  checkIdentity,
-  DATABASE_MEMBER,
-  type Expected,
-  MANIFEST_MEMBER,
-  type Manifest,
-} from '../archive/manifest.ts'
+import { DATABASE_MEMBER } from '../archive/manifest.ts'
+import type { Refetch } from '../archive/seekable-zstd.ts'
 import type { JoinedWal } from '../shipping/cell-pieces.ts'
-import { checkDeclared, checkRoom, checkSize, checkWal } from './restore-limits.ts'
+import { type Acceptable, ArchiveInChain, type ArchivePlace } from './archive-in-chain.ts'
+import { ReceivedArchive, UNPACKED_BYTES } from './received-archive.ts'
+import { checkSize, checkWal } from './restore-limits.ts'
 import { writeMember } from './restore-member.ts'
 import { type RestoreTaskRunner, RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
 import { OWN_THREAD_BYTES, type RestoreThreads } from './restore-threads.ts'
 import { type ReadPiece, writeWal } from './shipped-wal.ts'
-
-/** Whose backup it has to be, and how large it may be. */
-export interface Acceptable extends Expected {
-  limits: Limits
-  /** Bytes that the restore must leave free on the disk. Undefined: it may fill the disk. */
-  spareBytes?: number | undefined
-}
 
 /** Applies the archives of a chain, one after the other, to the database under restore. */
 export class RestoreBuilder {
@@ -34,11 +20,8 @@ export class RestoreBuilder {
   readonly #threads: RestoreThreads
   #tasks: RestoreTaskRunner = new RestoreTasks()
   #thread: RestoreThread | undefined
-  /** Archives started so far. */
-  #started = 0
-  #current: Manifest | undefined
-  /** Members received of the current archive, in order. */
-  #members: string[] = []
+  /** Archives applied so far. */
+  #applied = 0
 
   constructor(file: string, versions: readonly string[], expected: Acceptable, threads: RestoreThreads) {
     this.#file = file
@@ -47,18 +30,18 @@ export class RestoreBuilder {
     this.#threads = threads
   }
 
-  /** Receives the next archive. */
-  sinkFor(version: string): ArchiveSink {
-    return {
-      manifest: (manifest) => this.#begin(manifest, version),
-      member: (name, size, bytes) => this.#member(name, size, bytes),
+  /** Applies the next archive. @param size of the object, in bytes @throws `backup_corrupt`; what the archive's source throws */
+  async applyArchive(archive: Refetch, size: number): Promise<void> {
+    const place = {
+      file: this.#file,
+      version: this.#versions[this.#applied] as string,
+      before: this.#versions.slice(0, this.#applied),
+      expected: this.#expected,
     }
-  }
-
-  /** Call after each archive. @throws `backup_corrupt` if a member of the manifest is missing */
-  endArchive(): void {
-    const [missing] = this.#expectedMembers().slice(this.#members.length)
-    if (missing !== undefined) throw corrupt(missing, 'it is missing')
+    const isUnpackedAtOnce = this.#applied === 0 && size >= UNPACKED_BYTES.min && size <= UNPACKED_BYTES.max
+    if (isUnpackedAtOnce) await this.#unpack(archive, place)
+    else await this.#stream(archive.from(0), archive, place)
+    this.#applied++
   }
 
   /** Applies a log that was shipped after the last archive. */
@@ -97,57 +80,33 @@ export class RestoreBuilder {
     await this.#tasks.close()
   }
 
-  #begin(manifest: Manifest, version: string): void {
-    checkIdentity(manifest, version, this.#expected)
-    checkDeclared(manifest, this.#expected.limits)
-    // The manifest's chain must be the versions applied so far: this finds swapped archives.
-    const before = this.#versions.slice(0, this.#started)
-    if (manifest.chain.length !== before.length || manifest.chain.some((link, i) => link !== before[i])) {
-      throw corrupt(MANIFEST_MEMBER, 'it does not continue the backups before it')
-    }
-    if ((manifest.database === null) === (this.#started === 0)) {
-      throw corrupt(
-        MANIFEST_MEMBER,
-        'the first backup of a chain must hold a database, and the others must not',
-      )
-    }
-    const { spareBytes } = this.#expected
-    if (spareBytes !== undefined) checkRoom(manifest, path.dirname(this.#file), spareBytes)
-    this.#started++
-    this.#current = manifest
-    this.#members = []
-    const { database, wals } = manifest
-    this.takeThreadFor(wals.reduce((sum, wal) => sum + wal.size, database?.size ?? 0))
-  }
-
   /** @param size of what is to be applied */
   takeThreadFor(size: number): void {
-    if (size < OWN_THREAD_BYTES || this.#thread !== undefined) return
-    this.#thread = this.#threads.take()
+    if (size >= OWN_THREAD_BYTES) this.#takeThread()
+  }
+
+  #takeThread(): RestoreThread {
+    this.#thread ??= this.#threads.take()
     this.#tasks = this.#thread
+    return this.#thread
   }
 
-  async #member(name: string, size: number, bytes: AsyncIterable<Buffer>): Promise<Received> {
-    const { database, wals } = this.#current as Manifest
-    // Logs can be applied in one order only.
-    if (name !== this.#expectedMembers()[this.#members.length]) {
-      throw corrupt(name, 'the manifest names another member at this position')
-    }
-    this.#members.push(name)
-    const wal = wals.find((each) => each.name === name)
-    if (size !== (wal ?? database)?.size) throw corrupt(name, 'its size differs from the manifest')
-    const file = wal === undefined ? this.#file : `${this.#file}-wal`
-    const received = await writeMember(file, bytes, this.#tasks)
-    if (wal !== undefined) {
-      await this.#tasks.run({ kind: 'apply log', file: this.#file, member: name, frames: wal.frames })
-      // A log's last frame sets the size of the whole file.
-      checkSize((await fs.stat(this.#file)).size, this.#expected.limits)
-    }
-    return received
+  /** Reads the whole object, and leaves the rest to the thread. What it can't do is done as with any other archive. */
+  async #unpack(archive: Refetch, place: ArchivePlace): Promise<void> {
+    const thread = this.#takeThread()
+    const received = await ReceivedArchive.receive(archive.from(0), thread.memory)
+    if (received.isWhole && (await received.unpack(thread, place))) return
+    await this.#stream(received.again(), archive, place)
   }
 
-  #expectedMembers(): string[] {
-    const { database, wals } = this.#current as Manifest
-    return [...(database === null ? [] : [database.name]), ...wals.map(({ name }) => name)]
+  async #stream(source: AsyncIterable<Uint8Array>, archive: Refetch, place: ArchivePlace): Promise<void> {
+    const { readArchive } = await import('../archive/archive-reader.ts')
+    const tasksFor = (bytes: number) => {
+      this.takeThreadFor(bytes)
+      return this.#tasks
+    }
+    const applied = new ArchiveInChain(place, { tasksFor, write: writeMember })
+    await readArchive(source, applied, archive)
+    applied.end()
   }
 }

@@ -1,7 +1,8 @@
+import { closeSync, openSync, writeSync } from 'node:fs'
 import fs from 'node:fs/promises'
 import { FILE_MODE } from '../../base/durable-files.ts'
 import type { Received } from '../archive/archive-reader.ts'
-import { release } from '../archive/block-memory.ts'
+import { release, releaseOwn } from '../archive/block-memory.ts'
 import { writeAll } from '../archive/spool.ts'
 import type { RestoreTaskRunner } from './restore-tasks.ts'
 
@@ -10,6 +11,13 @@ const SYNC_EVERY_BYTES = 32 * 1_048_576
 
 /** Parallel writes: enough to keep the disk's threads busy. */
 const WRITES_MAX = 4
+
+/** Writes a member to a file, releases the memory of the chunks, and tells what the file holds then. */
+export type WriteMember = (
+  file: string,
+  bytes: AsyncIterable<Buffer>,
+  tasks: RestoreTaskRunner,
+) => Promise<Received>
 
 interface Write {
   chunk: Buffer
@@ -38,7 +46,8 @@ export async function writeMember(
     await done
     writes.shift()
     // Chunks come in order: if the next one has another buffer, no later chunk shares this one.
-    if (writes[0] !== undefined && writes[0].chunk.buffer !== chunk.buffer) release(chunk)
+    if (writes[0] === undefined) releaseOwn(chunk)
+    else if (writes[0].chunk.buffer !== chunk.buffer) release(chunk)
     // Queue the hash task at once: the thread must not wait for this one to receive the result of the last task.
     hashing = begin(Promise.all([hashing, tasks.run({ kind: 'hash', file, bytes: end })]))
     if (end - synced < SYNC_EVERY_BYTES) return
@@ -60,6 +69,33 @@ export async function writeMember(
   } finally {
     await Promise.allSettled([...writes.map(({ done }) => done), hashing, syncing])
     await handle.close()
+  }
+}
+
+/** As {@link writeMember}, one chunk after the other on this thread: there is no other work to do meanwhile. */
+export async function writeMemberHere(
+  file: string,
+  bytes: AsyncIterable<Buffer>,
+  tasks: RestoreTaskRunner,
+): Promise<Received> {
+  const fd = openSync(file, 'w', FILE_MODE)
+  let size = 0
+  let written: Buffer | undefined
+  try {
+    for await (const chunk of bytes) {
+      for (let at = 0; at < chunk.length; ) at += writeSync(fd, chunk, at, chunk.length - at, size + at)
+      size += chunk.length
+      await tasks.run({ kind: 'hash', file, bytes: size })
+      // Chunks come in order: if this one has another buffer, no later chunk shares that of the last one.
+      if (written !== undefined && written.buffer !== chunk.buffer) release(written)
+      written = chunk
+    }
+    if (written !== undefined) releaseOwn(written)
+    // Also for a member without bytes.
+    await tasks.run({ kind: 'hash', file, bytes: size })
+    return { size, sha256: (await tasks.run({ kind: 'digest' })) as string }
+  } finally {
+    closeSync(fd)
   }
 }
 

@@ -1,11 +1,14 @@
 import { createHash, type Hash } from 'node:crypto'
 import fs from 'node:fs'
 import { type ImportRules, importDatabase } from '../../engine/import-database.ts'
+import type { ArchivePlace } from './archive-in-chain.ts'
 import { examineDatabase } from './examine-database.ts'
 import { applyLog, detachCell, proveDatabase, type WalPart } from './restore-database.ts'
 
 /** Work on the files of a restore that blocks its thread. */
 export type RestoreTask =
+  /** Applies the first archive of a chain, which is in the thread's memory. */
+  | { kind: 'unpack'; bytes: number; place: ArchivePlace }
   /** Continues the hash of a file, from the end of the last such task up to `bytes`. */
   | { kind: 'hash'; file: string; bytes: number }
   /** Ends the hash. The result is the SHA-256 in hexadecimal. */
@@ -38,9 +41,23 @@ const CHUNK_BYTES = 262_144
 export class RestoreTasks implements RestoreTaskRunner {
   #hashing: { hash: Hash; fd: number; done: number } | undefined
   #chunk: Buffer | undefined
+  readonly #memory: Uint8Array
+
+  /** @param memory where an archive to unpack is */
+  constructor(memory: Uint8Array = new Uint8Array()) {
+    this.#memory = memory
+  }
 
   async run(task: RestoreTask): Promise<string | undefined> {
     switch (task.kind) {
+      case 'unpack': {
+        const { unpackArchive } = await import('./unpack-archive.ts')
+        // A hash that a failure has cut off is of no use to the next task.
+        await unpackArchive(this.#memory.subarray(0, task.bytes), task.place, this).finally(() =>
+          this.close(),
+        )
+        return undefined
+      }
       case 'hash':
         this.#hash(task.file, task.bytes)
         return undefined

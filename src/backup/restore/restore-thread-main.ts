@@ -1,4 +1,4 @@
-import { parentPort } from 'node:worker_threads'
+import { parentPort, workerData } from 'node:worker_threads'
 import type { CellErrorCode, CellErrorDetails } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
 import { type RestoreTask, RestoreTasks } from './restore-tasks.ts'
@@ -8,7 +8,7 @@ export type TaskOutcome =
   | { value: string | undefined }
   | { error: { code: CellErrorCode; message: string; details: CellErrorDetails; cause: unknown } }
 
-const tasks = new RestoreTasks()
+const tasks = new RestoreTasks(workerData as Uint8Array)
 parentPort?.on('message', async (task: RestoreTask) => {
   parentPort?.postMessage(await outcomeOf(task))
 })

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import { CellError } from '../../errors.ts'
+import { UNPACKED_BYTES } from './received-archive.ts'
 import type { RestoreTask, RestoreTaskRunner } from './restore-tasks.ts'
 import type { TaskOutcome } from './restore-thread-main.ts'
 
@@ -19,6 +20,8 @@ export class RestoreThread implements RestoreTaskRunner {
   readonly #worker: Worker
   /** Outcomes come in the order of the tasks. */
   readonly #waiting: PromiseWithResolvers<string | undefined>[] = []
+  /** Room for an archive, shared with the thread: only the pages that are used count. */
+  readonly memory = Buffer.from(new SharedArrayBuffer(UNPACKED_BYTES.max))
   #failure: unknown
 
   constructor() {
@@ -26,6 +29,8 @@ export class RestoreThread implements RestoreTaskRunner {
     this.#worker = new Worker(MAIN, {
       execArgv: [],
       name: 'cellstore restore',
+      // Sent once: the collector counts all of it with each message that has it.
+      workerData: this.memory,
       resourceLimits: { codeRangeSizeMb: CODE_RANGE_MIB },
     })
     this.#worker

@@ -23,7 +23,9 @@ const LONG_CHARS = 16_384
 
 /** The answer to an operation whose result can be large. */
 export function answerAsJson(
-  operation: { op: 'sql' | 'kv.list' | 'kv.mget' } | { op: 'batch'; operations: readonly InBatch[] },
+  operation:
+    | { op: 'sql' | 'kv.list' | 'kv.mget' | 'kv.mset' }
+    | { op: 'batch'; operations: readonly InBatch[] },
   result: unknown,
 ): JsonText {
   const text = JSON.stringify(documentOf(operation, result))
@@ -40,6 +42,8 @@ function documentOf(operation: Parameters<typeof answerAsJson>[0], result: unkno
       return {
         entries: (result as OperationResults['kv.mget']).map((entry) => (entry ? encodeEntry(entry) : null)),
       }
+    case 'kv.mset':
+      return encodePuts(result as OperationResults['kv.mset'])
     case 'batch': {
       const results = result as OperationResults['batch']
       return {
@@ -65,7 +69,7 @@ export function encodePut({
   return { key, created, version, ttl_seconds: ttlSeconds, expires_at: timeOf(expiresAt) }
 }
 
-export function encodePuts(entries: OperationResults['kv.mset']): PutsDocument {
+function encodePuts(entries: OperationResults['kv.mset']): PutsDocument {
   return { count: entries.length, entries: entries.map(encodePut) }
 }
 

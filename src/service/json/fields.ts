@@ -56,7 +56,7 @@ export function parseList<T>(
   entry: z.ZodType<T>,
   values: readonly unknown[],
   field: string,
-  { kvKeysMax }: Limits,
+  { kvKeysMax }: Pick<Limits, 'kvKeysMax'>,
 ): T[] {
   if (values.length > kvKeysMax) {
     const message = `An operation takes at most ${kvKeysMax} ${field} (limits.kvKeysMax).`

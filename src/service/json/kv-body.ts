@@ -64,7 +64,10 @@ export function decodeKeys({ keys }: z.infer<typeof keysSchema>, limits: Limits)
 }
 
 /** @throws `invalid_request`, `invalid_ttl` */
-export function decodeMset({ entries }: z.infer<typeof msetSchema>, limits: Limits): Operation<'kv.mset'> {
+export function decodeMset(
+  { entries }: z.infer<typeof msetSchema>,
+  limits: Pick<Limits, 'kvKeysMax'>,
+): Operation<'kv.mset'> {
   const parsed = parseList(msetEntrySchema, entries, 'entries', limits)
   return {
     op: 'kv.mset',

@@ -1,15 +1,16 @@
 import { z } from 'zod'
 import { CellError } from '../../errors.ts'
-import type { AnsweredAsJson, BodyBounds, CellOperation, UnreadOperation } from '../operations.ts'
+import type { AnsweredAsJson, BodyBounds, CellOperation, UnreadKind, UnreadOperation } from '../operations.ts'
 import { decodeOperation, operationShape } from './batch-body.ts'
 import { parseJson } from './exact-json.ts'
 import { integer, list, parseFields } from './fields.ts'
+import { decodeMset, msetSchema } from './kv-body.ts'
 import { noted } from './schema-notes.ts'
 import { decodeStatement, sqlSchema } from './sql-body.ts'
 
-/** A request to run statements, as the service takes it. */
-export interface StatementRequest {
-  operation: Extract<AnsweredAsJson, { op: 'sql' | 'batch' }> & OperationBounds
+/** What a body asks for, as the service takes it. */
+export interface BodyRequest {
+  operation: Extract<AnsweredAsJson, { op: UnreadKind }> & OperationBounds
   /** How long its statements may run, in milliseconds; undefined if the request names no bound. */
   timeoutMs: number | undefined
 }
@@ -23,17 +24,21 @@ export const statementSchema = sqlSchema.extend(timeoutSchema.shape)
 export const batchSchema = timeoutSchema.extend({ operations: list('operations', operationShape) })
 
 /**
- * The body of a request to run a statement or a batch, from JSON.
+ * The body of a request, from JSON.
  *
  * @param exact whether integers are as they were sent
  * @throws `invalid_request`, `invalid_ttl`, `invalid_parameter`, `sql_too_long`; in a batch, with the operation's index
  */
 export function decodeRequest(
-  kind: 'sql' | 'batch',
+  kind: UnreadKind,
   value: unknown,
   exact: boolean,
   bounds: BodyBounds,
-): StatementRequest {
+): BodyRequest {
+  if (kind === 'kv.mset') {
+    const mset = decodeMset(parseFields(msetSchema, value), bounds)
+    return { operation: { ...mset, answer: 'json' }, timeoutMs: undefined }
+  }
   const context = { exact, limits: bounds }
   if (kind === 'sql') {
     const body = parseFields(statementSchema, value)
@@ -61,7 +66,7 @@ export function readUnread({
   bounds,
   growth,
   readOnly,
-}: UnreadOperation & OperationBounds): StatementRequest {
+}: UnreadOperation & OperationBounds): BodyRequest {
   const { operation, timeoutMs } = decodeRequest(kind, parseJson(body), true, bounds)
   return { operation: { ...operation, growth, readOnly }, timeoutMs }
 }

@@ -5,6 +5,9 @@ import { type ProcessIdentity, processIdentity } from '../../catalog/directory-l
 import { encodeMessage, MessageReader } from '../protocol/messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from '../protocol/protocol.ts'
 
+/** After so many messages in one piece the event loop does everything else, before it reads more: each can settle requests. */
+const MESSAGES_A_TURN = 8
+
 /** The node's side of one child process, worker or archiver: the process, and the messages to and from it. */
 export class ChildLink<Sent, Received> {
   /** Resolves once the process has ended. */
@@ -21,7 +24,12 @@ export class ChildLink<Sent, Received> {
     this.#requests.on('error', () => {})
     this.identity = processIdentity(child.pid as number)
     const reader = new MessageReader((message) => take(message as Received))
-    ;(child.stdio[ANSWERS_FD] as Readable).on('data', (chunk) => reader.push(chunk))
+    const answers = child.stdio[ANSWERS_FD] as Readable
+    answers.on('data', (chunk) => {
+      if (reader.push(chunk) < MESSAGES_A_TURN) return
+      answers.pause()
+      setImmediate(() => answers.resume())
+    })
     this.ended = once(child, 'close').then(
       () => {},
       () => {},

@@ -27,6 +27,7 @@ function batchShape(statements: readonly (string | undefined)[]): string {
 }
 
 function unreadShape({ kind, body }: UnreadOperation): string {
+  if (kind === 'kv.mset') return kind
   const unknown = `${kind} of ${body.byteLength} bytes`
   if (body.byteLength > BODY_BYTES_MAX) return unknown
   try {

@@ -35,7 +35,8 @@ const VALUE_BYTES = 8
 
 /** Whether it runs a tenant's SQL, or may: only such operations can take long. */
 export function isStatement({ operation }: QueuedOperation): boolean {
-  return operation.op === 'sql' || operation.op === 'batch' || operation.op === 'unread'
+  const kind = operation.op === 'unread' ? operation.kind : operation.op
+  return kind === 'sql' || kind === 'batch'
 }
 
 /** The approximate size of an operation in memory, in bytes. Nothing is free, or a queue would hold any number of it. */

@@ -58,25 +58,30 @@ export class MessageReader {
     this.#onMessage = onMessage
   }
 
-  push(chunk: Buffer): void {
+  /** @returns how many messages it completed */
+  push(chunk: Buffer): number {
     this.#chunks.push(chunk)
     this.#length += chunk.length
-    if (this.#length < this.#wanted) return
+    if (this.#length < this.#wanted) return 0
     const bytes = this.#chunks.length === 1 ? chunk : Buffer.concat(this.#chunks, this.#length)
-    this.#keep(bytes.subarray(this.#take(bytes)))
+    const { end, count } = this.#take(bytes)
+    this.#keep(bytes.subarray(end))
+    return count
   }
 
-  /** @returns how many bytes were read */
-  #take(bytes: Buffer): number {
+  /** @returns where the messages that were read end */
+  #take(bytes: Buffer): { end: number; count: number } {
     let at = 0
+    let count = 0
     while (bytes.length - at >= LENGTH_BYTES) {
       const start = at + LENGTH_BYTES
       const end = start + bytes.readUInt32LE(at)
       if (end > bytes.length) break
       at = end
       this.#onMessage(decode(bytes, start, end))
+      count++
     }
-    return at
+    return { end: at, count }
   }
 
   #keep(rest: Buffer): void {

@@ -39,6 +39,7 @@ describe('Whatever happens to a cell, a version and what was shipped after it ar
     const totals = await runs(RUNS, seededRandom())
     console.info(JSON.stringify(totals))
     expect(totals['moments']).toBeGreaterThan(RUNS * 10)
+    expect(totals['holes']).toBeGreaterThan(RUNS)
   })
 })
 
@@ -80,6 +81,14 @@ describe('The model finds it if', () => {
   test('a log that goes on after a version keeps its number', { timeout }, async () => {
     vi.spyOn(KeptLogs.prototype, 'numberOf').mockImplementation(function (this: KeptLogs) {
       return { sequence: Math.max(this.newest, 1), kept: 0 }
+    })
+    await expect(runs(6, seededRandom())).rejects.toThrow('run')
+  })
+
+  test('a log is kept without frames that are not shipped', { timeout }, async () => {
+    const { shippedOf } = CellHistory.prototype
+    vi.spyOn(CellHistory.prototype, 'shippedOf').mockImplementation(function (this: CellHistory, sequence) {
+      return shippedOf.call(this, sequence) + 3
     })
     await expect(runs(6, seededRandom())).rejects.toThrow('run')
   })

@@ -120,6 +120,20 @@ describe('A kept log', () => {
     expect(() => segments.keep(wal(), count, 1, 0)).toThrow(/overwritten/)
   })
 
+  test('has a hole where nobody needs its frames, everything else in its place, and grows', () => {
+    add('one')
+    const shipped = add('two')
+    segments.keep(wal(), add('three'), 0, 0, shipped)
+    expect(segments.keep(wal(), add('four'), 1, 0, 1)).toBe(1)
+    const kept = fs.readFileSync(segments.list()[0]?.path as string)
+    const log = fs.readFileSync(wal())
+    const [head, rest] = [32, walBytes(shipped, 4_096)]
+    expect(kept.subarray(0, head).equals(log.subarray(0, head))).toBe(true)
+    expect(kept.subarray(head, rest).every((byte) => byte === 0)).toBe(true)
+    expect(kept.subarray(rest).equals(log.subarray(rest, kept.length))).toBe(true)
+    expect(kept.length).toBe(walBytes(segments.list()[0]?.frames as number, 4_096))
+  })
+
   test('is refused where the log ends within a transaction, is of another generation, or too short', () => {
     connection.exec('BEGIN')
     for (let i = 0; i < 100; i++) connection.prepare('INSERT INTO t (x) VALUES (randomblob(3000))').run()

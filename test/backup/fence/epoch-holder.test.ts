@@ -3,9 +3,8 @@ import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { takenOver } from '../../../src/backup/fence/epoch-guard.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import type { ListOptions, ObjectEntry } from '../../../src/backup/object-store/object-store.ts'
 import { ELSEWHERE, FenceNode, type FenceNodeOptions, LEASE_MS } from '../../support/backup/fence-node.ts'
-import { PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { LaggingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { FakeClock, TEST_EPOCH_MS } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 import { turnsUntil } from '../../support/turns.ts'
@@ -227,8 +226,9 @@ describe('A take-over', () => {
     await before.stop()
     const nodes = [1, 2].map(() => new FenceNode(store, { takesOver: true }))
     for (const node of nodes) await node.take()
-    for (const shown of [[], ['fence/0000000001'], ['fence/0000000001', 'fence/0000000002']]) {
-      lagging.shown = shown
+    const fences = ['fence/0000000001', 'fence/0000000002', 'fence/0000000003']
+    for (const shown of [0, 1, 2, 3]) {
+      lagging.hide(fences.slice(shown))
       await expect(new FenceNode(lagging, { directory }).take(true)).rejects.toMatchObject({
         code: expect.stringMatching(/^(store_outdated|object_store_in_use)$/),
       })
@@ -237,16 +237,6 @@ describe('A take-over', () => {
     for (const node of nodes) await node.stop()
   })
 })
-
-/** A folder whose listing shows a few fences only. */
-class LaggingStore extends PassingStore {
-  shown: readonly string[] | undefined
-
-  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
-    for await (const entry of super.list(prefix, options))
-      if (!entry.key.startsWith('fence/') || (this.shown?.includes(entry.key) ?? true)) yield entry
-  }
-}
 
 describe('The record of a node', () => {
   test('is written at most once a minute, and costs a look, a PUT and a DELETE', async () => {

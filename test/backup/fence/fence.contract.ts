@@ -107,7 +107,7 @@ export function fenceContract(name: string, subject: () => Promise<StoreUnderTes
       await first.take()
       const second = node({ takesOver: true })
       await second.take()
-      first.clock.advance(11_000)
+      first.clock.advance(16_000)
       recording.forget()
       await expect(first.store.put(version(1), body)).rejects.toMatchObject({ code: 'taken_over' })
       expect(recording.count('put')).toBe(0)

@@ -3,6 +3,7 @@ import path from 'node:path'
 import Database from 'better-sqlite3'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { readManifest } from '../../../src/backup/archive/archive-reader.ts'
+import type { GetOptions, ObjectContent, ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { archiveOf } from '../../support/backup/archives.ts'
 import {
   CorruptingStore,
@@ -19,6 +20,24 @@ let place: ScratchPlace
 beforeEach(() => {
   place = new ScratchPlace()
 })
+
+/** Answers the first reads of one object with other bytes. */
+class FewTimesWrongStore extends CorruptingStore {
+  readonly #key: string
+  #left: number
+
+  constructor(inner: ObjectStore, key: string, bytes: Buffer, times: number) {
+    super(inner)
+    this.replaced.set(key, bytes)
+    this.#key = key
+    this.#left = times
+  }
+
+  override get(key: string, options?: GetOptions): Promise<ObjectContent | undefined> {
+    if (key === this.#key && this.#left-- === 0) this.replaced.clear()
+    return super.get(key, options)
+  }
+}
 
 function catalogVersions(storeId: string): string[] {
   return filesBelow(place.objects).filter((file) => file.includes(storeId))
@@ -60,6 +79,31 @@ describe('A damaged catalog', () => {
     // Whole, the newest is taken.
     const last = await place.open()
     expect(codeOf(() => last.apiKeys.verify(key.key))).toBe('unauthorized')
+  })
+
+  test('that only comes damaged, four times one after the other, is not passed over for an older one', async () => {
+    const store = await place.create()
+    await store.core.catalogStored()
+    const account = store.accounts.create()
+    const key = store.apiKeys.create(account.id, {})
+    await store.core.catalogStored()
+    place.clock.step(60_000)
+    store.apiKeys.revoke(account.id, key.id)
+    await store.core.catalogStored()
+    await store.close()
+    const newest = catalogVersions(store.id).at(-1) as string
+    const bytes = await readObject(place.folder(), newest)
+    for (const at of [20, bytes.length >> 1, bytes.length - 5]) {
+      place.loseData()
+      const flipped = Buffer.from(bytes)
+      flipped[at] = (bytes[at] as number) ^ 1
+      const objectStore = new FewTimesWrongStore(place.folder(), newest, flipped, 4)
+      const log = new KeptLog()
+      const again = await place.open({ objectStore, log })
+      expect(codeOf(() => again.apiKeys.verify(key.key))).toBe('unauthorized')
+      expect(log.errors).toEqual([])
+      await again.close()
+    }
   })
 
   test('on this machine is not stored: its good backups stay', async () => {

@@ -1,14 +1,10 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import {
-  bufferBody,
-  type GetOptions,
-  type ListOptions,
-  type ObjectEntry,
-} from '../../../src/backup/object-store/object-store.ts'
+import { bufferBody, type GetOptions } from '../../../src/backup/object-store/object-store.ts'
 import { findLastLog, sha256OfObject } from '../../../src/backup/shipping/last-log.ts'
 import { type LogNumber, logKey } from '../../../src/backup/versions/object-keys.ts'
+import { LaggingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 /** A folder whose first answers come with one bit changed. */
@@ -36,15 +32,6 @@ test('the hash of the last object is not that of an answer which came damaged (i
   expect(await sha256OfObject(store, logKey({ epoch: 1, number: 2 }))).toBeUndefined()
 })
 
-/** A folder whose listing lacks some objects. */
-class LaggingStore extends FileObjectStore {
-  hidden: readonly string[] = []
-
-  override async *list(prefix: string, options?: ListOptions): AsyncGenerator<ObjectEntry> {
-    for await (const entry of super.list(prefix, options)) if (!this.hidden.includes(entry.key)) yield entry
-  }
-}
-
 describe('The newest log object', () => {
   const places: LogNumber[] = [
     ...[1, 2, 3].map((number) => ({ epoch: 1, number })),
@@ -55,9 +42,9 @@ describe('The newest log object', () => {
   test.each(places.map((_, shown) => shown))(
     'is found although the listing shows only the first %i (invariant 14)',
     async (shown) => {
-      const store = new LaggingStore({ root: tempDirectory('cellstore-last-log') })
+      const store = new LaggingStore(new FileObjectStore({ root: tempDirectory('cellstore-last-log') }))
       for (const place of places) await store.put(logKey(place), bufferBody(Buffer.from('a log object')))
-      store.hidden = places.slice(shown).map(logKey)
+      store.hide(places.slice(shown).map(logKey))
       expect(await findLastLog(store, 5)).toEqual({ epoch: 3, number: 5 })
       expect(await findLastLog(store, 3)).toEqual({ epoch: 3, number: 5 })
       expect(await findLastLog(store, 2)).toEqual({ epoch: 1, number: 3 })

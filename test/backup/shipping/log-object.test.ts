@@ -131,6 +131,25 @@ describe('A log object', () => {
     expect(next.manifest.cells[0]?.pieces.map(({ sequence }) => sequence)).toEqual([1, 2])
   })
 
+  test('takes a piece of many blocks back whose WAL was reset: those before and after it are in their places', async () => {
+    const [before, reset, after] = [newCell(), newCell(), newCell()]
+    before.commit(40_000)
+    reset.commit(3_500_000)
+    after.commit(70_000)
+    const logs = [unshipped(before), unshipped(reset), unshipped(after)]
+    reset.checkpoint()
+    reset.commit()
+    const { manifest, tar, end, leftOut } = await made(...logs)
+    expect(leftOut).toEqual([reset.cellId])
+    expect(manifest.cells.map(({ cell_id }) => cell_id)).toEqual([before.cellId, after.cellId])
+    for (const { cell_id, pieces } of manifest.cells) {
+      const [{ offset, size } = { offset: 0, size: 0 }] = pieces
+      const source = logs.find(({ cellId }) => cellId === cell_id)?.pieces[0]?.path as string
+      const stored = tar.subarray(end + offset, end + offset + size)
+      expect(stored.equals(fs.readFileSync(source).subarray(0, size))).toBe(true)
+    }
+  })
+
   test('leaves out what follows a segment that has gone, and names a file that it may not read', async () => {
     const [gone, locked] = [newCell(), newCell()]
     gone.commit()

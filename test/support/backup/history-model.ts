@@ -59,7 +59,7 @@ export class HistoryModel {
   readonly steps: string[] = []
   /** After which commit each step came, for a report. */
   readonly marks = new Map<number, string>()
-  readonly counts = { moments: 0, versions: 0, pieces: 0, histories: 0, crashes: 0 }
+  readonly counts = { moments: 0, versions: 0, pieces: 0, histories: 0, crashes: 0, holes: 0 }
   #store!: CellStore
   #cell!: Cell
   #other!: Cell
@@ -84,6 +84,7 @@ export class HistoryModel {
     const [name, run] = this.#choose()
     this.steps.push(name)
     await run()
+    this.#noteHoles()
     const last = this.#commits.length - 1
     this.marks.set(last, `${this.marks.get(last) ?? ''} ${name},`)
   }
@@ -141,6 +142,8 @@ export class HistoryModel {
       [4, 'kill', () => this.#crash(false)],
       [4, 'power loss', () => this.#crash(true)],
       [2, 'another program moves the log', () => this.#foreign('PRAGMA wal_checkpoint(TRUNCATE)')],
+      // From here on logs are kept for shipping alone.
+      [6, 'end the chain', () => this.#endChain()],
       [3, 'step the clock back', () => this.#place.clock.step(-this.#random.below(50))],
     ]
     let at = this.#random.below(choices.reduce((sum, [weight]) => sum + weight, 0))
@@ -330,6 +333,18 @@ export class HistoryModel {
         .prepare(`UPDATE backup_progress SET ${column} = replace(${column}, ?, ?)`)
         .run(`"inode":"${before}"`, `"inode":"${now}"`)
     state.close()
+  }
+
+  #endChain(): void {
+    this.#destination.trackers.use(this.#cell.id, (tracker) => tracker.dropChain())
+  }
+
+  #noteHoles(): void {
+    const { segments } = this.#place.paths.cell(this.#cell.id)
+    for (const { path: file } of new Segments(segments).list()) {
+      const frame = fs.readFileSync(file).subarray(32, 32 + 24)
+      if (frame.equals(Buffer.alloc(24))) this.counts.holes++
+    }
   }
 
   async #foreign(sql: string): Promise<void> {

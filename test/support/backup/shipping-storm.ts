@@ -17,6 +17,8 @@ const CELLS = 3
 interface Line {
   committed: string[]
   promised: number
+  /** Other ends that were passed over: while nothing newer is stored, they may come back. */
+  passedOver: string[][]
   /** Its files were lost, and nobody has looked yet at what came back. */
   isLost: boolean
 }
@@ -33,7 +35,15 @@ interface PassedOver {
  * old listing has hidden may be passed over (docs/promises.md); it has to stay, and to hold what was promised.
  */
 export class ShippingStorm implements Storm {
-  readonly counts = { written: 0, promised: 0, losses: 0, takenOver: 0, recovered: 0, passedOver: 0 }
+  readonly counts = {
+    written: 0,
+    promised: 0,
+    losses: 0,
+    takenOver: 0,
+    recovered: 0,
+    passedOver: 0,
+    broughtBack: 0,
+  }
   readonly steps: string[] = []
   readonly #bucket: StormyBucket
   readonly #random: Random
@@ -56,9 +66,9 @@ export class ShippingStorm implements Storm {
     for (let i = 0; i < CELLS; i++) {
       const cell = this.#store.createCell()
       cell.sql('CREATE TABLE log (n INTEGER PRIMARY KEY, token TEXT, x BLOB)')
-      this.#lines.set(cell.id, { committed: [], promised: 0, isLost: false })
+      this.#lines.set(cell.id, { committed: [], promised: 0, passedOver: [], isLost: false })
       this.#write(cell.id)
-      await this.#replicate(cell.id)
+      await this.#bucket.atLast(() => this.#replicate(cell.id))
     }
   }
 
@@ -84,14 +94,14 @@ export class ShippingStorm implements Storm {
   /** Everything is shipped, comes back after one more loss, and leaves nothing behind. */
   async prove(): Promise<void> {
     for (const id of this.#lines.keys()) {
-      await this.#recover(id)
+      await this.#bucket.atLast(() => this.#recover(id))
       this.#write(id)
-      await this.#replicate(id)
+      await this.#bucket.atLast(() => this.#replicate(id))
     }
     await this.#lose()
     for (const [id, { committed, promised }] of this.#lines) {
       if (promised !== committed.length) throw new Error(`${id} has not caught up`)
-      await this.#recover(id)
+      await this.#bucket.atLast(() => this.#recover(id))
     }
     for (const each of this.#passedOver) await this.#proveThere(each)
     await this.#checkBucket()
@@ -230,26 +240,34 @@ export class ShippingStorm implements Storm {
   async #recover(id: string): Promise<void> {
     const line = this.#line(id)
     if (!line.isLost) return
+    if (this.#store.findCell(id) === undefined) await this.#bringBack(id)
     const cell = this.#store.openCell(id)
     await cell.ensureLocal().catch((error) => this.#goOn(id, error))
     if (!line.isLost) return
     const found = tokensOf(cell)
-    const { committed, promised } = line
-    const wrong = found.findIndex((token, i) => token !== committed[i])
-    if (wrong !== -1)
-      throw new Error(`${id}: row ${wrong} of ${found.length} is not what was committed: ${found[wrong]}`)
-    if (found.length < promised) this.#passOver({ id, tokens: committed.slice(0, promised) }, found.length)
-    line.promised = Math.min(promised, found.length)
+    if (![line.committed, ...line.passedOver].some((each) => beginsWith(each, found)))
+      throw new Error(`${id}: not all of ${found.length} rows were committed one after the other`)
+    if (!beginsWith(found, line.committed.slice(0, line.promised))) this.#passOver(id, line, found)
     line.committed = found
     line.isLost = false
     this.counts.recovered++
   }
 
-  #passOver(passedOver: PassedOver, found: number): void {
-    const { id, tokens } = passedOver
+  /** An older catalog, from before the cell, comes back only if an old listing hides the newer ones. */
+  async #bringBack(id: string): Promise<void> {
+    if (!this.#bucket.hasHidden(`snapshots/${this.#storeId}/`))
+      throw new Error(`${id} is not in the catalog that came back, and no listing lagged.`)
+    await this.#store.backups.restore(id, { timestamp: Date.now() })
+    this.counts.broughtBack++
+  }
+
+  #passOver(id: string, line: Line, found: readonly string[]): void {
+    const tokens = line.committed.slice(0, line.promised)
     if (!this.#hasHiddenVersion(id))
-      throw new Error(`${id}: ${tokens.length} rows were promised, and ${found} are there`)
-    this.#passedOver.push(passedOver)
+      throw new Error(`${id}: ${tokens.length} rows were promised, and not all are among ${found.length}`)
+    line.passedOver.push(line.committed)
+    line.promised = tokens.findIndex((token, i) => token !== found[i])
+    this.#passedOver.push({ id, tokens })
     this.counts.passedOver++
   }
 
@@ -259,7 +277,7 @@ export class ShippingStorm implements Storm {
     for (const { version } of backups) {
       const cell = await this.#store.createCell({ from: { cellId: id, version } })
       const found = tokensOf(cell)
-      if (tokens.every((token, i) => token === found[i])) return
+      if (beginsWith(found, tokens)) return
     }
     throw new Error(
       `${id}: ${tokens.length} rows were promised, and are in none of ${backups.length} versions`,
@@ -285,13 +303,17 @@ export class ShippingStorm implements Storm {
 
   /** Numbers without gaps, each object naming the one before it, and no upload that nobody finishes. */
   async #checkBucket(): Promise<void> {
-    const objects = this.#bucket.objectStore()
+    const objects = this.#bucket.patientObjectStore()
     await expectUnbrokenLog(objects)
     await objects.sweepUploads('', Date.UTC(2100, 0))
     const left = await objects.sweepUploads('', Date.UTC(2100, 0))
     if (left > 0) throw new Error(`${left} uploads are left`)
     await objects.close()
   }
+}
+
+function beginsWith(tokens: readonly string[], first: readonly string[]): boolean {
+  return first.every((token, i) => token === tokens[i])
 }
 
 function tokensOf(cell: Cell): string[] {

@@ -5,10 +5,11 @@ import { CellError, type CellErrorCode } from '../../../src/errors.ts'
 import type { Random } from '../random.ts'
 import { FAULTS, type Fault, FaultProxy } from '../s3/fault-proxy.ts'
 import type { LocalS3 } from '../s3/s3rver.ts'
+import { until } from '../until.ts'
 
 const PATIENCE = { deadlineMs: 4_000, connectMs: 500, requestMs: 400, idleMs: 400, attempts: 3 }
 const ALL_FAULTS = Object.keys(FAULTS) as Fault[]
-/** A start that is refused so often is tried once more at a bucket that is well. */
+/** A start that is refused so often is tried again at a bucket that is well. */
 const STARTS_MAX = 3
 
 /** How every store may refuse with a bucket that fails: loudly. Any other error is a bug. */
@@ -40,7 +41,6 @@ export class StormyBucket {
       credentials,
       endpoint: proxy.endpoint,
       prefix: `storm-${randomUUID()}`,
-      patience: PATIENCE,
     }
     this.random = random
     this.#rate = 0.05 + random.below(30) / 100
@@ -59,7 +59,13 @@ export class StormyBucket {
     return this.#proxy.rate === 0
   }
 
+  /** For the store, which soon gives up. */
   objectStore(): S3ObjectStore {
+    return new S3ObjectStore({ ...this.#options, patience: PATIENCE })
+  }
+
+  /** For the proof. */
+  patientObjectStore(): S3ObjectStore {
     return new S3ObjectStore(this.#options)
   }
 
@@ -105,17 +111,26 @@ export class StormyBucket {
     }
   }
 
+  /** At a bucket that is well, and on a machine that may be so busy that calls are not answered in time. */
+  async atLast(work: () => Promise<void>): Promise<void> {
+    await until(async () => {
+      const refused = this.refused
+      await this.loudly(work)
+      return this.refused === refused
+    }, 'a bucket that is well is enough')
+  }
+
   /** The bucket may refuse a start, loudly; a later one succeeds. */
   async untilOpen<T>(open: () => Promise<T>): Promise<T> {
-    for (let start = 1; start <= STARTS_MAX; start++) {
+    for (let start = 1; ; start++) {
+      if (start > STARTS_MAX) this.calm()
       try {
         return await open()
       } catch (error) {
+        if (start > 3 * STARTS_MAX) throw error
         this.#assertLoud(error)
       }
     }
-    this.calm()
-    return await open()
   }
 
   stop(): Promise<void> {

@@ -258,9 +258,16 @@ async function* readPart(
 ) {
   /** The chunk before the current one: the reader asked for more, so its memory is free. */
   let spare: Buffer | undefined
+  /** All that are used again and again. */
+  const buffers: Buffer<ArrayBuffer>[] = []
+  const allocate = (bytes: number) => {
+    const buffer = Buffer.allocUnsafeSlow(bytes)
+    if (reusesMemory) buffers.push(buffer)
+    return buffer
+  }
   const readAt = (position: number) => {
     const bytes = Math.min(READ_BYTES, length - position)
-    const reading = handle.read(spare ?? Buffer.allocUnsafe(bytes), 0, bytes, offset + position)
+    const reading = handle.read(spare ?? allocate(bytes), 0, bytes, offset + position)
     // A reader that stops early does not wait for it.
     reading.catch(() => {})
     return reading
@@ -276,6 +283,8 @@ async function* readPart(
       yield buffer.subarray(0, bytesRead)
       if (reusesMemory) spare = buffer
     }
+    // The reader has asked for more, so it needs none of them. Left to the collector, they have it scan the heap for each few.
+    for (const { buffer } of buffers) buffer.transfer(0)
   } catch (error) {
     throw folderFailure(error)
   } finally {
