@@ -21,15 +21,19 @@ export async function collectExpired(
   signal: AbortSignal,
   slice: <T>(run: () => T) => T,
 ): Promise<number | null | undefined> {
+  const nextExpiry = () => database.prepare(NEXT_EXPIRY).pluck().get() as number | null
   let batch = BATCH_MIN
   while (!signal.aborted && database.open) {
+    const next = nextExpiry()
+    // A deletion that finds nothing would have the cell count as changed.
+    if (next === null || next > clock.now()) return next
     const started = clock.monotonic()
     // No fsync: it would hold up the event loop for longer than the batch does. A power loss brings back only entries that
     // no read shows, and the next collection removes them again.
     const removed = slice(() =>
       database.syncs.skip(() => database.writeDelete(() => remove(database, clock.now(), batch), batch)),
     )
-    if (removed < batch) return database.prepare(NEXT_EXPIRY).pluck().get() as number | null
+    if (removed < batch) return nextExpiry()
     const slow = clock.monotonic() - started > BATCH_MS_MAX
     batch = slow ? Math.max(BATCH_MIN, batch / 2) : Math.min(BATCH_MAX, batch * 2)
     await turnOfTheLoop()

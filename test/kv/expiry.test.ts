@@ -36,6 +36,19 @@ function fill(cell: Cell, count: number, ttlSeconds: number): void {
 }
 
 describe('expired entries are collected in the background', () => {
+  test('and where none is left nothing is committed: the cell would count as changed', async () => {
+    const { store, clock, cell } = await openTestCell()
+    cell.kv.put('k', 'v', { ttlSeconds: 10 })
+    cell.kv.put('later', 'v', { ttlSeconds: 3_600 })
+    cell.kv.delete('k')
+    const { commits } = store.metrics()
+    const hints = store.core.hints
+    expect(hints.first()?.due).toBeLessThanOrEqual(clock.now() + 10_000)
+    clock.advance(15_000)
+    await turnsUntil(() => (hints.first()?.due ?? 0) > clock.now(), 'looked at')
+    expect(store.metrics().commits).toBe(commits)
+  })
+
   test('in an open cell: 100,000 of them, and those that live stay', async () => {
     const { clock, cell } = await openTestCell({ durability: 'relaxed' })
     fill(cell, 100_000, 60)
