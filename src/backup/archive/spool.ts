@@ -103,7 +103,7 @@ export async function writeAll(handle: fs.FileHandle, bytes: Uint8Array, positio
 }
 
 /** A file is shorter than it was. */
-export class FileEnded extends Error {
+class FileEnded extends Error {
   constructor() {
     super('The file ended early.')
   }
