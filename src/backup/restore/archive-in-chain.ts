@@ -1,29 +1,12 @@
 import fs from 'node:fs/promises'
 import path from 'node:path'
-import type { Limits } from '../../base/limits.ts'
 import type { ArchiveSink, Received } from '../archive/archive-reader.ts'
 import { corrupt } from '../archive/backup-errors.ts'
-import { checkIdentity, type Expected, MANIFEST_MEMBER, type Manifest } from '../archive/manifest.ts'
+import { checkIdentity, MANIFEST_MEMBER, type Manifest } from '../archive/manifest.ts'
+import type { ArchivePlace } from './archive-place.ts'
 import { checkDeclared, checkRoom, checkSize } from './restore-limits.ts'
 import type { WriteMember } from './restore-member.ts'
-import type { RestoreTaskRunner } from './restore-tasks.ts'
-
-/** Whose backup it has to be, and how large it may be. */
-export interface Acceptable extends Expected {
-  limits: Limits
-  /** Bytes that the restore must leave free on the disk. Undefined: it may fill the disk. */
-  spareBytes?: number | undefined
-}
-
-/** An archive of a chain, and where its database goes. Plain data: it can be sent to a thread. */
-export interface ArchivePlace {
-  /** The database under restore. */
-  file: string
-  version: string
-  /** The versions that were applied to it, in their order. */
-  before: readonly string[]
-  expected: Acceptable
-}
+import type { RestoreTaskRunner } from './restore-task.ts'
 
 /** How the archive's members are written and proven. */
 export interface ArchiveWork {

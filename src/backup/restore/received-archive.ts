@@ -1,7 +1,7 @@
 import { corrupt } from '../archive/backup-errors.ts'
 import { RANGE_BYTES } from '../archive/object-reader.ts'
-import type { ArchivePlace } from './archive-in-chain.ts'
-import type { RestoreThread } from './restore-thread.ts'
+import type { ArchivePlace } from './archive-place.ts'
+import type { RestoreTaskRunner } from './restore-task.ts'
 
 /**
  * The objects that a thread unpacks in one go. A smaller one is mostly a database that needs no thread. A larger one is
@@ -42,7 +42,7 @@ export class ReceivedArchive {
   }
 
   /** @returns false if it is not applied, for whatever reason: reading it {@link again} shows which */
-  async unpack(thread: RestoreThread, place: ArchivePlace): Promise<boolean> {
+  async unpack(thread: RestoreTaskRunner, place: ArchivePlace): Promise<boolean> {
     try {
       await thread.run({ kind: 'unpack', bytes: this.#bytes.length, place })
       return true

@@ -4,7 +4,7 @@ import { FILE_MODE } from '../../base/durable-files.ts'
 import type { Received } from '../archive/archive-reader.ts'
 import { release, releaseOwn } from '../archive/block-memory.ts'
 import { writeAll } from '../archive/spool.ts'
-import type { RestoreTaskRunner } from './restore-tasks.ts'
+import type { RestoreTaskRunner } from './restore-task.ts'
 
 /** The file is synced after each so many bytes, so that the fsync at the end has little left to write. */
 const SYNC_EVERY_BYTES = 32 * 1_048_576

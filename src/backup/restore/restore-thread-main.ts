@@ -1,7 +1,8 @@
 import { parentPort, workerData } from 'node:worker_threads'
 import type { CellErrorCode, CellErrorDetails } from '../../errors.ts'
 import { toBackupError } from '../archive/backup-errors.ts'
-import { type RestoreTask, RestoreTasks } from './restore-tasks.ts'
+import type { RestoreTask } from './restore-task.ts'
+import { RestoreTasks } from './restore-tasks.ts'
 
 /** The outcome of a task. Messages between threads drop an error's class and members, so they are sent as data. */
 export type TaskOutcome =

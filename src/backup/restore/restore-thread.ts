@@ -1,7 +1,7 @@
 import { Worker } from 'node:worker_threads'
 import { CellError } from '../../errors.ts'
 import { UNPACKED_BYTES } from './received-archive.ts'
-import type { RestoreTask, RestoreTaskRunner } from './restore-tasks.ts'
+import type { RestoreTask, RestoreTaskRunner } from './restore-task.ts'
 import type { TaskOutcome } from './restore-thread-main.ts'
 
 /** The thread's entry file: next to this one in the sources, an entry of its own in the build. */

@@ -1,5 +1,6 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import { type RestoreTask, RestoreTasks } from './restore-tasks.ts'
+import type { RestoreTask } from './restore-task.ts'
+import { RestoreTasks } from './restore-tasks.ts'
 import { RestoreThread } from './restore-thread.ts'
 
 /** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */

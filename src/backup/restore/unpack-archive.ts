@@ -1,8 +1,9 @@
 import { readPlain } from '../archive/archive-reader.ts'
 import { decompressWhole } from '../archive/seekable-zstd.ts'
-import { ArchiveInChain, type ArchivePlace } from './archive-in-chain.ts'
+import { ArchiveInChain } from './archive-in-chain.ts'
+import type { ArchivePlace } from './archive-place.ts'
 import { writeMemberHere } from './restore-member.ts'
-import type { RestoreTaskRunner } from './restore-tasks.ts'
+import type { RestoreTaskRunner } from './restore-task.ts'
 
 /** A task can't be ended before its end. A few megabytes can declare, and unpack to, terabytes. */
 const DECLARED_BYTES_MAX = 128 * 1_048_576

@@ -1,0 +1,33 @@
+import type { ImportRules } from '../../engine/import-database.ts'
+import type { ArchivePlace } from './archive-place.ts'
+import type { WalPart } from './restore-database.ts'
+
+/** Work on the files of a restore that blocks its thread. */
+export type RestoreTask =
+  /** Applies the first archive of a chain, which is in the thread's memory. */
+  | { kind: 'unpack'; bytes: number; place: ArchivePlace }
+  /** Continues the hash of a file, from the end of the last such task up to `bytes`. */
+  | { kind: 'hash'; file: string; bytes: number }
+  /** Ends the hash. The result is the SHA-256 in hexadecimal. */
+  | { kind: 'digest' }
+  | {
+      kind: 'apply log'
+      file: string
+      member: string
+      frames: number
+      parts?: readonly WalPart[] | undefined
+    }
+  | { kind: 'prove'; file: string; member: string }
+  /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
+  | { kind: 'examine'; file: string; member: string; deep: boolean }
+  /** Makes a restored database that of a cell of its own. */
+  | { kind: 'detach'; file: string; member: string }
+  /** Makes the file of a cell of a database that was made elsewhere. Rejects with `invalid_database`. */
+  | { kind: 'import'; file: string; target: string; rules: ImportRules }
+
+/** Runs tasks one after the other, in this thread or in another (restore-thread.ts). */
+export interface RestoreTaskRunner {
+  /** @throws `backup_corrupt`; failures of disk and memory, as system errors or as a `CellError` */
+  run(task: RestoreTask): Promise<string | undefined>
+  close(): Promise<void>
+}
