@@ -174,6 +174,7 @@ export type {
   OperationResults,
   ReadOperation,
   ResultOf,
+  UnreadKind,
   UnreadOperation,
 } from './service/operations.ts'
 

@@ -1,8 +1,3 @@
-/**
- * What Node.js reads of a connection at most at a time. After such a piece more waits, and libuv would read on, of each body, as
- * long as there is any: whoever reads one rests until the next turn of the event loop.
- */
-export const READ_BYTES = 65_536
 const CAPACITY_MIN = 16_384
 
 /**

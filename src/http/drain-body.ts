@@ -1,6 +1,6 @@
 import type { IncomingMessage } from 'node:http'
 import type { Clock, Timer } from '../base/clock.ts'
-import { READ_BYTES } from './body-buffer.ts'
+import { ReadPace } from './read-pace.ts'
 
 /** After an early answer, this much of what the client still sends is read and dropped before the connection closes. */
 export const DRAIN_BYTES_MAX = 16_777_216
@@ -32,6 +32,7 @@ class Drain {
   readonly #clock: Clock
   readonly #onEnd: (drained: boolean) => void
   readonly #deadline: Timer
+  readonly #pace: ReadPace
   #size = 0
   /** What it had read when it got its place. */
   #sizeBefore = 0
@@ -42,6 +43,7 @@ class Drain {
     this.#request = request
     this.#clock = clock
     this.#onEnd = onEnd
+    this.#pace = new ReadPace(request, () => this.#place !== undefined)
     this.#deadline = clock.setTimer(() => this.#end(false), DRAIN_MS_MAX)
     request
       .on('data', this.#onData)
@@ -67,14 +69,7 @@ class Drain {
     this.#size += chunk.length
     if (this.#size > DRAIN_BYTES_MAX) this.#end(false)
     else if (this.#size - this.#sizeBefore >= PLACE_BYTES) this.#rest()
-    else if (chunk.length >= READ_BYTES) {
-      this.#request.pause()
-      setImmediate(this.#goOn)
-    }
-  }
-
-  readonly #goOn = (): void => {
-    if (this.#place !== undefined) this.#request.resume()
+    else this.#pace.took(chunk.length)
   }
 
   readonly #onWhole = (): void => this.#end(true)

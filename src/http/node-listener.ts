@@ -4,7 +4,7 @@ import type { Clock } from '../base/clock.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { Application } from './application.ts'
 import { applicationLoader } from './application-loader.ts'
-import { BodyBuffer, READ_BYTES } from './body-buffer.ts'
+import { BodyBuffer } from './body-buffer.ts'
 import { ConnectionOrder } from './connection-order.ts'
 import { drainRest } from './drain-body.ts'
 import { FileBody } from './file-body.ts'
@@ -20,6 +20,7 @@ import {
 } from './http-message.ts'
 import type { UnsentCharge } from './memory-budgets.ts'
 import { Processing } from './processing.ts'
+import { ReadPace } from './read-pace.ts'
 import { bodyTooLarge } from './request-body.ts'
 import { checkBasePath, splitTarget } from './request-target.ts'
 import { sendStream } from './send-stream.ts'
@@ -233,9 +234,7 @@ function readAll(
     if (request.destroyed) reject(new RequestAborted())
     const body = new BodyBuffer(lengthOf(request))
     let isOver = false
-    const goOn = () => {
-      if (!isOver) request.resume()
-    }
+    const pace = new ReadPace(request, () => !isOver)
     const release = () => {
       isOver = true
       request.off('data', onData).off('end', onEnd).off('error', onGone).off('close', onGone)
@@ -246,10 +245,7 @@ function readAll(
         if (size > bytesMax) throw bodyTooLarge(bytesMax)
         onBytes?.(size)
         body.add(chunk)
-        if (chunk.length >= READ_BYTES) {
-          request.pause()
-          setImmediate(goOn)
-        }
+        pace.took(chunk.length)
       } catch (error) {
         request.pause()
         release()

@@ -61,7 +61,8 @@ export class NodeServer {
         keepAliveTimeout: limits.keepAliveMs,
         maxHeaderSize: limits.headerBytesMax,
         connectionsCheckingInterval: TIMEOUT_CHECK_MS,
-        // What comes of a body before anyone reads it: one piece, and not two, of each of hundreds that are refused.
+        // What comes of a body before anyone reads it: one piece, and not two, of each of hundreds that are refused. Of an answer, as
+        // much waits before its writer does.
         highWaterMark: UNREAD_BYTES_MAX,
         // Most requests have no body, and a stream that says so costs a tenth of such a request.
         optimizeEmptyRequests: true,

@@ -42,7 +42,9 @@ export function isBefore(a: Place, b: Place): boolean {
 export function unshippedSegments(history: History, kept: readonly Segment[]): Segment[] | undefined {
   const after = kept.filter(({ sequence }) => sequence > history.sequence)
   const isComplete = after.every(({ sequence }, i) => sequence === history.sequence + 1 + i)
-  const isPast = history.sequence > history.newest && after.length === 0
+  // A segment that the row does not know was kept before a power loss took the row back, and may lack what was shipped then.
+  const isKnown = kept.every(({ sequence }) => sequence <= history.newest)
+  const isPast = history.sequence > history.newest && isKnown
   if (!isPast && (!isComplete || history.sequence + after.length !== history.newest)) return undefined
   const begun = kept.filter(
     ({ sequence, frames }) => sequence === history.sequence && frames > history.frames,

@@ -142,7 +142,8 @@ export class BackupProgressTable {
   readonly #markChanged: Statement
   readonly #remove: Statement
   readonly #due: Statement
-  readonly #maybeUnshipped: Statement
+  readonly #withHistory: Statement
+  readonly #changedWithoutHistory: Statement
   readonly #putForeign: Statement
   readonly #putDamaged: Statement
   readonly #findDamaged: Statement
@@ -173,9 +174,12 @@ export class BackupProgressTable {
     this.#removeDamaged = state.prepare('DELETE FROM backup_damaged WHERE version = ?')
     this.#lag = state.prepare(LAG)
     this.#storedUpTo = state.prepare(STORED_UP_TO)
-    this.#maybeUnshipped = state.prepare(
-      `${SELECT} WHERE (history IS NOT NULL OR dirty) AND cell_id > ? ORDER BY cell_id LIMIT ?`,
+    this.#withHistory = state.prepare(
+      `${SELECT} WHERE history IS NOT NULL AND cell_id > ? ORDER BY cell_id LIMIT ?`,
     )
+    this.#changedWithoutHistory = state
+      .prepare('SELECT cell_id FROM backup_progress WHERE history IS NULL AND dirty')
+      .pluck()
     this.#due = state.prepare(`${SELECT} WHERE (dirty OR dirty_since_snapshot)`)
   }
 
@@ -277,9 +281,14 @@ export class BackupProgressTable {
     return row ?? { storedTo: null, shippedAt: null, shippedSince: null }
   }
 
-  /** Some of the cells that have a history, or have changed without one. @param after the last id of the page before */
-  maybeUnshipped(after: string, limit: number): BackupProgress[] {
-    return (this.#maybeUnshipped.all(after, limit) as Row[]).map(fromRow)
+  /** The cells that have changed and have no history: what they committed is stored with their next version. */
+  changedWithoutHistory(): string[] {
+    return this.#changedWithoutHistory.all() as string[]
+  }
+
+  /** Some of the cells that have a history. @param after the last id of the page before */
+  withHistory(after: string, limit: number): BackupProgress[] {
+    return (this.#withHistory.all(after, limit) as Row[]).map(fromRow)
   }
 
   /** All cells that have changed since their newest backup or snapshot. */

@@ -10,7 +10,7 @@ import { Segments } from './segments.ts'
 export interface UnshippedSearchParts {
   /** False: nothing is shipped, and nothing is looked for. */
   isShipped: boolean
-  progress: Pick<BackupProgressTable, 'maybeUnshipped'>
+  progress: Pick<BackupProgressTable, 'withHistory' | 'changedWithoutHistory'>
   paths(cellId: string): CellPaths
   /** False for a deleted cell. */
   exists(cellId: string): boolean
@@ -37,6 +37,8 @@ export class UnshippedSearch {
   readonly #failed: Cells[] = []
   /** Searches and looks that run. */
   readonly #running = new Set<Promise<void>>()
+  /** Searches and looks so far. */
+  #begun = 0
   #repeat: Promise<void> | undefined
   #looks = 0
   #stopped = false
@@ -53,13 +55,26 @@ export class UnshippedSearch {
     return isDone && this.#failed.length === 0 && !this.#isCutShort
   }
 
-  /** What is collected while cells are searched for is not all; of those that could not be looked at, nobody knows it. */
+  /**
+   * What is collected while cells are searched for is not all; of those that could not be looked at, nobody knows it. What ends
+   * meanwhile may have come too late for the process that had answered already.
+   */
   async collect(collect: () => Promise<CollectedLogs>): Promise<CollectedLogs> {
+    const missed = [...this.#missed]
     this.#tryAgain()
     const wasOver = this.isOver
+    const begun = this.#begun
     const collected = await collect()
-    const unreadable = [...new Set([...collected.unreadable, ...this.#missed])]
-    return { ...collected, unreadable, isAll: collected.isAll && wasOver && this.isOver }
+    const isOver = wasOver && this.isOver && this.#begun === begun
+    const unreadable = union(collected.unreadable, missed, this.#missed)
+    const withoutHistory = union(collected.withoutHistory, this.#changedWithoutHistory())
+    return { ...collected, unreadable, withoutHistory, isAll: collected.isAll && isOver }
+  }
+
+  /** Of those that no process has open, too: nobody has to look at them. */
+  #changedWithoutHistory(): string[] {
+    const { progress, exists } = this.#parts
+    return progress.changedWithoutHistory().filter(exists)
   }
 
   /** Looks at all cells whose files show that something is not shipped. @param may which cells it can be */
@@ -81,6 +96,7 @@ export class UnshippedSearch {
 
   /** @param work never rejects */
   async #run(work: Promise<void>): Promise<void> {
+    this.#begun++
     this.#running.add(work)
     await work
     this.#running.delete(work)
@@ -93,7 +109,7 @@ export class UnshippedSearch {
           this.#isCutShort = true
           break
         }
-        const rows = this.#parts.progress.maybeUnshipped(after, ROWS_PER_TURN)
+        const rows = this.#parts.progress.withHistory(after, ROWS_PER_TURN)
         for (const row of rows) if (may(row.cellId) && this.#isUnshipped(row)) this.found(row.cellId)
         after = rows.at(-1)?.cellId ?? ''
         if (rows.length < ROWS_PER_TURN) break
@@ -144,7 +160,7 @@ export class UnshippedSearch {
 
   /** What can't be told from here, the process tells that has the cell. */
   #isUnshipped({ cellId, history }: BackupProgress): boolean {
-    if (history === null) return true
+    if (history === null) return false
     const { wal, segments } = this.#parts.paths(cellId)
     try {
       if ((fingerprintOf(wal)?.size ?? 0) > 0) return true
@@ -153,4 +169,8 @@ export class UnshippedSearch {
       return true
     }
   }
+}
+
+function union(...lists: Iterable<string>[]): string[] {
+  return [...new Set(lists.flatMap((each) => [...each]))]
 }

@@ -1,10 +1,13 @@
-import { isCellError } from '../../errors.ts'
+import { CellError, isCellError } from '../../errors.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
 import { findLastLog, sha256OfObject } from './last-log.ts'
 import type { LogManifest } from './log-manifest.ts'
 import type { LogObject } from './log-object.ts'
 import type { EpochView } from './log-port.ts'
+
+/** Looks for the newest object, each of which may just have been removed. */
+const LOOKS_MAX = 3
 
 /** The number of the next log object, and what it continues. */
 export type NextLog = Pick<LogManifest, 'epoch' | 'number' | 'previous'>
@@ -59,11 +62,17 @@ export class LogSequence {
   }
 
   async #find(epoch: number, options: CallOptions): Promise<{ key: string; sha256: string } | null> {
-    const last = await findLastLog(this.#store, epoch, options)
-    if (last === undefined) return null
-    const key = logKey(last)
-    const sha256 = await sha256OfObject(this.#store, key, options)
-    // Its node has removed it, since it did not count.
-    return sha256 === undefined ? await this.#find(epoch, options) : { key, sha256 }
+    for (let looks = 0; looks < LOOKS_MAX; looks++) {
+      const last = await findLastLog(this.#store, epoch, options)
+      if (last === undefined) return null
+      const key = logKey(last)
+      const sha256 = await sha256OfObject(this.#store, key, options)
+      if (sha256 !== undefined) return { key, sha256 }
+      // Its node has removed it, since it did not count.
+    }
+    throw new CellError(
+      'object_store_unavailable',
+      'The newest log object is listed, and is not there. The listing lags: try again.',
+    )
   }
 }

@@ -21,9 +21,12 @@ import {
   hasUnread,
   loadReader,
   parseBatch,
+  type Queued,
   type Readable,
+  type Reader,
   Refused,
   type Runnable,
+  readBody,
 } from './parsed-batch.ts'
 import { ProcessorTime } from './processor-time.ts'
 
@@ -38,6 +41,9 @@ const FLUSH_EVERY_MS = 5
 
 /** An operation that starts this many milliseconds after the last message is announced, whatever it is. */
 const ANNOUNCE_MS = 5
+
+/** The part of a slice in which further bodies are read, so that there is time left to run what was read. */
+const READING_SHARE = 0.5
 
 /** A group with larger results is committed: all of them are in memory until then. */
 const GROUP_RESULT_BYTES = 33_554_432
@@ -61,6 +67,8 @@ export class BatchRunner {
   #applied = 0
   readonly #sliceMs: number
   readonly #processor: ProcessorTime
+  /** Loaded with the first body that the node has not read. */
+  #reader: Reader | undefined
 
   constructor(
     cells: LocalCells,
@@ -83,9 +91,13 @@ export class BatchRunner {
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
     this.#processor.begin()
-    // Without an unread operation nothing is awaited: tasks that arrive after a batch must not overtake it.
-    const read = hasUnread(cells) ? await loadReader() : undefined
-    const parsed = parseBatch(cells, read, (index) => this.#announceReading(index))
+    // Otherwise nothing is awaited: tasks that arrive after a batch must not overtake it.
+    if (this.#reader === undefined && hasUnread(cells)) {
+      this.#out.send({ type: 'upkeep', index: undefined })
+      this.#reader = await loadReader()
+      this.#processor.begin()
+    }
+    const parsed = parseBatch(cells)
     // With one changed cell, the COMMIT does the fsync. With several, all are stored together afterwards.
     const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1
     const unsynced = new Map<CellDatabase, Answers>()
@@ -100,7 +112,7 @@ export class BatchRunner {
         const ms = this.#processor.lap()
         if (ms > 0) spent.push([at, ms])
       }
-      if (this.#isOver()) returned.push(...unanswered(operations, first, answers))
+      returned.push(...unanswered(operations, first, answers))
       first += operations.length
     }
     if (unsynced.size > 0) await this.#sync(unsynced)
@@ -110,13 +122,17 @@ export class BatchRunner {
   }
 
   /** Other accounts wait for the worker: what has not started goes back to the node. */
-  #isOver(): boolean {
-    return this.#context.clock.monotonic() - this.#startedAt > this.#sliceMs
+  #isOver(share = 1): boolean {
+    return this.#context.clock.monotonic() - this.#startedAt > share * this.#sliceMs
   }
 
-  #announceReading(index: number): void {
+  /** @returns undefined if it is left for a later batch: what is read and not run is read once more */
+  #runnable(operation: Queued, index: number): Runnable | undefined {
+    if (operation.op !== 'unread') return operation
+    if (index > 0 && this.#isOver(READING_SHARE)) return undefined
     this.#out.send({ type: 'upkeep', index })
     this.#isAnnounced = true
+    return readBody(operation, this.#reader as Reader)
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */
@@ -150,7 +166,9 @@ export class BatchRunner {
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: Readable][] = []
       let hasRead = false
-      for (const [i, operation] of operations.entries()) {
+      for (const [i, queued] of operations.entries()) {
+        const operation = this.#runnable(queued, first + i)
+        if (operation === undefined) break
         if (operation instanceof Refused) answers.add(first + i, { ok: false, error: operation.error })
         else if (mayChange(operation)) changes.push([first + i, operation])
         else if (LOOKUPS.has(operation.op)) lookups.push([first + i, operation])
@@ -270,7 +288,7 @@ interface CellRun {
   /** The batch's name. */
   name: string
   cellId: string
-  operations: readonly Runnable[]
+  operations: readonly Queued[]
   /** The first operation's number in the batch. */
   first: number
   answers: Answers

@@ -1,9 +1,9 @@
 import { mayChange, type ParsedOperation, parseOperation } from '../../service/apply-operation.ts'
 import type { readUnread } from '../../service/json/requests.ts'
-import type { CellOperation } from '../../service/operations.ts'
+import type { CellOperation, UnreadOperation } from '../../service/operations.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 
-type Reader = typeof readUnread
+export type Reader = typeof readUnread
 
 /** An operation that was read, with the bound that its request gives its statements. */
 export type Readable = ParsedOperation & { statementMs?: number | undefined }
@@ -19,35 +19,28 @@ export class Refused {
 
 export type Runnable = Readable | Refused
 
+/** Parsed, or with a body that the node has not read and nobody has yet. */
+export type Queued = Readable | UnreadOperation
+
 export interface ParsedCell {
   cellId: string
-  operations: Runnable[]
+  operations: Queued[]
 }
 
-/**
- * Parses the operations of a batch, and reads the bodies that the node has not read.
- *
- * @param read needed if the batch {@link hasUnread} operations
- * @param reading called before a body is read, with the operation's number: a large one takes long
- */
-export function parseBatch(
-  cells: readonly BatchCell[],
-  read: Reader | undefined,
-  reading: (index: number) => void,
-): ParsedCell[] {
-  let index = 0
-  const parse = (operation: CellOperation): Runnable => {
-    const at = index++
-    if (operation.op !== 'unread') return parseOperation(operation)
-    reading(at)
-    try {
-      const { operation: request, timeoutMs } = (read as Reader)(operation)
-      return { ...parseOperation(request), statementMs: timeoutMs }
-    } catch (error) {
-      return new Refused(error)
-    }
-  }
+/** Parses the operations of a batch, but for those with unread bodies: each of these takes long, and is read in its cell's time. */
+export function parseBatch(cells: readonly BatchCell[]): ParsedCell[] {
+  const parse = (operation: CellOperation): Queued =>
+    operation.op === 'unread' ? operation : parseOperation(operation)
   return cells.map(({ cellId, operations }) => ({ cellId, operations: operations.map(parse) }))
+}
+
+export function readBody(operation: UnreadOperation, read: Reader): Runnable {
+  try {
+    const { operation: request, timeoutMs } = read(operation)
+    return { ...parseOperation(request), statementMs: timeoutMs }
+  } catch (error) {
+    return new Refused(error)
+  }
 }
 
 export function hasUnread(cells: readonly BatchCell[]): boolean {
@@ -59,7 +52,7 @@ export async function loadReader(): Promise<Reader> {
   return (await import('../../service/json/requests.ts')).readUnread
 }
 
-/** Whether any of them can change the cell. */
-export function hasChange(operations: readonly Runnable[]): boolean {
-  return operations.some((operation) => !(operation instanceof Refused) && mayChange(operation))
+/** Whether any of them can change the cell: an unread one may. */
+export function hasChange(operations: readonly Queued[]): boolean {
+  return operations.some((operation) => operation.op === 'unread' || mayChange(operation))
 }

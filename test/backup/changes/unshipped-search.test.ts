@@ -6,16 +6,18 @@ import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts
 import { silentLog } from '../../../src/base/log.ts'
 import type { CellPaths } from '../../../src/base/store-paths.ts'
 
-const ROW = { history: null } as BackupProgress
+/** Its files cannot be read from here: it has no paths. */
+const ROW = { history: {} } as BackupProgress
 
 /** @param rows what `local.db` answers; by default, others have found the cells */
 function searchWith(
   look: (cellId: string) => Promise<void>,
   rows: () => BackupProgress[] = () => [],
+  changed: string[] = [],
 ): UnshippedSearch {
   return new UnshippedSearch({
     isShipped: true,
-    progress: { maybeUnshipped: rows },
+    progress: { withHistory: rows, changedWithoutHistory: () => changed },
     paths: () => ({}) as CellPaths,
     exists: () => true,
     look,
@@ -94,6 +96,47 @@ describe('The search for unshipped cells', () => {
     expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
     expect(looked.sort()).toEqual(['a', 'b', 'c'])
     await search.stop()
+  })
+
+  test('ends during a collection: that may lack the cell, so nothing is complete', async () => {
+    let fails = true
+    const search = searchWith(
+      async () => {
+        if (fails) throw new Error('EIO (injected)')
+      },
+      () => [{ ...ROW, cellId: 'a' }],
+    )
+    await search.search()
+    await settled()
+    fails = false
+    // The process that then has the cell has answered before it looks.
+    const collected = await search.collect(async () => {
+      const answer = await nothing()
+      await settled()
+      return answer
+    })
+    expect(collected).toMatchObject({ unreadable: ['a'] })
+    const found = search.collect(async () => {
+      const answer = await nothing()
+      search.found('b')
+      await settled()
+      return answer
+    })
+    expect(await found).toMatchObject({ isAll: false })
+    expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
+  })
+
+  test('names the cells that changed without a history, and looks at none of them', async () => {
+    const looked: string[] = []
+    const search = searchWith(
+      async (cellId) => void looked.push(cellId),
+      () => [],
+      ['a', 'b'],
+    )
+    await search.search()
+    const collected = await search.collect(async () => ({ ...(await nothing()), withoutHistory: ['b'] }))
+    expect(collected).toMatchObject({ isAll: true, withoutHistory: ['b', 'a'] })
+    expect(looked).toEqual([])
   })
 
   test('looks at a cell whose files cannot be read from here, and at the others', async () => {

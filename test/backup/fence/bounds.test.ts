@@ -14,11 +14,11 @@ beforeEach(() => {
   recording = new RecordingStore(folder)
 })
 
-test('a look at the fence counts for ten seconds, and no longer', async () => {
+test('a look at the fence counts for 15 seconds, and no longer', async () => {
   const node = new FenceNode(recording)
   await node.take()
   recording.forget()
-  node.clock.advance(10_000)
+  node.clock.advance(15_000)
   await node.guard.confirm()
   expect(recording.fenceCalls).toEqual([])
   node.clock.advance(1)
