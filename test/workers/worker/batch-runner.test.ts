@@ -1,6 +1,7 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
+import { DEFAULT_LIMITS } from '../../../src/base/limits.ts'
 import { newCellId } from '../../../src/base/store-paths.ts'
 import { Checkpoints } from '../../../src/engine/checkpoints.ts'
 import { GET_ENTRY } from '../../../src/kv/queries.ts'
@@ -189,4 +190,41 @@ test('one operation runs, however long it takes, and changes of a cell are not h
   expect(rows(a)).toEqual([1])
   expect((await run([a, ['SELECT 2', insert(2)]])).returned).toEqual([])
   expect(rows(a)).toEqual([1, 2])
+})
+
+test('a body that the node has not read is read in its cell’s time, and not before there is time left to run it', async () => {
+  const clock = new FakeClock()
+  const directory = path.join(tempDirectory('cellstore-unread'), 'worker')
+  const times = { sliceMs: 20, processorMs: () => clock.monotonic() }
+  const worker = new BatchWorker(directory, { clock }, undefined, times)
+  const [a, b] = [newCellId(), newCellId()]
+  for (const id of [a, b]) {
+    worker.cells.files.write(id)
+    worker.sql(id, 'CREATE TABLE t (n)')
+  }
+  const { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax } = DEFAULT_LIMITS
+  const result = { rowsMax: 10, bytesMax: 1_000 }
+  const bounds = { sqlBytesMax, paramsMax, batchOperationsMax, kvKeysMax, statementMsMax: 1_000, result }
+  const unread = (n: number) => {
+    const body = Buffer.from(JSON.stringify({ sql: insert(n) }))
+    return { cellId: b, operation: { op: 'unread', kind: 'sql', body, bounds } as const }
+  }
+  const read = new Set<number>()
+  let last: BatchMessage | undefined
+  worker.onWrite = (messages) => {
+    last = messages.at(-1)
+    // A body's time passes after it is announced.
+    for (const each of messages) {
+      if (each.type !== 'upkeep' || each.index === undefined || read.has(each.index)) continue
+      read.add(each.index)
+      clock.advance(6)
+    }
+  }
+  await worker.run([
+    [{ cellId: a, operation: { op: 'sql', sql: insert(0) } }],
+    [unread(1), unread(2), unread(3)],
+  ])
+  expect(last).toMatchObject({ type: 'done', returned: [3], spent: [[1, 12]] })
+  const rows = (id: string) => worker.sql(id, 'SELECT n FROM t').map((row) => (row as { n: number }).n)
+  expect([rows(a), rows(b)]).toEqual([[0], [1, 2]])
 })
