@@ -19,7 +19,8 @@ export type Argument = { text: string; bytes?: Buffer }
 
 const LINE = /^(\d+) +(.*)$/s
 const CLOSING = /^close\((\d+)/
-const RESUMED = /^<\.\.\. \w+ resumed>(.*)$/s
+/** Of a thread that was killed strace may not know any more in which call. */
+const RESUMED = /^<\.\.\. (\w+|\?\?\?) resumed>(.*)$/s
 const UNFINISHED = ' <unfinished ...>'
 const WHOLE = /^(\w+)\((.*)\) += (-?\d+|\?)(?:<[^>]*>)?(?: (E[A-Z0-9]+))?.*$/s
 
@@ -45,9 +46,10 @@ export async function* readTrace(file: string): AsyncGenerator<Call> {
     }
     const resumed = RESUMED.exec(rest)
     const start = resumed === null ? { text: '', began: place } : open.get(thread)
+    if (start === undefined && resumed?.[1] === '???') continue
     if (start === undefined) throw new Error(`A call goes on that never began: ${rest.slice(0, 200)}`)
     open.delete(thread)
-    const text = start.text + (resumed?.[1] ?? rest)
+    const text = start.text + (resumed?.[2] ?? rest)
     const [, name, args, result, errno] = WHOLE.exec(text) ?? []
     if (name === undefined || args === undefined) throw new Error(`Not understood: ${text.slice(0, 200)}`)
     yield {
