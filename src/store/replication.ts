@@ -68,14 +68,16 @@ export class Replication {
 
   async #ship(cellId: string, signal: AbortSignal): Promise<void> {
     const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(signal), signal)
-    if (this.#parts.isUnproven(cellId)) throw unproven()
     if (unreadable.includes(cellId)) throw new Error('The files of the cell cannot be read.')
-    if (!withoutHistory.includes(cellId)) return
+    if (withoutHistory.includes(cellId)) await this.#storeVersion(cellId, signal)
+    // Only now this node has entered its prefix for sure: with nothing to ship, the version was the first that asked.
+    if (this.#parts.isUnproven(cellId)) throw unproven()
+  }
+
+  async #storeVersion(cellId: string, signal: AbortSignal): Promise<void> {
     // One that has begun before may lack the newest commits.
     await unlessAborted(this.#versions.get(cellId)?.catch(() => {}) ?? Promise.resolve(), signal)
     await unlessAborted(this.#versions.get(cellId) ?? this.#firstVersion(cellId), signal)
-    // With nothing to ship, the version was the first that asked.
-    if (this.#parts.isUnproven(cellId)) throw unproven()
   }
 
   /** Changes that wait for the first version of a cell at the same time share it. */
