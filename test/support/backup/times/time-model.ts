@@ -47,7 +47,7 @@ export class TimeModel {
   }
   #store!: CellStore
   #token = 0
-  /** The clock when everything was last shipped. */
+  /** The clock when everything was last shipped for certain: a stop ships only what it can before its deadline. */
   #shippedAt = 0
   /** The latest that the clock has been. */
   #latest = 0
@@ -291,7 +291,6 @@ export class TimeModel {
 
   async #open(): Promise<void> {
     this.#store = await this.#settle(this.#place.open(OPTIONS))
-    this.#shippedAt = this.#latest
   }
 
   /** What is in the files now goes on elsewhere. */
