@@ -1,0 +1,71 @@
+import { beforeEach, describe, expect, test } from 'vitest'
+import type { CellStore } from '../../../src/store/cell-store.ts'
+import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
+import { rejectedBy } from '../../support/thrown.ts'
+
+const HOUR_MS = 3_600_000
+const SHIPPED = { backups: { maxLagMs: 10_000, historyMs: HOUR_MS } }
+
+let place: ScratchPlace
+beforeEach(() => {
+  place = new ScratchPlace()
+})
+
+/** Deletes a cell of which a commit is shipped, and another one is on this machine only. */
+async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedAt: number; before: number }> {
+  const cell = createLedger(store)
+  await place.advanceUntil(store.backups.snapshot(cell.id))
+  place.clock.advance(1_000)
+  addRow(cell, 'shipped')
+  const shippedAt = place.clock.now()
+  await place.advanceUntil(store.backups.flush())
+  place.clock.advance(1_000)
+  addRow(cell, 'unshipped')
+  const before = place.clock.now()
+  place.clock.advance(1_000)
+  store.deleteCell(cell.id)
+  return { id: cell.id, shippedAt, before }
+}
+
+/** What other cells commit is shipped, in objects that say that they are complete. */
+async function shipOthers(store: CellStore): Promise<void> {
+  const other = createLedger(store)
+  await place.advanceUntil(store.backups.snapshot(other.id))
+  for (let i = 0; i < 3; i++) {
+    place.clock.advance(12 * HOUR_MS)
+    addRow(other, 'busy')
+    await place.advanceUntil(store.backups.flush())
+    await place.advanceUntil(store.backups.incremental(other.id))
+  }
+}
+
+describe('A deleted cell of which not all was stored', () => {
+  test('is not restored to a time after its last shipped commit: the refusal names that one', async () => {
+    const store = await place.create(SHIPPED)
+    const { id, shippedAt, before } = await deleteUnshipped(store)
+    const other = createLedger(store)
+    await place.advanceUntil(store.backups.snapshot(other.id))
+    addRow(other, 'busy')
+    await place.advanceUntil(store.backups.flush())
+    const refused = await rejectedBy(place.advanceUntil(store.backups.restore(id, { timestamp: before })))
+    expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: shippedAt } })
+    await place.advanceUntil(store.backups.restore(id, { timestamp: shippedAt }))
+    expect(notes(store.openCell(id))).toEqual(['shipped'])
+    await place.advanceUntil(store.close())
+  })
+
+  test('is not answered with its last version once the log objects after it have gone for their age', async () => {
+    const store = await place.create(SHIPPED)
+    const { id, shippedAt } = await deleteUnshipped(store)
+    await shipOthers(store)
+    const to = shippedAt
+    const refused = await rejectedBy(place.advanceUntil(store.backups.restore(id, { timestamp: to })))
+    const { restorableTo } = refused.details
+    expect(restorableTo).toBeLessThan(shippedAt)
+    const copy = place.advanceUntil(store.createCell({ from: { cellId: id } }))
+    expect((await rejectedBy(copy)).details).toMatchObject({ restorableTo })
+    await place.advanceUntil(store.backups.restore(id, { timestamp: restorableTo as number }))
+    expect(notes(store.openCell(id))).toEqual([])
+    await place.advanceUntil(store.close())
+  })
+})
