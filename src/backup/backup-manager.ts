@@ -12,6 +12,7 @@ import { BackupListing } from './backup-listing.ts'
 import { type BackupCounts, BackupReports } from './backup-reports.ts'
 import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
+import { storeBeforeDeletion } from './final-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { planRestore } from './restore/restore-plan.ts'
@@ -225,6 +226,20 @@ export class BackupManager {
     const { origin = 'owner', requestId, signal } = options
     const run = () => this.#backup(cellId, kind, { ...options, origin }, need)
     return await this.#reports.backup({ cellId, kind, origin, requestId, signal }, run)
+  }
+
+  /** Stores what a cell has not stored yet. Its deletion follows in any case. @internal */
+  async beforeDeletion(cellId: string): Promise<void> {
+    const { archiver, destination, isLocal } = this.#parts
+    if (!this.#exists(cellId) || !isLocal(cellId)) return
+    if (!destination.progress.find(cellId).dirty && destination.isStored(cellId)) return
+    const { clock, log } = destination
+    await storeBeforeDeletion(cellId, {
+      flush: (signal) => archiver.flush(signal),
+      backUp: (signal) => this.backup(cellId, 'incremental', { origin: 'schedule', signal }),
+      clock,
+      log,
+    })
   }
 
   /** Since the start of this process. @internal */

@@ -123,6 +123,7 @@ export class InProcessService implements CellService {
   }
 
   async deleteCell(cellId: string, options: DeleteCellOptions = {}): Promise<void> {
+    await this.#store.beforeDeletion(cellId)
     this.#store.deleteCell(cellId, options)
   }
 

@@ -279,8 +279,14 @@ export class CellStore implements CellDirectory {
     return this.#cells.handle(id)
   }
 
+  /** Stores what a cell has not stored yet, if the object store takes it in time. @internal */
+  async beforeDeletion(id: string): Promise<void> {
+    await this.#archiving?.backups.beforeDeletion(id)
+  }
+
   /**
-   * Deletes a cell and its local files. Its backups stay; a restore from one brings the cell back.
+   * Deletes a cell and its local files, at once. Its backups stay; a restore from one brings the cell back. What is not stored yet
+   * goes with the files: make a backup before, with `store.backups.incremental(id)`, for its last state.
    *
    * @param options.requestId an id of yours, for the line of the log
    * @throws `cell_not_found`, `invalid_request` inside a transaction of the cell

@@ -62,11 +62,7 @@ export class RestoreTargets {
   readonly #goneAt: number | undefined
   readonly #options: CallOptions
 
-  constructor(
-    { index, log }: TargetParts,
-    { cellId, contents, goneAt }: StoredCell,
-    options: CallOptions,
-  ) {
+  constructor({ index, log }: TargetParts, { cellId, contents, goneAt }: StoredCell, options: CallOptions) {
     this.#index = index
     this.#log = log
     this.#cellId = cellId

@@ -191,6 +191,7 @@ export class WorkerService implements CellService {
 
   async deleteCell(cellId: string, { requestId }: DeleteCellOptions = {}): Promise<void> {
     this.#assertRunning()
+    await this.#archiving?.backups.beforeDeletion(cellId)
     const deletedAt = this.#core.lifecycle.markDeleted(cellId, requestId)
     this.#workers.forget(cellId)
     await this.#workers.runTask({ task: 'release', cellId })

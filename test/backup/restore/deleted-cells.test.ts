@@ -1,10 +1,13 @@
 import { beforeEach, describe, expect, test } from 'vitest'
+import { InProcessService } from '../../../src/service/in-process-service.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
+import { GatedStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { rejectedBy } from '../../support/thrown.ts'
 
 const HOUR_MS = 3_600_000
-const SHIPPED = { backups: { maxLagMs: 10_000, historyMs: HOUR_MS } }
+const SHIPPED = { backups: { maxLagMs: 10_000 } }
+const SHORT_HISTORY = { backups: { maxLagMs: 10_000, historyMs: HOUR_MS } }
 
 let place: ScratchPlace
 beforeEach(() => {
@@ -55,7 +58,7 @@ describe('A deleted cell of which not all was stored', () => {
   })
 
   test('is not answered with its last version once the log objects after it have gone for their age', async () => {
-    const store = await place.create(SHIPPED)
+    const store = await place.create(SHORT_HISTORY)
     const { id, shippedAt } = await deleteUnshipped(store)
     await shipOthers(store)
     const to = shippedAt
@@ -66,6 +69,57 @@ describe('A deleted cell of which not all was stored', () => {
     expect((await rejectedBy(copy)).details).toMatchObject({ restorableTo })
     await place.advanceUntil(store.backups.restore(id, { timestamp: restorableTo as number }))
     expect(notes(store.openCell(id))).toEqual([])
+    await place.advanceUntil(store.close())
+  })
+})
+
+describe('A deletion through a service', () => {
+  const serve = (store: CellStore) =>
+    new InProcessService(store, { restoreWaitMs: 1_000, answerBytesMax: 1_000 })
+
+  test('stores the last state before the files go, so that a restore brings it back', async () => {
+    const store = await place.create(SHIPPED)
+    const cell = createLedger(store)
+    await place.advanceUntil(store.backups.snapshot(cell.id))
+    addRow(cell, 'last')
+    await place.advanceUntil(serve(store).deleteCell(cell.id), 1_000)
+    expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
+    await place.advanceUntil(store.backups.restore(cell.id))
+    expect(notes(store.openCell(cell.id))).toEqual(['last'])
+    await place.advanceUntil(store.close())
+  })
+
+  test('does not hang while the object store does not answer, and says what is lost', async () => {
+    const gated = new GatedStore(place.folder())
+    const warnings: string[] = []
+    const log = {
+      info: () => {},
+      warn: (_: object, text: string) => void warnings.push(text),
+      error: () => {},
+    }
+    const store = await place.create({ ...SHIPPED, objectStore: gated, log })
+    const cell = createLedger(store)
+    await place.advanceUntil(store.backups.snapshot(cell.id))
+    addRow(cell, 'lost')
+    gated.hold()
+    const before = place.clock.now()
+    await place.advanceUntil(serve(store).deleteCell(cell.id), 10_000)
+    expect(place.clock.now() - before).toBeLessThan(60_000)
+    expect(warnings).toContain('a cell is being deleted, and its newest changes could not be stored')
+    gated.open()
+    const refused = rejectedBy(place.advanceUntil(store.backups.restore(cell.id, { timestamp: before })))
+    expect((await refused).code).toBe('backup_not_found')
+    await place.advanceUntil(store.close())
+  })
+
+  test('asks the object store nothing for a cell that is stored', async () => {
+    const store = await place.create(SHIPPED)
+    const cell = createLedger(store)
+    await place.advanceUntil(store.backups.snapshot(cell.id))
+    const last = await store.backups.latest(cell.id)
+    await place.advanceUntil(serve(store).deleteCell(cell.id), 1_000)
+    const { backups } = await store.backups.list(cell.id)
+    expect(backups.map(({ version }) => version)).toEqual([last?.version])
     await place.advanceUntil(store.close())
   })
 })
