@@ -256,14 +256,14 @@ export class CellStore implements CellDirectory {
    *
    * @param source a path, or a stream of the file's bytes
    * @throws `invalid_database` for a file that is none, that is damaged, or whose schema is not allowed; `body_too_large`,
-   * `cell_full`; the signal's reason; as {@link createCell}
+   * `cell_full`; the signal's reason; `not_replicated`: the cell is on this machine; as {@link createCell}
    */
   async importCell(
     source: string | AsyncIterable<Uint8Array>,
     options: ImportCellOptions = {},
   ): Promise<Cell> {
     const { id } = await this.core.imports.import(source, options, importHere)
-    this.#upkeep.cellMade(id)
+    await this.confirmCell(id).finally(() => this.#upkeep.cellMade(id))
     return this.#cells.handle(id)
   }
 
@@ -277,6 +277,16 @@ export class CellStore implements CellDirectory {
   openCell(id: string): Cell {
     this.#cells.record(id)
     return this.#cells.handle(id)
+  }
+
+  /** With the durability `remote`: resolves once the cell and its record are in the object store. @internal */
+  async confirmCell(id: string): Promise<void> {
+    if (this.core.isRemote(id)) await this.#archiving?.replication.confirmCell(id)
+  }
+
+  /** The same of the cell's record alone: its name, its deletion, its return. @internal */
+  async confirmRecord(id: string): Promise<void> {
+    if (this.core.isRemote(id)) await this.#archiving?.replication.confirmRecord()
   }
 
   /** Stores what a cell has not stored yet, if the object store takes it in time. @internal */
@@ -389,7 +399,7 @@ export class CellStore implements CellDirectory {
 
   async #branch(options: BranchCellOptions): Promise<Cell & { replayed?: true }> {
     const created = await this.core.branches.branch(options, this.backups.branches)
-    this.#upkeep.cellMade(created.id)
+    await this.confirmCell(created.id).finally(() => this.#upkeep.cellMade(created.id))
     return this.#created(created)
   }
 

@@ -188,6 +188,8 @@ function failing(error: unknown): CellService {
     verify: fail,
     listBackups: fail,
     latestBackup: fail,
+    confirmCell: fail,
+    confirmRecord: fail,
   }
 }
 
