@@ -204,10 +204,18 @@ export class Archiver implements ArchiverClient {
         if (onlyIfLost && start.isLocal) return undefined
         const existed = start.record?.deletedAt === null
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
+        const dropHistory = () => this.#cells.dropHistory(cellId)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
         const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
-        return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
+        return await this.#restorer.run(cellId, {
+          ...wanted,
+          dropHistory,
+          noteMark,
+          install,
+          onProgress,
+          ...turn,
+        })
       } finally {
         await this.#cells.endRestore(cellId)
       }

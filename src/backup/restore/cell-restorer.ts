@@ -20,6 +20,8 @@ export interface CellRestorerParts extends FinderParts, BuilderParts {
 export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
+  /** Ends what is shipped of the cell. */
+  dropHistory(): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
@@ -47,6 +49,7 @@ export class CellRestorer {
       signal?.throwIfAborted()
       // Also what was committed while the database was built: it stays restorable.
       const isStored = await this.#ship(cellId, restore)
+      await this.#endHistory(cellId, restore)
       const replaced = restore.recovers ? target : await this.#replaced(targets)
       const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
@@ -71,6 +74,16 @@ export class CellRestorer {
   async #ship(cellId: string, { recovers, isLocal, signal }: CellRestore): Promise<boolean> {
     const { ship } = this.#parts
     return ship !== undefined && !recovers && isLocal && (await ship(cellId, { signal }))
+  }
+
+  /**
+   * From here on nothing that the cell commits is shipped: it is replaced, and would contradict the restored state. What was
+   * collected before may be on its way, and is stored once this returns.
+   */
+  async #endHistory(cellId: string, restore: CellRestore): Promise<void> {
+    if (restore.recovers || !restore.isLocal) return
+    await restore.dropHistory()
+    await this.#ship(cellId, restore)
   }
 
   /** The state that the cell had last, if the object store has it. */
