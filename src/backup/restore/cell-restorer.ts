@@ -7,9 +7,18 @@ import { isUnusable } from '../versions/version-index.ts'
 import { type BuilderParts, type BuildOptions, buildTarget } from './build-target.ts'
 import type { RestoredNames } from './cell-installer.ts'
 import { type FinderParts, findTarget, type WantedRestore } from './find-target.ts'
-import { discardRestored } from './restore-install.ts'
+import { discardRestored, isSwitchBegun } from './restore-install.ts'
 import type { RestoreTarget, RestoreTargets } from './restore-target.ts'
-import { type CellContents, currentState, lastName, type MarkedCell, markRestored } from './restored-mark.ts'
+import {
+  type CellContents,
+  currentState,
+  lastName,
+  type MarkedCell,
+  type NewMark,
+  newMark,
+  removeMarks,
+  storeMark,
+} from './restored-mark.ts'
 
 export interface CellRestorerParts extends FinderParts, BuilderParts {
   objectStore: ObjectStore
@@ -36,7 +45,7 @@ export class CellRestorer {
 
   /** The cell stays unchanged until the new database is proven. Then the switch is atomic (restore-install.ts). */
   async run(cellId: string, restore: CellRestore): Promise<RestoreResult> {
-    const { clock } = this.#parts
+    const { clock, objectStore } = this.#parts
     const { signal } = restore
     const started = clock.monotonic()
     signal?.throwIfAborted()
@@ -45,6 +54,7 @@ export class CellRestorer {
     const { version, kind } = target.manifest
     const paths = this.#parts.paths(cellId)
     const sizeBytes = await buildTarget(this.#parts, cellId, found, paths, restore)
+    let marked: NewMark | undefined
     try {
       signal?.throwIfAborted()
       // Also what was committed while the database was built: it stays restorable.
@@ -53,19 +63,24 @@ export class CellRestorer {
       const replaced = restore.recovers ? target : await this.#replaced(targets)
       const replacedAt = isStored && replaced?.manifest.log !== undefined ? replaced.time : null
       const isLast = restore.recovers || (await this.#isLast(target, targets, contents, restore))
-      const mark = isLast ? undefined : await this.#mark(cellId, target, contents, restore)
+      if (!isLast) marked = this.#newMark(cellId, target, contents, restore)
+      if (marked !== undefined) await storeMark(objectStore, marked, restore, { signal })
       signal?.throwIfAborted()
       const newest = contents.versions[0]?.version ?? version
-      const last = mark ?? lastName(cellId, contents) ?? newest
+      const last = marked?.name ?? lastName(cellId, contents) ?? newest
       const isNewest = version === newest && target.wals.length === 0
       // What follows is later than the state that it replaces, which stays restorable, and than the restore itself.
       const now = restore.recovers ? 0 : clock.now()
       const line = Math.max(target.time, replaced?.time ?? 0, now) + 1
       await restore.install(target.manifest, { isNewest, last, line })
+      if (marked !== undefined) await removeMarks(objectStore, contents.marks)
       const durationMs = clock.monotonic() - started
       return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }
     } catch (error) {
+      // The mark says what did not happen. Its PUT may have failed, and stored it.
+      const isUnchanged = !isSwitchBegun(paths)
       discardRestored(paths)
+      if (marked !== undefined && isUnchanged) await removeMarks(objectStore, [marked.mark])
       throw error
     }
   }
@@ -111,15 +126,13 @@ export class CellRestorer {
     return later.length === 0 && damage === undefined
   }
 
-  #mark(
+  #newMark(
     cellId: string,
     { manifest: { version }, wals, time }: RestoreTarget,
     contents: CellContents,
-    restore: CellRestore,
-  ): Promise<string> {
-    const { objectStore, clock } = this.#parts
+    { last }: CellRestore,
+  ): NewMark {
     const at = wals.length === 0 ? undefined : time
-    const { signal } = restore
-    return markRestored(objectStore, clock, { version, at }, contents, { ...restore, cellId }, { signal })
+    return newMark(this.#parts.clock, { version, at }, contents, { cellId, last })
   }
 }
