@@ -57,7 +57,7 @@ export class CellRestorer {
     let marked: NewMark | undefined
     try {
       signal?.throwIfAborted()
-      // Also what was committed while the database was built: it stays restorable.
+      // Also what was committed while the database was built: it stays restorable. What is committed during this PUT does not.
       const isStored = await this.#ship(cellId, restore)
       await this.#endHistory(cellId, restore)
       const replaced = restore.recovers ? target : await this.#replaced(targets)
