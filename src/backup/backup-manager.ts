@@ -16,7 +16,7 @@ import { storeBeforeDeletion } from './final-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { planRestore } from './restore/restore-plan.ts'
-import { RestoresInProgress } from './restore/restores-in-progress.ts'
+import type { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { type Flushed, holdsAllOf } from './shipping/shipper.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
@@ -63,7 +63,7 @@ export class BackupManager {
   readonly #parts: BackupManagerParts
   readonly #ownership: CellOwnership
   readonly #listing: BackupListing
-  readonly #restores = new RestoresInProgress()
+  readonly #restores: RestoresInProgress
   readonly #verification: Verification
   readonly #reports: BackupReports
   /** @internal */
@@ -72,6 +72,7 @@ export class BackupManager {
   /** @internal Use `store.backups`. */
   constructor(parts: BackupManagerParts) {
     this.#parts = parts
+    this.#restores = parts.destination.restores
     this.#ownership = new CellOwnership(parts.destination.index, parts.record)
     this.#listing = new BackupListing(parts.destination, this.#ownership)
     const { destination, archiver, verifications: table } = parts

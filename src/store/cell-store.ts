@@ -318,7 +318,8 @@ export class CellStore implements CellDirectory {
   /**
    * Removes everything that the object store holds of a deleted cell; nothing can bring the cell back after that.
    *
-   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `object_store_not_configured`
+   * @throws `cell_not_found`, `invalid_request` for a cell that is not deleted, `restore_in_progress`, `busy` during another
+   * purge of it, `object_store_not_configured`
    */
   purgeCell(id: string, options: CallOptions = {}): Promise<PurgedCell> {
     return this.core.purgeCell(id, options)

@@ -11,6 +11,7 @@ import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
+import { RestoresInProgress } from '../restore/restores-in-progress.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
 import { LogIndex } from '../shipping/log-index.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
@@ -67,6 +68,8 @@ export class BackupDestination {
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
+  /** Restores that were asked for in this process, and purges. */
+  readonly restores = new RestoresInProgress()
   /** Emitted when backups go to another place than before, where nothing is stored yet. */
   readonly moved = new Emitter()
   readonly #paths: (cellId: string) => CellPaths
