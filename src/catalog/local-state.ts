@@ -16,7 +16,7 @@ const BUSY_MS_MAX = 5_000
 
 /**
  * What only this machine knows of its cells: when entries expire, how far backups have come. Each part keeps its own table
- * here. It is not backed up, and its commits are not fsynced: a scan of the cells finds all of it again, so losing it costs
+ * here. It is not backed up, and its commits are not fsynced unless {@link sync} is called: a scan of the cells finds all of it again, so losing it costs
  * time, never data.
  */
 export class LocalState {
@@ -106,6 +106,17 @@ export class LocalState {
     } finally {
       if (connection.inTransaction) this.#tryTo('COMMIT')
       if (connection.inTransaction) this.#tryTo('ROLLBACK')
+    }
+  }
+
+  /** What was written so far survives a power loss from here on. */
+  sync(): void {
+    this.#connection.pragma('synchronous = FULL')
+    try {
+      // The fsync of a commit covers all that is in the log before it.
+      this.set('synced', randomUUID())
+    } finally {
+      this.#connection.pragma('synchronous = NORMAL')
     }
   }
 
