@@ -44,7 +44,9 @@ test('a cell with a generated column is backed up, restored and proven deeply, i
     await node.service.restore(id, { version })
     const { rows } = await node.service.execute(id, { op: 'sql', sql: 'SELECT twice FROM t' })
     expect(rows).toEqual([{ twice: 42 }])
-    expect(await node.service.verify(id, { deep: true })).toMatchObject({ deep: true, rowCount: 1 })
+    const { deep, tables } = await node.service.verify(id, { deep: true })
+    expect(deep).toBe(true)
+    expect(tables).toContainEqual({ name: 't', rows: 1 })
   } finally {
     await node.close()
   }
