@@ -12,6 +12,7 @@ import type { LogRetention } from './log-retention.ts'
 import { selectLogs } from './log-selection.ts'
 import { LogSequence } from './log-sequence.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
+import { UnreadableCells } from './unreadable-cells.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** What one object is made of at most. */
@@ -112,10 +113,7 @@ export class Shipper {
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
-  /** Cells whose files could not be read: until the next tick that begins with all cells, they hold up no others. */
-  readonly #unreadable = new Set<string>()
-  /** Those that were told of. */
-  #toldOf: ReadonlySet<string> = new Set()
+  readonly #unreadable: UnreadableCells
   /** What waits is shipped once more, without a pause. */
   #isStopping = false
   #lastTries = 0
@@ -128,6 +126,7 @@ export class Shipper {
     this.#sequence = new LogSequence(objectStore, epoch)
     this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
+    this.#unreadable = new UnreadableCells(log)
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }
@@ -241,8 +240,7 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
-    this.#toldOf = new Set(this.#unreadable)
-    this.#unreadable.clear()
+    this.#unreadable.tryAgain()
     if (outcome === 'later' && this.#isStopping) {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
       return 0
@@ -294,7 +292,7 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    const collected = await cells.collectLogs({ ...COLLECT, except: [...this.#unreadable] })
+    const collected = await cells.collectLogs({ ...COLLECT, except: this.#unreadable.cellIds })
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
     this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
@@ -316,9 +314,9 @@ export class Shipper {
     const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
     const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
     const made = await makeLogObject(order, { directory: spoolDirectory, signal })
-    this.#noteUnreadable(made.unreadable)
-    const unreadable = [...collected.unreadable, ...made.unreadable.map(({ cellId }) => cellId)]
-    const outcome = outcomeOf(made, isWhole)
+    const noted = this.#unreadable.note(made)
+    const unreadable = [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)]
+    const outcome = outcomeOf({ object: made.object, ...noted }, isWhole)
     return { object: made.object, outcome, asOf, withoutHistory, unreadable, bytes: unshippedBytes(logs) }
   }
 
@@ -332,17 +330,6 @@ export class Shipper {
   async #forget(object: LogObject): Promise<void> {
     this.#pending = undefined
     await object.dispose()
-  }
-
-  #noteUnreadable(unreadable: readonly { cellId: string; error: unknown }[]): void {
-    for (const { cellId, error } of unreadable) {
-      this.#unreadable.add(cellId)
-      if (this.#toldOf.has(cellId)) continue
-      this.#parts.log.error(
-        { cellId, err: error },
-        'the files of a cell cannot be read, so it is not shipped',
-      )
-    }
   }
 
   #settle(settle: (flush: Flush) => void): void {
