@@ -31,6 +31,8 @@ export interface Unshipped {
   bytes: number
   /** Whether it is all of it. */
   isAll: boolean
+  /** Whether there was no room for some of it. */
+  hasMore: boolean
 }
 
 /** What is not shipped of a cell may be as large as its database, but always this. */
@@ -221,7 +223,7 @@ export class CellHistory {
     }
     const isUnknown = live === 'later' || live === 'out of reach'
     const ofLive = live === undefined || isUnknown ? [] : [{ ...live, path: paths.wal }]
-    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: !isUnknown }
+    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: !isUnknown, hasMore: false }
     let at: Place = history
     for (const log of [...segments, ...ofLive]) {
       const from = at.sequence === log.sequence ? at.frames : 0
@@ -242,6 +244,7 @@ export class CellHistory {
       }
       if (to !== log.frames) {
         unshipped.isAll = false
+        unshipped.hasMore = true
         break
       }
     }

@@ -71,8 +71,8 @@ export function holdsAllOf(cellId: string, { withoutHistory, unreadable }: Flush
 }
 
 /**
- * `all`: everything is stored that could be read; `more`: the next object follows at once; `later`: some WALs were reset while they
- * were read, or there may be cells that nobody has found yet.
+ * `all`: everything is stored that could be read; `more`: the object had no room for all, and the next one follows at once;
+ * `later`: some WALs were reset while they were read, or there may be cells that nobody has found yet.
  */
 type Outcome = 'all' | 'more' | 'later'
 
@@ -316,7 +316,8 @@ export class Shipper {
     const made = await makeLogObject(order, { directory: spoolDirectory, signal })
     const noted = this.#unreadable.note(made)
     const unreadable = [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)]
-    const outcome = outcomeOf({ object: made.object, ...noted }, isWhole)
+    const hasMore = collected.hasMore || !isAll
+    const outcome = outcomeOf({ object: made.object, ...noted }, { isWhole, hasMore })
     return { object: made.object, outcome, asOf, withoutHistory, unreadable, bytes: unshippedBytes(logs) }
   }
 
@@ -341,11 +342,14 @@ export class Shipper {
   }
 }
 
-/** @param isWhole all that waits was to be in the object */
-function outcomeOf({ object, leftOut, unreadable }: MadeLogObject, isWhole: boolean): Outcome {
+/** @param wanted `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */
+function outcomeOf(
+  { object, leftOut, unreadable }: MadeLogObject,
+  wanted: { isWhole: boolean; hasMore: boolean },
+): Outcome {
   const isFutile = object === undefined && unreadable.length === 0
-  if (!isWhole && !isFutile) return 'more'
-  return leftOut.length > 0 ? 'later' : 'all'
+  if (wanted.hasMore && !isFutile) return 'more'
+  return leftOut.length > 0 || !wanted.isWhole ? 'later' : 'all'
 }
 
 function notNow(): CellError {

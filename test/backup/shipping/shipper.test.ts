@@ -97,6 +97,30 @@ describe('Shipping', () => {
     await node.stop()
   })
 
+  test('keeps its pace while there may be cells that nobody has found', async () => {
+    const node = nodeOn()
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    const before = (await keys()).length
+    node.cells.isSearching = true
+    // Something is committed between each two looks.
+    const { onCollect } = node.cells
+    node.cells.onCollect = () => {
+      onCollect()
+      if (cell.rows < 20) cell.commit()
+    }
+    await node.pass(10_000)
+    expect(await keys()).toHaveLength(before + 1)
+    const flush = node.shipper.flush()
+    await node.pass(500)
+    expect(await keys()).toHaveLength(before + 1 + 5)
+    node.cells.isSearching = false
+    await node.fence.settled(flush)
+    expect(rowsIn(await storedLogs(objects), cell)).toEqual(upTo(cell.rows))
+    await node.stop()
+  })
+
   test('the first object of an epoch names the last one of the epochs before', async () => {
     const first = nodeOn()
     const cell = first.newCell()
