@@ -16,8 +16,8 @@ export interface LogRetentionParts {
   readManifest(stored: StoredLog): Promise<LogManifest>
   /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
-  /** Whether the catalog has the cell, and it is not deleted. */
-  exists(cellId: string): Promise<boolean>
+  /** False, too, for a cell that the catalog does not know: it may be an older one that came back. */
+  isDeleted(cellId: string): Promise<boolean>
   /** Stores a version of the cell. */
   makeVersion(cellId: string): Promise<void>
   clock: Clock
@@ -129,7 +129,7 @@ export class LogRetention {
     for (const cell of cells) {
       let state = await cover.of(cell, to, options)
       // What a deleted cell committed after its last version goes with its age.
-      if (state === 'unheld' && !(await this.#parts.exists(cell.cell_id))) continue
+      if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id))) continue
       if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
         cover.forget(cell.cell_id)
         state = await cover.of(cell, to, options)

@@ -137,7 +137,7 @@ async function round(): Promise<string[]> {
     historyMs: 7 * DAY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    exists: async (id) => store.findCell(id)?.deletedAt === null,
+    isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
     makeVersion: async (id) => void (await soon(store.backups.incremental(id))),
     clock,
     log,
