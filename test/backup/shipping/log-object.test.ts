@@ -175,7 +175,10 @@ describe('A log object', () => {
     cell.checkpoint()
     cell.commit()
     const { object, leftOut } = await makeLogObject(orderOf(log), spool())
-    expect({ object, leftOut }).toEqual({ object: undefined, leftOut: [{ cellId: cell.cellId, piece: log.pieces[0] }] })
+    expect({ object, leftOut }).toEqual({
+      object: undefined,
+      leftOut: [{ cellId: cell.cellId, piece: log.pieces[0] }],
+    })
   })
 
   test('holds no more than 8 MiB in memory, and leaves no file behind', async () => {

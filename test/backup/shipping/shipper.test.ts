@@ -333,7 +333,10 @@ describe('A cell whose files cannot be read', () => {
     ['of which a part is missing', (file) => replaced(file, (bytes) => bytes.subarray(0, 5_000))],
     ['whose header has other salts', (file) => replaced(file, (bytes) => flipped(bytes, 16))],
     ['whose header is none', (file) => replaced(file, (bytes) => flipped(bytes, 0))],
-    ['whose last frame is of another log', (file) => replaced(file, (bytes) => flipped(bytes, bytes.length - 4_112))],
+    [
+      'whose last frame is of another log',
+      (file) => replaced(file, (bytes) => flipped(bytes, bytes.length - 4_112)),
+    ],
   ]
 
   test.each(damages)('because it has a segment %s, holds up only itself', async (_, damage) => {
