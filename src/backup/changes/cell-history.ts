@@ -177,8 +177,15 @@ export class CellHistory {
 
   /** Ends if what is not shipped costs more than another base. */
   bound(kept: readonly Segment[], databaseBytes: number): void {
-    const bytes = kept.filter((each) => this.needs(each)).reduce((sum, { size }) => sum + size, 0)
+    const needed = kept.filter((each) => this.needs(each))
+    const bytes = needed.reduce((sum, each) => sum + this.#unshippedBytes(each), 0)
     if (bytes > Math.max(databaseBytes, UNSHIPPED_BYTES_MIN)) this.end()
+  }
+
+  /** What is shipped of a segment is a hole, or there for others. */
+  #unshippedBytes({ sequence, size, pageSize }: Segment): number {
+    const { history } = this.#parts.progress
+    return history?.sequence === sequence ? Math.max(0, size - walBytes(history.frames, pageSize)) : size
   }
 
   end(): void {
