@@ -3,6 +3,8 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import Database from 'better-sqlite3'
+import { vi } from 'vitest'
+import { BackupSchedule } from '../../../../src/backup/schedule.ts'
 import type { RestorableRange, RestoreResult } from '../../../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../../../src/errors.ts'
 import type { Cell } from '../../../../src/store/cell.ts'
@@ -57,6 +59,8 @@ export class TimeModel {
   }
 
   async start(): Promise<void> {
+    // It knows the cuts of the versions that its steps make, and of no others.
+    vi.spyOn(BackupSchedule.prototype, 'start').mockReturnValue(undefined)
     this.#store = await this.#place.create(OPTIONS)
     for (let i = 0; i < CELLS; i++) {
       const cell = this.#store.createCell()
@@ -122,6 +126,7 @@ export class TimeModel {
 
   async dispose(): Promise<void> {
     await this.#settle(this.#place.directory.close())
+    vi.restoreAllMocks()
   }
 
   async #restoreTo(line: TimeLine, time: number, ranges: readonly RestorableRange[]): Promise<void> {
