@@ -416,6 +416,33 @@ function flipped(bytes: Buffer, at: number): Buffer {
   return bytes
 }
 
+describe('A stop', () => {
+  /** @param looks in so many, there may be cells that nobody has found yet */
+  async function warningsOfStop(looks: number): Promise<object[]> {
+    const node = nodeOn()
+    await node.start()
+    await node.pass(0)
+    node.newCell()
+    node.cells.isSearching = true
+    let left = looks
+    const { onCollect } = node.cells
+    node.cells.onCollect = () => {
+      onCollect()
+      node.cells.isSearching = left-- > 0
+    }
+    await node.stop()
+    return node.fence.log.warnings
+  }
+
+  test('looks ten more times for what could not be shipped', async () => {
+    expect(await warningsOfStop(10)).toEqual([])
+  })
+
+  test('and leaves it to the next start then', async () => {
+    expect(await warningsOfStop(11)).toMatchObject([{ err: { code: 'busy' } }])
+  })
+})
+
 describe('If the object store fails', () => {
   test.each([
     ['before it has stored the object', false],
