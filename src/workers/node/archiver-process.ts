@@ -11,7 +11,7 @@ import {
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
-import type { Flushed, FlushOptions } from '../../backup/shipping/shipper.ts'
+import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
 import {
   notBegun,
   type ShippingState,
