@@ -262,7 +262,8 @@ export class WorkerSlot {
     if (finished === undefined) return
     this.#endBatch()
     this.#finish(finished)
-    this.#flush()
+    // Not at once: requests that this turn of the event loop has yet to read join the next batch.
+    this.#schedule()
   }
 
   #endBatch(): void {
