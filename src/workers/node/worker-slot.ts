@@ -262,8 +262,7 @@ export class WorkerSlot {
     if (finished === undefined) return
     this.#endBatch()
     this.#finish(finished)
-    // Not at once: requests that this turn of the event loop has yet to read join the next batch.
-    this.#schedule()
+    this.#flush()
   }
 
   #endBatch(): void {
