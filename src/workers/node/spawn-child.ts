@@ -21,8 +21,6 @@ const ARCHIVER_HEAP_MIB = 128
  * 9 MB more than with 4 while it shipped.
  */
 const ARCHIVER_SEMI_SPACE_MIB = 4
-/** glibc keeps what each of the archiver's threads has freed for that thread alone. With two such stores for all of them it kept less, measured. */
-const ARCHIVER_ARENAS = { MALLOC_ARENA_MAX: '2' }
 
 /** What the system, Node.js and its memory allocator need. Other variables of `NODE_` may hold secrets. */
 const PASSED =
@@ -63,7 +61,7 @@ export function spawnArchiver(objectStore: string): ChildProcess {
     `--max-old-space-size=${ARCHIVER_HEAP_MIB}`,
     `--max-semi-space-size=${ARCHIVER_SEMI_SPACE_MIB}`,
   ]
-  return spawnChild([...heap, ARCHIVER], '', { ...ARCHIVER_ARENAS, ...childEnvironment(...passed) })
+  return spawnChild([...heap, ARCHIVER], '', childEnvironment(...passed))
 }
 
 /** Starts a child process, with a pipe for messages in each direction. @param dataLimit in KiB; empty for none */
