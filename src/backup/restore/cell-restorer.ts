@@ -55,8 +55,9 @@ export class CellRestorer {
       const newest = contents.versions[0]?.version ?? version
       const last = mark ?? lastName(cellId, contents) ?? newest
       const isNewest = version === newest && target.wals.length === 0
-      // What follows is later than the state that it replaces, which stays restorable.
-      const line = Math.max(target.time, replaced?.time ?? 0) + 1
+      // What follows is later than the state that it replaces, which stays restorable, and than the restore itself.
+      const now = restore.recovers ? 0 : clock.now()
+      const line = Math.max(target.time, replaced?.time ?? 0, now) + 1
       await restore.install(target.manifest, { isNewest, last, line })
       const durationMs = clock.monotonic() - started
       return { version, kind, timestamp: target.time, replacedAt, sizeBytes, durationMs }

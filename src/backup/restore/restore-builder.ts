@@ -60,13 +60,14 @@ export class RestoreBuilder {
   async prove(): Promise<number> {
     const handle = await fs.open(this.#file, 'r+')
     try {
+      const { size } = await handle.stat()
       // The fsync runs while SQLite checks.
       const outcomes = await Promise.allSettled([
-        this.#tasks.run({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }),
+        this.#threads.check({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }, size, this.#tasks),
         handle.sync(),
       ])
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
-      return (await handle.stat()).size
+      return size
     } finally {
       await handle.close()
     }

@@ -1,5 +1,5 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import type { RestoreTask } from './restore-task.ts'
+import { type CheckTask, LEFT, type RestoreTask, type RestoreTaskRunner } from './restore-task.ts'
 import { RestoreTasks } from './restore-tasks.ts'
 import { RestoreThread } from './restore-thread.ts'
 
@@ -9,6 +9,15 @@ export const OWN_THREAD_BYTES = 4 * 1_048_576
 /** Milliseconds that a thread is kept for the next restore: cells are often restored one after the other. */
 const KEPT_MS = 10_000
 
+/** Runs checks that may take hours, because SQLite runs expressions of the schema, where they can be ended. */
+export interface SeparateChecks {
+  /**
+   * @returns as the task; undefined for the proof of a database that took too long: its bytes are proven
+   * @throws as the task; `statement_timeout` for an examination that took too long
+   */
+  run(task: CheckTask, bytes: number): Promise<string | undefined>
+}
+
 /**
  * Threads for restores of large databases. The start of one takes 40 ms of processor time, so some are kept for a while
  * after their restores. A kept thread does not keep the process alive.
@@ -17,10 +26,15 @@ export class RestoreThreads {
   readonly #clock: Clock
   readonly #keptMax: number
   readonly #kept: KeptThread[] = []
+  readonly #separate: SeparateChecks | undefined
   #closed = false
 
-  /** @param keptMax threads to keep: as many as restores run at the same time */
-  constructor(clock: Clock, keptMax = 1) {
+  /**
+   * @param keptMax threads to keep: as many as restores run at the same time
+   * @param separate without it all checks run here: then whoever writes the cells is trusted
+   */
+  constructor(clock: Clock, keptMax = 1, separate?: SeparateChecks) {
+    this.#separate = separate
     this.#clock = clock
     this.#keptMax = keptMax
   }
@@ -57,6 +71,19 @@ export class RestoreThreads {
       await thread.close()
       throw error
     }
+  }
+
+  /**
+   * Runs SQLite's check of a database of this size.
+   *
+   * @param runner of the file's other tasks; by default as {@link run} chooses
+   * @throws as the task, and as {@link SeparateChecks.run}
+   */
+  async check(task: CheckTask, size: number, runner?: RestoreTaskRunner): Promise<string | undefined> {
+    const run = (each: CheckTask) => runner?.run(each) ?? this.run(each, size)
+    if (this.#separate === undefined) return run(task)
+    const result = await run({ ...task, leavesExpressions: true })
+    return result === LEFT ? this.#separate.run(task, size) : result
   }
 
   /** Closes the kept threads. No other is kept afterwards. */

@@ -62,6 +62,28 @@ describe('A clock that is set back', () => {
       await place.advanceUntil(store.close())
     },
   )
+
+  test('after a restore, makes no later commit one from before it', async () => {
+    const store = await place.create(SHIPPED)
+    const { id } = createLedger(store)
+    await place.advanceUntil(store.backups.snapshot(id))
+    const first = place.clock.now()
+    place.clock.advance(2 * HOUR_MS)
+    addRow(store.openCell(id), 'replaced')
+    const last = place.clock.now()
+    await place.advanceUntil(store.backups.flush())
+    place.clock.advance(2 * HOUR_MS)
+    await restore(store, id, first)
+    place.clock.step(last + HOUR_MS - place.clock.now())
+    addRow(store.openCell(id), 'instead')
+    await place.advanceUntil(store.backups.snapshot(id))
+    // At this time the cell was the one that the restore replaced.
+    const refused = restore(store, id, last + 1.5 * HOUR_MS)
+    await expect(refused).rejects.toMatchObject({ details: { restorableTo: last } })
+    await restore(store, id, last)
+    expect(notes(store.openCell(id))).toEqual(['replaced'])
+    await place.advanceUntil(store.close())
+  })
 })
 
 describe('Log objects that went for their age', () => {
