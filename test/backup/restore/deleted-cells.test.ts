@@ -14,14 +14,19 @@ beforeEach(() => {
   place = new ScratchPlace()
 })
 
+/** Lets the time pass that a flush waits, and no more. */
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 1_000)
+}
+
 /** Deletes a cell of which a commit is shipped, and another one is on this machine only. */
 async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedAt: number; before: number }> {
   const cell = createLedger(store)
-  await place.advanceUntil(store.backups.snapshot(cell.id))
+  await soon(store.backups.snapshot(cell.id))
   place.clock.advance(1_000)
   addRow(cell, 'shipped')
   const shippedAt = place.clock.now()
-  await place.advanceUntil(store.backups.flush())
+  await soon(store.backups.flush())
   place.clock.advance(1_000)
   addRow(cell, 'unshipped')
   const before = place.clock.now()
@@ -33,12 +38,12 @@ async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedA
 /** What other cells commit is shipped, in objects that say that they are complete. */
 async function shipOthers(store: CellStore): Promise<void> {
   const other = createLedger(store)
-  await place.advanceUntil(store.backups.snapshot(other.id))
+  await soon(store.backups.snapshot(other.id))
   for (let i = 0; i < 3; i++) {
     place.clock.advance(12 * HOUR_MS)
     addRow(other, 'busy')
-    await place.advanceUntil(store.backups.flush())
-    await place.advanceUntil(store.backups.incremental(other.id))
+    await soon(store.backups.flush())
+    await soon(store.backups.incremental(other.id))
   }
 }
 
@@ -47,12 +52,12 @@ describe('A deleted cell of which not all was stored', () => {
     const store = await place.create(SHIPPED)
     const { id, shippedAt, before } = await deleteUnshipped(store)
     const other = createLedger(store)
-    await place.advanceUntil(store.backups.snapshot(other.id))
+    await soon(store.backups.snapshot(other.id))
     addRow(other, 'busy')
-    await place.advanceUntil(store.backups.flush())
-    const refused = await rejectedBy(place.advanceUntil(store.backups.restore(id, { timestamp: before })))
+    await soon(store.backups.flush())
+    const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: before })))
     expect(refused).toMatchObject({ code: 'backup_not_found', details: { restorableTo: shippedAt } })
-    await place.advanceUntil(store.backups.restore(id, { timestamp: shippedAt }))
+    await soon(store.backups.restore(id, { timestamp: shippedAt }))
     expect(notes(store.openCell(id))).toEqual(['shipped'])
     await place.advanceUntil(store.close())
   })
@@ -62,12 +67,12 @@ describe('A deleted cell of which not all was stored', () => {
     const { id, shippedAt } = await deleteUnshipped(store)
     await shipOthers(store)
     const to = shippedAt
-    const refused = await rejectedBy(place.advanceUntil(store.backups.restore(id, { timestamp: to })))
+    const refused = await rejectedBy(soon(store.backups.restore(id, { timestamp: to })))
     const { restorableTo } = refused.details
     expect(restorableTo).toBeLessThan(shippedAt)
-    const copy = place.advanceUntil(store.createCell({ from: { cellId: id } }))
+    const copy = soon(store.createCell({ from: { cellId: id } }))
     expect((await rejectedBy(copy)).details).toMatchObject({ restorableTo })
-    await place.advanceUntil(store.backups.restore(id, { timestamp: restorableTo as number }))
+    await soon(store.backups.restore(id, { timestamp: restorableTo as number }))
     expect(notes(store.openCell(id))).toEqual([])
     await place.advanceUntil(store.close())
   })
@@ -80,11 +85,11 @@ describe('A deletion through a service', () => {
   test('stores the last state before the files go, so that a restore brings it back', async () => {
     const store = await place.create(SHIPPED)
     const cell = createLedger(store)
-    await place.advanceUntil(store.backups.snapshot(cell.id))
+    await soon(store.backups.snapshot(cell.id))
     addRow(cell, 'last')
-    await place.advanceUntil(serve(store).deleteCell(cell.id), 1_000)
+    await soon(serve(store).deleteCell(cell.id))
     expect(store.findCell(cell.id)?.deletedAt).not.toBeNull()
-    await place.advanceUntil(store.backups.restore(cell.id))
+    await soon(store.backups.restore(cell.id))
     expect(notes(store.openCell(cell.id))).toEqual(['last'])
     await place.advanceUntil(store.close())
   })
@@ -99,7 +104,7 @@ describe('A deletion through a service', () => {
     }
     const store = await place.create({ ...SHIPPED, objectStore: gated, log })
     const cell = createLedger(store)
-    await place.advanceUntil(store.backups.snapshot(cell.id))
+    await soon(store.backups.snapshot(cell.id))
     addRow(cell, 'lost')
     gated.hold()
     const before = place.clock.now()
@@ -107,7 +112,7 @@ describe('A deletion through a service', () => {
     expect(place.clock.now() - before).toBeLessThan(60_000)
     expect(warnings).toContain('a cell is being deleted, and its newest changes could not be stored')
     gated.open()
-    const refused = rejectedBy(place.advanceUntil(store.backups.restore(cell.id, { timestamp: before })))
+    const refused = rejectedBy(soon(store.backups.restore(cell.id, { timestamp: before })))
     expect((await refused).code).toBe('backup_not_found')
     await place.advanceUntil(store.close())
   })
@@ -115,9 +120,9 @@ describe('A deletion through a service', () => {
   test('asks the object store nothing for a cell that is stored', async () => {
     const store = await place.create(SHIPPED)
     const cell = createLedger(store)
-    await place.advanceUntil(store.backups.snapshot(cell.id))
+    await soon(store.backups.snapshot(cell.id))
     const last = await store.backups.latest(cell.id)
-    await place.advanceUntil(serve(store).deleteCell(cell.id), 1_000)
+    await soon(serve(store).deleteCell(cell.id))
     const { backups } = await store.backups.list(cell.id)
     expect(backups.map(({ version }) => version)).toEqual([last?.version])
     await place.advanceUntil(store.close())
