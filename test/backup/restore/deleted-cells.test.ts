@@ -105,6 +105,7 @@ describe('A deletion through a service', () => {
     const store = await place.create({ ...SHIPPED, objectStore: gated, log })
     const cell = createLedger(store)
     await soon(store.backups.snapshot(cell.id))
+    place.clock.advance(1_000)
     addRow(cell, 'lost')
     gated.hold()
     const before = place.clock.now()
