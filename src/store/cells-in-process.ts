@@ -116,8 +116,8 @@ export class CellsInProcess implements CellPort {
     this.#archived.logs.dropHistory(cellId)
   }
 
-  async exists(cellId: string): Promise<boolean> {
-    return this.#parts.record(cellId)?.deletedAt === null
+  async isDeleted(cellId: string): Promise<boolean> {
+    return (this.#parts.record(cellId)?.deletedAt ?? null) !== null
   }
 
   /** @param existed the cell existed when its restore began */

@@ -54,6 +54,8 @@ export interface CollectedLogs {
   logs: UnshippedLog[]
   /** Whether every cell that has something unshipped is in `logs`, apart from those of the two lists below. */
   isAll: boolean
+  /** Whether there was no room for some of it: the next call brings that. */
+  hasMore: boolean
   /** Cells that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
   /** Cells whose files cannot be read: what they have not shipped waits until they can. */

@@ -26,7 +26,14 @@ export class LogCollector {
   /** Those first that were collected longest ago. */
   async collect({ cellsMax, bytesMax, except }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
-    const collected: CollectedLogs = { logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf }
+    const collected: CollectedLogs = {
+      logs: [],
+      isAll: true,
+      hasMore: false,
+      withoutHistory: [],
+      unreadable: [],
+      asOf,
+    }
     const leftOut = new Set(except)
     let room = bytesMax
     let looked = 0
@@ -39,6 +46,7 @@ export class LogCollector {
       const isFull = collected.logs.length >= cellsMax || (room <= 0 && collected.logs.length > 0)
       if (isFull) {
         collected.isAll = false
+        collected.hasMore = true
         break
       }
       room -= this.#collectCell(cellId, room, collected)
@@ -82,8 +90,9 @@ export class LogCollector {
       else this.#trackers.settled(cellId)
       return 0
     }
-    const { pieces, bytes, isAll } = unshipped
+    const { pieces, bytes, isAll, hasMore } = unshipped
     if (!isAll) collected.isAll = false
+    if (hasMore) collected.hasMore = true
     if (pieces.length === 0) {
       if (isAll) this.#trackers.settled(cellId)
       return 0

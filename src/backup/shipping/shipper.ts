@@ -12,6 +12,7 @@ import type { LogRetention } from './log-retention.ts'
 import { selectLogs } from './log-selection.ts'
 import { LogSequence } from './log-sequence.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
+import { UnreadableCells } from './unreadable-cells.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
 /** What one object is made of at most. */
@@ -70,8 +71,8 @@ export function holdsAllOf(cellId: string, { withoutHistory, unreadable }: Flush
 }
 
 /**
- * `all`: everything is stored that could be read; `more`: the next object follows at once; `later`: some WALs were reset while they
- * were read, or there may be cells that nobody has found yet.
+ * `all`: everything is stored that could be read; `more`: the object had no room for all, and the next one follows at once;
+ * `later`: some WALs were reset while they were read, or there may be cells that nobody has found yet.
  */
 type Outcome = 'all' | 'more' | 'later'
 
@@ -112,10 +113,7 @@ export class Shipper {
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
-  /** Cells whose files could not be read: until the next tick that begins with all cells, they hold up no others. */
-  readonly #unreadable = new Set<string>()
-  /** Those that were told of. */
-  #toldOf: ReadonlySet<string> = new Set()
+  readonly #unreadable: UnreadableCells
   /** What waits is shipped once more, without a pause. */
   #isStopping = false
   #lastTries = 0
@@ -128,6 +126,7 @@ export class Shipper {
     this.#sequence = new LogSequence(objectStore, epoch)
     this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
+    this.#unreadable = new UnreadableCells(log)
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }
@@ -241,8 +240,7 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
-    this.#toldOf = new Set(this.#unreadable)
-    this.#unreadable.clear()
+    this.#unreadable.tryAgain()
     if (outcome === 'later' && this.#isStopping) {
       if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
       return 0
@@ -294,7 +292,7 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    const collected = await cells.collectLogs({ ...COLLECT, except: [...this.#unreadable] })
+    const collected = await cells.collectLogs({ ...COLLECT, except: this.#unreadable.cellIds })
     const { asOf, withoutHistory } = collected
     const waitingBytes = unshippedBytes(collected.logs)
     this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
@@ -316,9 +314,10 @@ export class Shipper {
     const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
     const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
     const made = await makeLogObject(order, { directory: spoolDirectory, signal })
-    this.#noteUnreadable(made.unreadable)
-    const unreadable = [...collected.unreadable, ...made.unreadable.map(({ cellId }) => cellId)]
-    const outcome = outcomeOf(made, isWhole)
+    const noted = this.#unreadable.note(made)
+    const unreadable = [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)]
+    const hasMore = collected.hasMore || !isAll
+    const outcome = outcomeOf({ object: made.object, ...noted }, { isWhole, hasMore })
     return { object: made.object, outcome, asOf, withoutHistory, unreadable, bytes: unshippedBytes(logs) }
   }
 
@@ -334,17 +333,6 @@ export class Shipper {
     await object.dispose()
   }
 
-  #noteUnreadable(unreadable: readonly { cellId: string; error: unknown }[]): void {
-    for (const { cellId, error } of unreadable) {
-      this.#unreadable.add(cellId)
-      if (this.#toldOf.has(cellId)) continue
-      this.#parts.log.error(
-        { cellId, err: error },
-        'the files of a cell cannot be read, so it is not shipped',
-      )
-    }
-  }
-
   #settle(settle: (flush: Flush) => void): void {
     for (const flush of [...this.#looked.splice(0), ...this.#waiting.splice(0)]) settle(flush)
   }
@@ -354,11 +342,14 @@ export class Shipper {
   }
 }
 
-/** @param isWhole all that waits was to be in the object */
-function outcomeOf({ object, leftOut, unreadable }: MadeLogObject, isWhole: boolean): Outcome {
+/** @param wanted `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */
+function outcomeOf(
+  { object, leftOut, unreadable }: MadeLogObject,
+  wanted: { isWhole: boolean; hasMore: boolean },
+): Outcome {
   const isFutile = object === undefined && unreadable.length === 0
-  if (!isWhole && !isFutile) return 'more'
-  return leftOut.length > 0 ? 'later' : 'all'
+  if (wanted.hasMore && !isFutile) return 'more'
+  return leftOut.length > 0 || !wanted.isWhole ? 'later' : 'all'
 }
 
 function notNow(): CellError {

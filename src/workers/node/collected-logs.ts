@@ -19,6 +19,7 @@ export async function collectFromWorkers(
   return {
     logs: known.flatMap(({ logs }) => logs),
     isAll: known.length === answers.length && known.every(({ isAll }) => isAll),
+    hasMore: known.some(({ hasMore }) => hasMore),
     withoutHistory: known.flatMap(({ withoutHistory }) => withoutHistory),
     unreadable: known.flatMap(({ unreadable }) => unreadable),
     asOf: Math.min(asOf, ...known.map((answer) => answer.asOf)),

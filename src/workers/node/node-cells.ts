@@ -105,8 +105,8 @@ export class NodeCells implements CellPort {
     this.#workers.forget(cellId)
   }
 
-  async exists(cellId: string): Promise<boolean> {
-    return this.#core.findCell(cellId)?.deletedAt === null
+  async isDeleted(cellId: string): Promise<boolean> {
+    return (this.#core.findCell(cellId)?.deletedAt ?? null) !== null
   }
 
   /** Also removes what an archiver left that has ended. */

@@ -155,7 +155,7 @@ describe('The search for unshipped cells', () => {
 })
 
 async function nothing(): Promise<CollectedLogs> {
-  return { logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf: 0 }
+  return { logs: [], isAll: true, hasMore: false, withoutHistory: [], unreadable: [], asOf: 0 }
 }
 
 /** What began has ended: it waits for nothing. */

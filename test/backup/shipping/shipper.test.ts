@@ -1,4 +1,5 @@
 import { randomUUID } from 'node:crypto'
+import fs from 'node:fs'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
@@ -93,6 +94,30 @@ describe('Shipping', () => {
     expect(logs.map(({ manifest }) => manifest.complete)).toEqual(logs.map((_, i) => i === logs.length - 1))
     for (const cell of cells) expect(rowsIn(logs, cell)).toEqual([1])
     expect(node.spoolFiles).toEqual([])
+    await node.stop()
+  })
+
+  test('keeps its pace while there may be cells that nobody has found', async () => {
+    const node = nodeOn()
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    const before = (await keys()).length
+    node.cells.isSearching = true
+    // Something is committed between each two looks.
+    const { onCollect } = node.cells
+    node.cells.onCollect = () => {
+      onCollect()
+      if (cell.rows < 20) cell.commit()
+    }
+    await node.pass(10_000)
+    expect(await keys()).toHaveLength(before + 1)
+    const flush = node.shipper.flush()
+    await node.pass(500)
+    expect(await keys()).toHaveLength(before + 1 + 5)
+    node.cells.isSearching = false
+    await node.fence.settled(flush)
+    expect(rowsIn(await storedLogs(objects), cell)).toEqual(upTo(cell.rows))
     await node.stop()
   })
 
@@ -301,7 +326,71 @@ describe('A cell whose files cannot be read', () => {
     expect(node.shipper.state.backedUpTo).toBe(node.fence.clock.now())
     await node.stop()
   })
+
+  /** Returns the file to what it was. */
+  type Mend = () => void
+  const damages: [string, (file: string) => Mend][] = [
+    ['of which a part is missing', (file) => replaced(file, (bytes) => bytes.subarray(0, 5_000))],
+    ['whose header has other salts', (file) => replaced(file, (bytes) => flipped(bytes, 16))],
+    ['whose header is none', (file) => replaced(file, (bytes) => flipped(bytes, 0))],
+    [
+      'whose last frame is of another log',
+      (file) => replaced(file, (bytes) => flipped(bytes, bytes.length - 4_112)),
+    ],
+  ]
+
+  test.each(damages)('because it has a segment %s, holds up only itself', async (_, damage) => {
+    const node = nodeOn()
+    const [bad, good] = [node.newCell(), node.newCell()]
+    await node.start()
+    await node.pass(0)
+    bad.commit(9_000)
+    bad.checkpoint()
+    bad.commit()
+    const mend = damage(bad.unshipped()?.pieces[0]?.path as string)
+    for (let n = 1; n <= 3; n++) {
+      good.commit()
+      expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
+      expect(rowsIn(await storedLogs(objects), good)).toEqual(upTo(n))
+      await node.pass(10_000)
+    }
+    expect(node.fence.log.errors).toMatchObject([{ cellId: bad.cellId }])
+    mend()
+    expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [] })
+    expect(rowsIn(await storedLogs(objects), bad)).toEqual([1, 2])
+    await node.stop()
+  })
+
+  test.each(damages)('at one look, and has a segment %s, is whole at the next one', async (_, damage) => {
+    const node = nodeOn()
+    const [late, good] = [node.newCell(), node.newCell()]
+    await node.start()
+    await node.pass(0)
+    late.commit(9_000)
+    late.checkpoint()
+    good.commit()
+    const mend = damage(late.unshipped()?.pieces[0]?.path as string)
+    const flush = node.shipper.flush()
+    await node.pass(100)
+    expect(rowsIn(await storedLogs(objects), good)).toEqual([1])
+    mend()
+    expect(await node.fence.settled(flush)).toEqual({ withoutHistory: [], unreadable: [] })
+    expect(rowsIn(await storedLogs(objects), late)).toEqual([1])
+    expect(node.fence.log.errors).toEqual([])
+    await node.stop()
+  })
 })
+
+function replaced(file: string, change: (bytes: Buffer) => Buffer): () => void {
+  const bytes = fs.readFileSync(file)
+  fs.writeFileSync(file, change(Buffer.from(bytes)))
+  return () => fs.writeFileSync(file, bytes)
+}
+
+function flipped(bytes: Buffer, at: number): Buffer {
+  bytes.writeUInt8(bytes.readUInt8(at) ^ 0x10, at)
+  return bytes
+}
 
 describe('If the object store fails', () => {
   test.each([

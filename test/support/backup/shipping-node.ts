@@ -17,6 +17,8 @@ export class WalCells implements LogPort {
   withoutHistory: string[] = []
   /** Of one look. */
   cellsMax = Number.POSITIVE_INFINITY
+  /** Whether there may be cells that nobody has found yet. */
+  isSearching = false
   readonly dropped: string[] = []
   onCollect = () => {}
   readonly #now: () => number
@@ -43,7 +45,16 @@ export class WalCells implements LogPort {
     // What crosses to another process is JSON.
     const { withoutHistory } = this
     const isAll = logs.length === found.length
-    return JSON.parse(JSON.stringify({ logs, isAll, withoutHistory, unreadable, asOf: this.#now() }))
+    const asOf = this.#now()
+    const collected: CollectedLogs = {
+      logs,
+      isAll: isAll && !this.isSearching,
+      hasMore: !isAll,
+      withoutHistory,
+      unreadable,
+      asOf,
+    }
+    return JSON.parse(JSON.stringify(collected))
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
