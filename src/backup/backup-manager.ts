@@ -179,6 +179,11 @@ export class BackupManager {
     })
   }
 
+  /** How many versions of a cell are stored, without a look at any of them. @throws `cell_not_found` @internal */
+  count(cellId: string): Promise<number> {
+    return this.#listing.count(cellId)
+  }
+
   /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */
   latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     return this.#listing.latest(cellId, signal)

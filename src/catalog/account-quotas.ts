@@ -20,6 +20,8 @@ export interface Quotas {
   nodeCreationsPerSecond?: number | undefined
   /** Backups that it requested over HTTP and that are under way; all accounts together may have four times as many. */
   backupsAtOnce?: number | undefined
+  /** Plans of restores and lists of backups that it asks for over HTTP, under way; all accounts together: four times as many. */
+  backupReadsAtOnce?: number | undefined
   /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
   backupMibPerSecond?: number | undefined
 }
@@ -45,6 +47,7 @@ export const QUOTA_NAMES: Known<Quotas> = {
   creationsPerSecond: true,
   nodeCreationsPerSecond: true,
   backupsAtOnce: true,
+  backupReadsAtOnce: true,
   backupMibPerSecond: true,
 }
 
@@ -56,6 +59,7 @@ export const DEFAULT_QUOTAS = {
   creationsPerSecond: 200,
   nodeCreationsPerSecond: 400,
   backupsAtOnce: 4,
+  backupReadsAtOnce: 4,
   backupMibPerSecond: 32,
 } as const satisfies Quotas
 

@@ -9,6 +9,7 @@ import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { ProblemDocument } from './answers/problem-document.ts'
 import type { BackupCharges } from './backup-charges.ts'
+import type { BackupReads } from './backup-reads.ts'
 import type { BegunRestores } from './begun-restores.ts'
 import type { FileBody } from './file-body.ts'
 import type { HttpLimits } from './handler-options.ts'
@@ -26,6 +27,7 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
+  readonly backupReads: BackupReads
   readonly restores: BegunRestores
   readonly streams: OpenStreams
   /** What of an error its reader may see. */

@@ -1,7 +1,7 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
-import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok, takeTurn } from './action.ts'
+import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok } from './action.ts'
 import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
 import { transfer } from './transfer.ts'
 
@@ -24,11 +24,11 @@ function backUpAs(kind: BackupKind): Action {
 
 export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (call, query) => {
   const { context, accountId, cellId } = call
-  const { service, store, limits } = context
+  const { service, store, limits, backupReads } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const page = { cursor: query.text('cursor'), limit, accountId }
-  await takeTurn(call, accountId ?? '')
-  return ok(encodeBackupPage(await service.listBackups(cellId, page)))
+  const list = (signal: AbortSignal) => service.listBackups(cellId, page, signal)
+  return ok(encodeBackupPage(await backupReads.run(call, list)))
 })
 
 function encodeBackup(result: BackupResult): BackupDocument {

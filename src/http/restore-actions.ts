@@ -9,15 +9,7 @@ import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, text } from '../service/json/fields.ts'
 import { decodeTime, durationOf, time, timeOf } from '../service/json/time.ts'
-import {
-  type Answer,
-  type ArchiveCall,
-  archiveAction,
-  archiveActionWith,
-  asTold,
-  ok,
-  takeTurn,
-} from './action.ts'
+import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asTold, ok } from './action.ts'
 import type { RestoreDocument, RestorePlanDocument, RestoreStatusDocument } from './answers/backup-answers.ts'
 import type { BegunRestore } from './begun-restores.ts'
 import { prefersAsync } from './prefer.ts'
@@ -64,10 +56,9 @@ function decodeMoment({ version, timestamp: text }: RestoreBody) {
 
 /** What the restore would do. */
 async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
-  const { context, accountId, cellId, request } = call
-  await takeTurn(call, accountId ?? '')
-  const signal = accountId === undefined ? request.signal : undefined
-  return ok(encodePlan(await context.service.planRestore(cellId, { ...options, signal })))
+  const { service, backupReads } = call.context
+  const read = (signal: AbortSignal) => service.planRestore(call.cellId, { ...options, signal })
+  return ok(encodePlan(await backupReads.run(call, read)))
 }
 
 /** A cell that comes back needs room in its account's quotas. @throws `quota_exceeded` */

@@ -83,6 +83,7 @@ export class StoredBytesQuota {
       recover: (cellId) => service.recover(cellId),
       verify: (cellId, options) => service.verify(cellId, options),
       listBackups: (cellId, page, signal) => service.listBackups(cellId, page, signal),
+      countBackups: (cellId) => service.countBackups(cellId),
       latestBackup: (cellId, signal) => service.latestBackup(cellId, signal),
     }
   }

@@ -100,6 +100,9 @@ export interface CellService {
    */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
 
+  /** How many backups of a cell are stored, damaged ones too. Takes a listing, and reads none of them. */
+  countBackups(cellId: string): Promise<number>
+
   /** The newest backup of a cell that can be restored, as `store.backups.latest()`; undefined if there is none. */
   latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>
 }

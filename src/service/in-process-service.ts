@@ -165,6 +165,10 @@ export class InProcessService implements CellService {
     return await this.#store.backups.list(cellId, { ...page, signal })
   }
 
+  async countBackups(cellId: string): Promise<number> {
+    return await this.#store.backups.count(cellId)
+  }
+
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     return await this.#store.backups.latest(cellId, signal)
   }

@@ -252,6 +252,10 @@ export class WorkerService implements CellService {
     return await this.#backups.list(cellId, { ...page, signal })
   }
 
+  async countBackups(cellId: string): Promise<number> {
+    return await this.#backups.count(cellId)
+  }
+
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     return await this.#backups.latest(cellId, signal)
   }

@@ -58,6 +58,15 @@ export const quotas: Rows<Quotas> = {
     over: '429 `rate_limited`, 503 `busy`',
     max: RATE_MAX,
   },
+  backupReadsAtOnce: {
+    flag: 'account-backup-reads',
+    unit: 'count',
+    default: DEFAULT_QUOTAS.backupReadsAtOnce,
+    about:
+      'plans of restores and lists of backups of an account under way; all accounts together: four times as many',
+    over: '429 `rate_limited`, 503 `busy`',
+    max: RATE_MAX,
+  },
   backupMibPerSecond: {
     flag: 'account-backup-rate',
     unit: 'count',
