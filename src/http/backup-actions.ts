@@ -1,7 +1,7 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
 import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
-import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok } from './action.ts'
+import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok, takeTurn } from './action.ts'
 import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
 import { transfer } from './transfer.ts'
 
@@ -23,12 +23,15 @@ function backUpAs(kind: BackupKind): Action {
 }
 
 export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (call, query) => {
-  const { context, accountId, cellId } = call
+  const { context, request, accountId, cellId } = call
   const { service, store, limits, backupReads } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const page = { cursor: query.text('cursor'), limit, accountId }
-  const list = (signal: AbortSignal) => service.listBackups(cellId, page, signal)
-  return ok(encodeBackupPage(await backupReads.run(call, list)))
+  const list = await backupReads.run(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    return await service.listBackups(cellId, page, signal)
+  })
+  return ok(encodeBackupPage(list))
 })
 
 function encodeBackup(result: BackupResult): BackupDocument {

@@ -1,7 +1,6 @@
 import { Budget } from '../base/budget.ts'
 import type { Quotas } from '../catalog/account-quotas.ts'
-import { type Call, takeTurn } from './action.ts'
-import { RequestAborted } from './http-message.ts'
+import { type HttpRequest, RequestAborted } from './http-message.ts'
 
 /** All accounts together may have so many times one account's share under way. */
 const SHARES = 4
@@ -26,16 +25,16 @@ export class BackupReads {
   }
 
   /**
-   * Reads when it is the account's turn. The store's owner has no bound.
-   *
+   * @param accountId undefined: the store's owner, who has no bound
    * @throws `rate_limited` if the account has its share under way, `busy` if all accounts have theirs
    */
-  async run<T>(call: Call, read: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const { accountId, request } = call
-    const { signal } = request
+  async run<T>(
+    accountId: string | undefined,
+    { signal }: HttpRequest,
+    read: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
     if (accountId !== undefined) this.#running?.take(accountId, 1)
     try {
-      await takeTurn(call, accountId ?? '')
       return await read(signal)
     } catch (error) {
       throw signal.aborted ? new RequestAborted() : error
