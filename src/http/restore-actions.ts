@@ -9,7 +9,15 @@ import { cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError } from '../errors.ts'
 import { flag, text } from '../service/json/fields.ts'
 import { decodeTime, durationOf, time, timeOf } from '../service/json/time.ts'
-import { type Answer, type ArchiveCall, archiveAction, archiveActionWith, asTold, ok } from './action.ts'
+import {
+  type Answer,
+  type ArchiveCall,
+  archiveAction,
+  archiveActionWith,
+  asTold,
+  ok,
+  takeTurn,
+} from './action.ts'
 import type { RestoreDocument, RestorePlanDocument, RestoreStatusDocument } from './answers/backup-answers.ts'
 import type { BegunRestore } from './begun-restores.ts'
 import { prefersAsync } from './prefer.ts'
@@ -56,9 +64,12 @@ function decodeMoment({ version, timestamp: text }: RestoreBody) {
 
 /** What the restore would do. */
 async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
-  const { service, backupReads } = call.context
-  const read = (signal: AbortSignal) => service.planRestore(call.cellId, { ...options, signal })
-  return ok(encodePlan(await backupReads.run(call, read)))
+  const { context, request, accountId, cellId } = call
+  const planned = await context.backupReads.run(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    return await context.service.planRestore(cellId, { ...options, signal })
+  })
+  return ok(encodePlan(planned))
 }
 
 /** A cell that comes back needs room in its account's quotas. @throws `quota_exceeded` */
