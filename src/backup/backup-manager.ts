@@ -133,7 +133,8 @@ export class BackupManager {
     const { index, logIndex: log, reader } = destination
     const isStored = (id: string) => destination.isStored(id)
     const ship =
-      archiver.shipping && (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal)))
+      archiver.shipping &&
+      (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal, { about: [id] })))
     const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
     try {
       return await planRestore({ index, log, reader, ship, isStored }, cellId, wanted)

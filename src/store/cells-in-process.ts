@@ -104,7 +104,7 @@ export class CellsInProcess implements CellPort {
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
     const { search, record } = this.#parts
-    const collected = await search.collect(() => this.#archived.logs.collect(limits))
+    const collected = await search.collect(limits.about, () => this.#archived.logs.collect(limits))
     return withAccounts(collected, record)
   }
 

@@ -48,6 +48,8 @@ export interface CollectLimits {
   bytesMax: number
   /** Cells whose files could not be read just now: they are left out. */
   except?: readonly string[] | undefined
+  /** The cells of which somebody wants to know whether they have a history; undefined: all. */
+  about?: readonly string[] | undefined
 }
 
 export interface CollectedLogs {
@@ -56,8 +58,10 @@ export interface CollectedLogs {
   isAll: boolean
   /** Whether there was no room for some of it: the next call brings that. */
   hasMore: boolean
-  /** Cells that have changed but have no history: what they committed is safe only with their next version. */
+  /** Of the cells that it is `about`, those that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
+  /** How many there are of them in all. There can be as many as the store has cells, so not all are named in each tick. */
+  withoutHistoryCount: number
   /** Cells whose files cannot be read: what they have not shipped waits until they can. */
   unreadable: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
@@ -81,4 +85,10 @@ export interface LogPosition {
   frames: number
   /** The time of the version's cut in epoch milliseconds, on the cell's line of time, which never steps back. */
   at: number
+}
+
+/** Those of some cells that somebody asks for. */
+export function among(cellIds: readonly string[], about: readonly string[]): string[] {
+  const wanted = new Set(about)
+  return cellIds.filter((cellId) => wanted.has(cellId))
 }

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from './cell-log.ts'
+import { among, type CollectedLogs, type CollectLimits, type ShippedPlace } from './cell-log.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
 
 /** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
@@ -24,13 +24,14 @@ export class LogCollector {
   }
 
   /** Those first that were collected longest ago. */
-  async collect({ cellsMax, bytesMax, except }: CollectLimits): Promise<CollectedLogs> {
+  async collect({ cellsMax, bytesMax, except, about }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
       logs: [],
       isAll: true,
       hasMore: false,
       withoutHistory: [],
+      withoutHistoryCount: 0,
       unreadable: [],
       asOf,
     }
@@ -51,7 +52,9 @@ export class LogCollector {
       }
       room -= this.#collectCell(cellId, room, collected)
     }
-    return collected
+    return about === undefined
+      ? collected
+      : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
   }
 
   /** Everything before these places is in the object store. */
@@ -86,8 +89,10 @@ export class LogCollector {
     }
     this.#unreadable.delete(cellId)
     if (unshipped === undefined) {
-      if (tracker.isChanged) collected.withoutHistory.push(cellId)
-      else this.#trackers.settled(cellId)
+      if (tracker.isChanged) {
+        collected.withoutHistory.push(cellId)
+        collected.withoutHistoryCount++
+      } else this.#trackers.settled(cellId)
       return 0
     }
     const { pieces, bytes, isAll, hasMore } = unshipped

@@ -52,14 +52,18 @@ export interface ShipperParts {
 }
 
 /** Somebody waits for what was committed before the call: a look at the cells that begins after it finds all of that. */
-interface Flush extends PromiseWithResolvers<Flushed> {
+interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {}
+
+export interface FlushOptions {
   /** It does not wait for others to share its object. */
-  isAtOnce: boolean
+  isAtOnce?: boolean | undefined
+  /** The caller wants to know only of these cells whether they have a history; undefined: of all. */
+  about?: readonly string[] | undefined
 }
 
 /** What a flush leaves out. */
 export interface Flushed {
-  /** Cells that have changed but have no history: what they committed is stored with their next version. */
+  /** Cells that have changed but have no history: what they committed is stored with their next version. At least those that were asked for. */
   withoutHistory: readonly string[]
   /** Cells whose files cannot be read: what they committed is stored once they can. */
   unreadable: readonly string[]
@@ -152,9 +156,9 @@ export class Shipper {
    *
    * @throws `taken_over`, `store_closed`; what the object store throws: then it is shipped later
    */
-  flush(signal?: AbortSignal, { isAtOnce = false } = {}): Promise<Flushed> {
+  flush(signal?: AbortSignal, options: FlushOptions = {}): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush: Flush = { ...Promise.withResolvers<Flushed>(), isAtOnce }
+    const flush: Flush = { ...Promise.withResolvers<Flushed>(), ...options }
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
@@ -165,7 +169,7 @@ export class Shipper {
   async stop(deadline: AbortSignal): Promise<void> {
     this.#isStopping = true
     if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
-      await this.flush(deadline).catch((err) => {
+      await this.flush(deadline, { about: [] }).catch((err) => {
         this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
       })
     }
@@ -292,10 +296,11 @@ export class Shipper {
   async #make(signal: AbortSignal): Promise<Pending> {
     const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    const collected = await cells.collectLogs({ ...COLLECT, except: this.#unreadable.cellIds })
-    const { asOf, withoutHistory } = collected
+    const about = askedBy(this.#looked)
+    const collected = await cells.collectLogs({ ...COLLECT, except: this.#unreadable.cellIds, about })
+    const { asOf, withoutHistory, withoutHistoryCount } = collected
     const waitingBytes = unshippedBytes(collected.logs)
-    this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
+    this.#note({ waitingBytes, withoutHistory: withoutHistoryCount })
     if (collected.logs.length === 0) {
       const { isAll, unreadable } = collected
       return {
@@ -350,6 +355,16 @@ function outcomeOf(
   const isFutile = object === undefined && unreadable.length === 0
   if (wanted.hasMore && !isFutile) return 'more'
   return leftOut.length > 0 || !wanted.isWhole ? 'later' : 'all'
+}
+
+/** The cells that some flushes want to know of. */
+function askedBy(flushes: readonly Flush[]): string[] | undefined {
+  const asked = new Set<string>()
+  for (const { about } of flushes) {
+    if (about === undefined) return undefined
+    for (const cellId of about) asked.add(cellId)
+  }
+  return [...asked]
 }
 
 function notNow(): CellError {

@@ -117,7 +117,7 @@ export class NodeCells implements CellPort {
   }
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const collected = await this.#search.collect(() => this.#workers.collectLogs(limits))
+    const collected = await this.#search.collect(limits.about, () => this.#workers.collectLogs(limits))
     return withAccounts(collected, (id) => this.#core.findCell(id))
   }
 

@@ -52,7 +52,7 @@ export type ToArchiver =
   | { type: 'epoch'; epoch: number }
   | { type: 'raise'; cellId: string; need: Need }
   /** Ship what the cells have committed. */
-  | { type: 'flush'; id: number }
+  | { type: 'flush'; id: number; about?: readonly string[] | undefined }
   | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
   /** Finish within the deadline, and exit. */
   | { type: 'stop'; deadlineMs: number }

@@ -281,6 +281,30 @@ describe('A flush', () => {
     await node.stop()
   })
 
+  test('asks of no more cells than its callers whether they have a history, and counts them all', async () => {
+    const node = nodeOn()
+    await node.start()
+    node.cells.withoutHistory = upTo(1_000).map((n) => `cell ${n}`)
+    await node.pass(10_000)
+    expect(node.cells.about).toEqual([])
+    expect(node.shipper.state.withoutHistory).toBe(1_000)
+    const flushes = [
+      node.shipper.flush(undefined, { about: ['cell 7'] }),
+      node.shipper.flush(undefined, { about: ['cell 1001', 'cell 8'] }),
+    ]
+    for (const flush of flushes)
+      expect(await node.fence.settled(flush)).toEqual({
+        withoutHistory: ['cell 7', 'cell 8'],
+        unreadable: [],
+      })
+    expect(node.cells.about).toEqual(['cell 7', 'cell 1001', 'cell 8'])
+    const all = await node.fence.settled(
+      Promise.all([node.shipper.flush(), node.shipper.flush(undefined, { about: [] })]),
+    )
+    expect(all[0]?.withoutHistory).toHaveLength(1_000)
+    await node.stop()
+  })
+
   test('says which cells have no history, and ends with its signal', async () => {
     const node = nodeOn()
     await node.start()
@@ -391,6 +415,33 @@ function flipped(bytes: Buffer, at: number): Buffer {
   bytes.writeUInt8(bytes.readUInt8(at) ^ 0x10, at)
   return bytes
 }
+
+describe('A stop', () => {
+  /** @param looks in so many, there may be cells that nobody has found yet */
+  async function warningsOfStop(looks: number): Promise<object[]> {
+    const node = nodeOn()
+    await node.start()
+    await node.pass(0)
+    node.newCell()
+    node.cells.isSearching = true
+    let left = looks
+    const { onCollect } = node.cells
+    node.cells.onCollect = () => {
+      onCollect()
+      node.cells.isSearching = left-- > 0
+    }
+    await node.stop()
+    return node.fence.log.warnings
+  }
+
+  test('looks ten more times for what could not be shipped', async () => {
+    expect(await warningsOfStop(10)).toEqual([])
+  })
+
+  test('and leaves it to the next start then', async () => {
+    expect(await warningsOfStop(11)).toMatchObject([{ err: { code: 'busy' } }])
+  })
+})
 
 describe('If the object store fails', () => {
   test.each([

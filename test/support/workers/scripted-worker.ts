@@ -139,6 +139,7 @@ export class ScriptedWorker implements WorkerHandle {
       isAll: true,
       hasMore: false,
       withoutHistory: [],
+      withoutHistoryCount: 0,
       unreadable: [],
       asOf: 0,
     })
