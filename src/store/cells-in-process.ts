@@ -2,8 +2,9 @@ import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
 import {
-  type CollectedLogs,
+  type CollectedLook,
   type CollectLimits,
+  lookOf,
   type ShippedPlace,
   withAccounts,
 } from '../backup/changes/cell-log.ts'
@@ -25,6 +26,8 @@ export interface CellsInProcessParts {
 export class CellsInProcess implements CellPort {
   readonly #parts: CellsInProcessParts
   readonly #archived: ArchivedCells
+
+  #looks = 0
 
   constructor(parts: CellsInProcessParts, archived: ArchivedCells) {
     this.#parts = parts
@@ -102,11 +105,16 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.end(cellId)
   }
 
-  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
     const { search, record } = this.#parts
-    const collected = await search.collect(limits.about, () => this.#archived.logs.collect(limits))
+    const look = ++this.#looks
+    const collect = async () => lookOf(await this.#archived.logs.collect(limits), look)
+    const collected = await search.collect(limits, collect)
     return withAccounts(collected, record)
   }
+
+  /** All cells are here: a look waits for nobody. */
+  async hurryLook(): Promise<void> {}
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
     this.#archived.logs.shipped(places)

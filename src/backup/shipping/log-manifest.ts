@@ -15,9 +15,9 @@ export interface LogManifest {
   previous: { key: string; sha256: string } | null
   /** Epoch milliseconds: nothing here was committed before it. */
   from: number
-  /** Epoch milliseconds: nothing here was committed after it. */
+  /** Epoch milliseconds: the last commit here; if it is complete, the time up to which it is that. */
   to: number
-  /** What the cells that have a history committed up to `to` is here or in earlier objects. Otherwise the next object has the rest. */
+  /** What the cells that have a history committed up to `to` is here or in earlier objects. Otherwise later objects have the rest. */
   complete: boolean
   /** RFC 3339. */
   created_at: string

@@ -151,6 +151,8 @@ function manifestOf(
   read: readonly ReadLog[],
 ): LogManifest {
   const [from, last] = timesOf(read)
+  // What some cells committed after it may be here, too; of others it is not.
+  const complete = completeTo !== undefined && completeTo >= from
   return {
     format: LOG_FORMAT,
     kind: 'log',
@@ -160,8 +162,8 @@ function manifestOf(
     number,
     previous,
     from,
-    to: Math.max(last, completeTo ?? last),
-    complete: completeTo !== undefined,
+    to: complete ? completeTo : last,
+    complete,
     created_at: new Date(now).toISOString(),
     cells: cellsOf(read),
   }

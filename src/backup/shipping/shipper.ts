@@ -3,7 +3,7 @@ import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
-import type { CollectedLogs } from '../changes/cell-log.ts'
+import type { CollectedLook, UnshippedLog } from '../changes/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
 import { LagWatch } from './lag-watch.ts'
 import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.ts'
@@ -52,12 +52,15 @@ export interface ShipperParts {
 }
 
 /** Somebody waits for what was committed before the call: a look at the cells that begins after it finds all of that. */
-interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {}
+interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {
+  /** The first look that began after the call. */
+  since?: number
+}
 
 export interface FlushOptions {
   /** It does not wait for others to share its object. */
   isAtOnce?: boolean | undefined
-  /** The caller wants to know only of these cells whether they have a history; undefined: of all. */
+  /** The caller waits for these cells only. Undefined, or without any: for all, and it may be told of none. */
   about?: readonly string[] | undefined
 }
 
@@ -81,7 +84,8 @@ export function holdsAllOf(cellId: string, { withoutHistory, unreadable }: Flush
 type Outcome = 'all' | 'more' | 'later'
 
 /** What a look at the cells has found. */
-interface Pending extends Pick<CollectedLogs, 'asOf' | 'withoutHistory' | 'unreadable'> {
+interface Pending
+  extends Pick<CollectedLook, 'asOf' | 'withoutHistory' | 'unreadable' | 'askedIn' | 'whole'> {
   /** It is made, and may be stored already. Undefined if there is nothing to store. */
   object: LogObject | undefined
   outcome: Outcome
@@ -113,6 +117,7 @@ export class Shipper {
   #waiting: Flush[] = []
   #looked: Flush[] = []
   #ticking: Promise<void> | undefined
+  #isLooking = false
   #timer: { timer: Timer; at: number; keepsAlive: boolean } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
@@ -152,7 +157,8 @@ export class Shipper {
   }
 
   /**
-   * Resolves once everything that was committed before this call is stored and counts.
+   * Resolves once everything that was committed before this call is stored and counts. For some cells, it waits for the processes that
+   * have them: nobody's statement in another one holds it up.
    *
    * @throws `taken_over`, `store_closed`; what the object store throws: then it is shipped later
    */
@@ -161,6 +167,7 @@ export class Shipper {
     const flush: Flush = { ...Promise.withResolvers<Flushed>(), ...options }
     flush.promise.catch(() => {})
     this.#waiting.push(flush)
+    if (isForCells(flush) && this.#isLooking) void this.#parts.cells.hurryLook().catch(() => {})
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
     return unlessAborted(flush.promise, signal)
   }
@@ -286,6 +293,7 @@ export class Shipper {
     }
     this.#pending = undefined
     if (outcome === 'all') this.#caughtUp(pending)
+    this.#settleStored(pending)
     if (object !== undefined) {
       this.#bound.catchUp()
       this.#parts.retention.runIfDue()
@@ -294,40 +302,62 @@ export class Shipper {
   }
 
   async #make(signal: AbortSignal): Promise<Pending> {
-    const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
+    const { claim, storeId, spoolDirectory, clock } = this.#parts
     this.#looked.push(...this.#waiting.splice(0))
-    const about = askedBy(this.#looked)
-    const collected = await cells.collectLogs({ ...COLLECT, except: this.#unreadable.cellIds, about })
-    const { asOf, withoutHistory, withoutHistoryCount } = collected
+    const collected = await this.#look()
+    const { withoutHistory, withoutHistoryCount } = collected
     const waitingBytes = unshippedBytes(collected.logs)
     this.#note({ waitingBytes, withoutHistory: withoutHistoryCount })
     if (collected.logs.length === 0) {
-      const { isAll, unreadable } = collected
-      return {
-        object: undefined,
-        outcome: isAll ? 'all' : 'later',
-        asOf,
-        withoutHistory,
-        unreadable,
-        bytes: 0,
-      }
+      return { ...collected, object: undefined, outcome: collected.isAll ? 'all' : 'later', bytes: 0 }
     }
     await claim(signal)
     const { logs, isAll } = selectLogs(collected.logs)
     const next = await this.#sequence.next({ signal })
     const isWhole = isAll && collected.isAll
-    const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
+    const completeTo = isWhole && collected.unreadable.length === 0 ? collected.asOf : undefined
     const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
     const made = await makeLogObject(order, { directory: spoolDirectory, signal })
     const noted = this.#unreadable.note(made)
     const unreadable = [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)]
     const hasMore = collected.hasMore || !isAll
     const outcome = outcomeOf({ object: made.object, ...noted }, { isWhole, hasMore })
-    return { object: made.object, outcome, asOf, withoutHistory, unreadable, bytes: unshippedBytes(logs) }
+    const whole = wholeIn(made.object, collected)
+    const { object } = made
+    return { ...collected, object, outcome, withoutHistory, unreadable, whole, bytes: unshippedBytes(logs) }
   }
 
-  #caughtUp({ asOf, withoutHistory, unreadable }: Omit<Pending, 'object'>): void {
-    for (const flush of this.#looked.splice(0)) flush.resolve({ withoutHistory, unreadable })
+  async #look(): Promise<CollectedLook> {
+    const wanted = [...new Set(this.#looked.flatMap((flush) => (isForCells(flush) ? flush.about : [])))]
+    this.#isLooking = true
+    try {
+      const collected = await this.#parts.cells.collectLogs({
+        ...COLLECT,
+        except: this.#unreadable.cellIds,
+        about: askedBy(this.#looked),
+        wanted,
+        isHurried: wanted.length > 0 && !this.#isStopping,
+      })
+      for (const flush of this.#looked) flush.since ??= collected.look
+      return collected
+    } finally {
+      this.#isLooking = false
+    }
+  }
+
+  /** What was looked at for them is stored. Those for all cells are settled only if that was everything. */
+  #settleStored({ outcome, askedIn, whole, withoutHistory, unreadable }: Omit<Pending, 'object'>): void {
+    const isStored = (flush: Flush) => {
+      const { since = Number.POSITIVE_INFINITY } = flush
+      if (outcome === 'all' && askedIn >= since) return true
+      return isForCells(flush) && flush.about.every((cellId) => (whole[cellId] ?? -1) >= since)
+    }
+    const [stored, waiting] = [this.#looked.filter(isStored), this.#looked.filter((each) => !isStored(each))]
+    this.#looked = waiting
+    for (const flush of stored) flush.resolve({ withoutHistory, unreadable })
+  }
+
+  #caughtUp({ asOf, unreadable }: Omit<Pending, 'object'>): void {
     if (unreadable.length > 0) return
     this.#note({ backedUpTo: asOf })
     this.#watch.caughtUp()
@@ -355,6 +385,21 @@ function outcomeOf(
   const isFutile = object === undefined && unreadable.length === 0
   if (wanted.hasMore && !isFutile) return 'more'
   return leftOut.length > 0 || !wanted.isWhole ? 'later' : 'all'
+}
+
+/** The wanted cells of which everything that was collected is in the object. */
+function wholeIn(object: LogObject | undefined, { whole, logs }: CollectedLook): Record<string, number> {
+  const places = new Map(object?.places.map((place) => [place.cellId, place]))
+  const isIn = ({ cellId, pieces }: UnshippedLog) => {
+    const [place, last] = [places.get(cellId), pieces.at(-1)]
+    return place?.sequence === last?.sequence && place?.frames === last?.to
+  }
+  const partial = new Set(logs.filter((log) => !isIn(log)).map(({ cellId }) => cellId))
+  return Object.fromEntries(Object.entries(whole).filter(([cellId]) => !partial.has(cellId)))
+}
+
+function isForCells(flush: Flush): flush is Flush & { about: readonly string[] } {
+  return flush.about !== undefined && flush.about.length > 0
 }
 
 /** The cells that some flushes want to know of. */

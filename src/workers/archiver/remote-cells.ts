@@ -1,6 +1,6 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 
@@ -66,8 +66,12 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'endRestore', args: [cellId] })
   }
 
-  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+  collectLogs(limits: CollectLimits): Promise<CollectedLook> {
     return this.#call({ method: 'collectLogs', args: [limits] })
+  }
+
+  hurryLook(): Promise<void> {
+    return this.#call({ method: 'hurryLook', args: [] })
   }
 
   logsShipped(places: ShippedPlace[]): Promise<void> {

@@ -2,7 +2,7 @@ import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../ba
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
-  type CollectedLogs,
+  type CollectedLook,
   type CollectLimits,
   type ShippedPlace,
   withAccounts,
@@ -116,9 +116,13 @@ export class NodeCells implements CellPort {
     this.#workers.setBuilding([...this.#building])
   }
 
-  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const collected = await this.#search.collect(limits.about, () => this.#workers.collectLogs(limits))
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
+    const collected = await this.#search.collect(limits, () => this.#workers.collectLogs(limits))
     return withAccounts(collected, (id) => this.#core.findCell(id))
+  }
+
+  async hurryLook(): Promise<void> {
+    this.#workers.hurryLook()
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
