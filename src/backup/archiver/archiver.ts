@@ -24,6 +24,7 @@ import type {
 } from '../versions/backup-types.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
+import { cellTurn } from './cell-turn.ts'
 import { withEta } from './eta.ts'
 import type { ArchiverLoad, Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
@@ -183,11 +184,15 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       permit?.check()
       const { runner, index } = this.#parts.destination
+      const source = this.#source(cellId, turn.signal)
       try {
-        const result = await runner.run(cellId, this.#source(cellId), { kind, origin, onProgress, ...turn })
+        const result = await runner.run(cellId, source, { kind, origin, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
-        await this.#cells.endBackup(cellId)
+        const ended = this.#cells.endBackup(cellId)
+        // It comes after the call that has begun the backup, in the same queue.
+        if (source.isBegun) await ended
+        else ended.catch(() => {})
       }
     })
   }
@@ -201,7 +206,7 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       permit?.check()
       try {
-        const start = await this.#cells.beginRestore(cellId)
+        const start = await cellTurn(this.#cells.beginRestore(cellId), this.#clock, turn.signal)
         if (onlyIfLost && start.isLocal) return undefined
         const existed = start.record?.deletedAt === null
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
@@ -240,11 +245,13 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  #source(cellId: string): BackupSource {
+  #source(cellId: string, signal: AbortSignal): BackupSource & { isBegun: boolean } {
     const { cells, destination, openReader } = this.#parts
-    return {
+    const source: BackupSource & { isBegun: boolean } = {
+      isBegun: false,
       begin: async () => {
-        const { record, ...state } = await cells.beginBackup(cellId)
+        const { record, ...state } = await cellTurn(cells.beginBackup(cellId), this.#clock, signal)
+        source.isBegun = true
         return { ...state, identity: identityOfCell(destination.storeId, record) }
       },
       dropChain: () => cells.dropChain(cellId),
@@ -258,6 +265,7 @@ export class Archiver implements ArchiverClient {
         failed: () => cells.failed(cellId),
       },
     }
+    return source
   }
 
   get load(): ArchiverLoad {

@@ -83,6 +83,8 @@ export class NodeCells implements CellPort {
     this.#building.add(cellId)
     this.#workers.setBuilding([...this.#building])
     const state = await this.#run({ task: 'begin-restore', cellId })
+    // The restore may have given up meanwhile.
+    if (!this.#building.has(cellId)) this.#workers.setBuilding([...this.#building])
     return { record: this.#core.findCell(cellId), ...state }
   }
 
