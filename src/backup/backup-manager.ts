@@ -1,3 +1,4 @@
+import { AccountPace } from '../base/account-pace.ts'
 import { checkNames } from '../base/known-names.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
@@ -57,6 +58,9 @@ export interface BackupManagerParts {
   assertRunning(): void
 }
 
+/** Each plan for a moment ships, and may so make a log object: of an account, one every five seconds, and ten at once after a pause. */
+const PLANS_SHIPPED = { perSecond: 0.2, burst: 10 }
+
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
   readonly #parts: BackupManagerParts
@@ -65,6 +69,7 @@ export class BackupManager {
   readonly #restores = new RestoresInProgress()
   readonly #verification: Verification
   readonly #reports: BackupReports
+  readonly #flushesOfPlans: AccountPace
   /** @internal */
   readonly branches: BackupBranches
 
@@ -76,6 +81,7 @@ export class BackupManager {
     const { destination, archiver, verifications: table } = parts
     this.branches = new BackupBranches(parts)
     this.#reports = new BackupReports(destination.log)
+    this.#flushesOfPlans = new AccountPace(PLANS_SHIPPED, destination.clock)
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
@@ -132,12 +138,15 @@ export class BackupManager {
     checkMoment(options, cellId)
     const { index, logIndex: log, reader } = destination
     const isStored = (id: string) => destination.isStored(id)
-    const ship =
-      archiver.shipping &&
-      (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal, { about: [id] })))
+    const { accountId, signal } = options
+    const ship = async (id: string) => {
+      if (accountId !== undefined) await this.#flushesOfPlans.turn(accountId, signal)
+      return holdsAllOf(id, await archiver.flush(signal, { about: [id] }))
+    }
+    const parts = { index, log, reader, ship: archiver.shipping && ship, isStored }
     const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
     try {
-      return await planRestore({ index, log, reader, ship, isStored }, cellId, wanted)
+      return await planRestore(parts, cellId, wanted)
     } catch (error) {
       throw toBackupError(error, options.signal)
     }

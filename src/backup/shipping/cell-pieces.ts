@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
@@ -85,6 +86,8 @@ export async function collectLog(
   if (isEnough(0)) return log.end(0)
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
+    // What is kept in memory is read without any wait.
+    await turnOfTheLoop()
     signal?.throwIfAborted()
     const some = refs.slice(i, i + PARALLEL_READS)
     const manifests = await Promise.all(some.map((ref) => readable(index, ref)))
