@@ -1,6 +1,6 @@
 import type { ArchiverClient } from '../backup/archiver/archiver.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
-import type { Flushed } from '../backup/shipping/shipper.ts'
+import type { Flushed } from '../backup/shipping/flushes.ts'
 import { type Clock, delay } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError, isCellError } from '../errors.ts'

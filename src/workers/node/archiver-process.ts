@@ -11,7 +11,7 @@ import {
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
-import type { Flushed, FlushOptions } from '../../backup/shipping/shipper.ts'
+import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
 import {
   notBegun,
   type ShippingState,
@@ -24,6 +24,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
+import type { ChildLink } from '../children/child-link.ts'
 import type {
   ArchiverJob,
   ArchiverSettings,
@@ -34,7 +35,6 @@ import type {
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
-import type { ChildLink } from './child-link.ts'
 import { RemoteFlushes } from './remote-flushes.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>

@@ -1,4 +1,4 @@
-import type { Flushed, FlushOptions } from '../../backup/shipping/shipper.ts'
+import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 

@@ -101,6 +101,7 @@ export class TimeModel {
 
   async dispose(): Promise<void> {
     await this.#at.dispose()
+    vi.restoreAllMocks()
   }
 
   async #restoreTo(line: TimeLine, time: number, ranges: readonly RestorableRange[]): Promise<void> {
