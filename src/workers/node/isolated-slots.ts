@@ -125,7 +125,8 @@ export class IsolatedSlots {
 
   /** How many of an account's workers become free already. */
   #leaving(accountId: string): number {
-    return [...this.#cells.values()].filter((each) => each.accountId === accountId && each.slot.stopping).length
+    return [...this.#cells.values()].filter((each) => each.accountId === accountId && each.slot.stopping)
+      .length
   }
 
   /** How many workers an account has, or all of them. */

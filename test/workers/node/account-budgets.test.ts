@@ -1,7 +1,14 @@
 import { expect, test } from 'vitest'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
-import { A, B, HOLD_MS, ISOLATION_MS, KILLS_BURST, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import {
+  A,
+  B,
+  HOLD_MS,
+  ISOLATION_MS,
+  KILLS_BURST,
+  ScriptedWorkers,
+} from '../../support/workers/scripted-workers.ts'
 
 const cellOf = (n: number) => n.toString(16).padStart(8, '0') + A.slice(8)
 const mine = { accountId: 'mine' }
