@@ -151,10 +151,12 @@ export class CellCreations {
       }
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
+      let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
-          this.#parts.idempotency.insert(accountId, idempotency, record.id)
+          committed = this.#parts.idempotency.insert(accountId, idempotency, record.id)
       })
+      committed()
       return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.

@@ -135,7 +135,7 @@ export class StoreCore implements CellDirectory {
       this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, registry, turns, files, cellsFolder } = this
-      const idempotency = new Idempotency(this.#catalog, clock)
+      const idempotency = new Idempotency(this.#catalog, settings.quotas, clock)
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
       const creations = new CellCreations({ catalog: this.#catalog, checkDurability, ...parts })

@@ -19,6 +19,13 @@ export const quotas: Rows<Quotas> = {
     about: 'active API keys of an account; as many that were revoked or have expired are remembered',
     over: '403 `quota_exceeded`',
   },
+  idempotencyKeysMax: {
+    flag: 'account-idempotency-keys',
+    unit: 'count',
+    default: DEFAULT_QUOTAS.idempotencyKeysMax,
+    about: 'keys of `Idempotency-Key` that are remembered for an account, for a day',
+    over: 'the oldest are forgotten',
+  },
   bytesMax: {
     flag: 'account-bytes',
     unit: 'bytes',
