@@ -18,7 +18,7 @@ export const exportCell = cellAction(async (call) => {
   const charge = accountId === undefined ? MIB_FREE : context.backupCharges.begin(accountId)
   let exported: ExportedFile
   try {
-    exported = await context.service.exportCell(cellId, progressOf(call))
+    exported = await context.service.exportCell(cellId, optionsOf(call))
   } catch (error) {
     charge.release()
     throw error
@@ -26,18 +26,23 @@ export const exportCell = cellAction(async (call) => {
   const { path, sizeBytes, remove } = exported
   charge.move(sizeBytes)
   logCellChange(call, 'a cell is exported', cellId, { sizeBytes })
-  const file = new FileBody(path, sizeBytes, async () => {
-    charge.release()
-    await remove()
+  const file = new FileBody({
+    path,
+    length: sizeBytes,
+    check: () => call.permit?.check(),
+    done: async () => {
+      charge.release()
+      await remove()
+    },
   })
   const name = `attachment; filename="${cellId}.db"`
   return { status: 200, file, headers: { 'Content-Type': SQLITE_TYPE, 'Content-Disposition': name } }
 })
 
 /** A client that goes away ends its export: nobody else could take the file. */
-function progressOf({ accountId, request }: CellCall) {
+function optionsOf({ accountId, request, permit }: CellCall) {
   const { signal, onProgress } = request
-  if (accountId !== undefined || onProgress === undefined) return { signal }
+  if (accountId !== undefined || onProgress === undefined) return { signal, permit }
   return {
     signal,
     onProgress: (bytes: number, total: number) => onProgress({ phase: 'read', bytes, total }),

@@ -41,6 +41,12 @@ export interface ExportedCell {
   spool: string
 }
 
+/** How a cell is exported on a caller's behalf. */
+export interface ServedExportOptions extends ExportOptions {
+  /** Throws if the caller may not have the cell: asked before it is copied, and again once it is. */
+  permit?: { check(): void } | undefined
+}
+
 const EXPORT_NAMES: Known<ExportOptions> = { signal: true, onProgress: true }
 
 /** @throws as `Cell.export` */
@@ -69,16 +75,25 @@ export async function exportCell(
  *
  * @param bytes of the cell, for which there must be room
  * @param copy writes the file, and leaves none if it fails. @returns its bytes
- * @throws `disk_full`; what `copy` throws
+ * @throws `disk_full`; what `copy` and `permit` throw
  */
 export async function exportToSpool(
   spool: string,
   bytes: number,
   copy: (file: string) => Promise<number>,
+  permit?: ServedExportOptions['permit'],
 ): Promise<ExportedFile> {
+  permit?.check()
   const file = await newSpoolFile(spool, 'export')
   checkRoomFor(bytes, spool)
-  return { path: file, sizeBytes: await copy(file), remove: () => removeSpoolFile(file) }
+  const exported = { path: file, sizeBytes: await copy(file), remove: () => removeSpoolFile(file) }
+  try {
+    permit?.check()
+    return exported
+  } catch (error) {
+    await exported.remove()
+    throw error
+  }
 }
 
 /**

@@ -32,7 +32,7 @@ import type {
   NamedCellOptions,
   PurgedCell,
 } from './cell-directory.ts'
-import { copyDatabase, type ExportedFile, type ExportOptions, exportToSpool } from './cell-export.ts'
+import { copyDatabase, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
 import { type ImportCellOptions, importHere } from './cell-imports.ts'
 import { LocalCells } from './local-cells.ts'
 import type { StoreSettings } from './settings.ts'
@@ -268,9 +268,9 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
-  exportToSpool(id: string, options: ExportOptions): Promise<ExportedFile> {
+  exportToSpool(id: string, { permit, ...options }: ServedExportOptions): Promise<ExportedFile> {
     const copy = (file: string) => copyDatabase(this.#cells.open(id), file, options)
-    return exportToSpool(this.#cells.spool, this.#cells.sizeBytes(id), copy)
+    return exportToSpool(this.#cells.spool, this.#cells.sizeBytes(id), copy, permit)
   }
 
   /** @throws `cell_not_found` */
