@@ -41,17 +41,24 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   const wanted = { accountId, ...decodeMoment(body) }
   if (body.dry_run === true) return await plan(call, wanted)
   checkRoom(call)
-  const permit = {
-    check() {
-      call.permit?.check()
-      // Many may have been admitted while there was room for one.
-      checkRoom(call)
-    },
-  }
-  const run: Run = (options) =>
-    context.service.restore(cellId, { ...options, permit, requestId, ...wanted }).catch((error) => {
+  const run: Run = async (options) => {
+    const arrival = accountId === undefined ? undefined : context.storedBytes?.arrival(accountId)
+    const permit = {
+      check() {
+        call.permit?.check()
+        // Many may have been admitted while there was room for one.
+        checkRoom(call)
+      },
+      checkBuilt: (bytes: number) => arrival?.take(bytes, context.store.databaseBytes(cellId)),
+    }
+    try {
+      return await context.service.restore(cellId, { ...options, permit, requestId, ...wanted })
+    } catch (error) {
       throw asTold(call, error)
-    })
+    } finally {
+      arrival?.release()
+    }
+  }
   if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
   return ok(encodeRestore(await transfer(call, run)))
 })
