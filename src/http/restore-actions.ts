@@ -43,11 +43,14 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   checkRoom(call)
   const run: Run = async (options) => {
     const arrival = accountId === undefined ? undefined : context.storedBytes?.arrival(accountId)
+    let release = () => {}
     const permit = {
       check() {
         call.permit?.check()
         // Many may have been admitted while there was room for one.
-        checkRoom(call)
+        if (accountId === undefined || !comesBack(call)) return
+        context.storedBytes?.checkRoomForCell(accountId)
+        release = context.store.holdRoomForCell(accountId, cellId)
       },
       checkBuilt: (bytes: number) => arrival?.take(bytes, context.store.databaseBytes(cellId)),
     }
@@ -57,6 +60,7 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
       throw asTold(call, error)
     } finally {
       arrival?.release()
+      release()
     }
   }
   if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
@@ -78,12 +82,15 @@ async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
 }
 
 /** A cell that comes back needs room in its account's quotas. @throws `quota_exceeded` */
-function checkRoom({ context: { store, storedBytes }, accountId, cellId }: ArchiveCall): void {
-  const cell = store.findCell(cellId)
-  const isBack = cell === undefined || cell.deletedAt !== null
-  if (!isBack || accountId === undefined) return
-  store.checkRoomForCell(accountId)
-  storedBytes?.checkRoomForCell(accountId)
+function checkRoom(call: ArchiveCall): void {
+  const { store, storedBytes } = call.context
+  if (call.accountId === undefined || !comesBack(call)) return
+  store.checkRoomForCell(call.accountId)
+  storedBytes?.checkRoomForCell(call.accountId)
+}
+
+function comesBack({ context, cellId }: ArchiveCall): boolean {
+  return context.store.findCell(cellId)?.deletedAt !== null
 }
 
 /** How far a restore is that was answered before its end. */

@@ -164,6 +164,11 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
+  holdRoomForCell(accountId: string, cellId: string): () => void {
+    return this.core.holdRoomForCell(accountId, cellId)
+  }
+
+  /** @internal */
   get turns(): Turns {
     return this.core.turns
   }

@@ -217,6 +217,10 @@ export class StoreCore implements CellDirectory {
     this.#creations.checkRoom(accountId)
   }
 
+  holdRoomForCell(accountId: string, cellId: string): () => void {
+    return this.#creations.holdRoom(accountId, cellId)
+  }
+
   findCell(id: string): CellRecord | undefined {
     return this.registry.find(id)
   }

@@ -46,5 +46,7 @@ test('a restore that is refused for its size changes nothing', async () => {
   expect(asked).toEqual([expect.any(Number)])
   expect(asked[0]).toBeGreaterThan(500_000)
   expect((await node.service.listBackups(id, {})).backups[0]?.version).toBe(version)
-  await expect(node.service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })).rejects.toThrow('no such table')
+  await expect(node.service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })).rejects.toThrow(
+    'no such table',
+  )
 })
