@@ -3,7 +3,7 @@ import type { KeyScope } from '../auth/key-scope.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
-import type { CellService, OperationPermit } from '../service/cell-service.ts'
+import type { CellService } from '../service/cell-service.ts'
 import { parseFields } from '../service/json/fields.ts'
 import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
@@ -16,6 +16,7 @@ import type { BodyStream, HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
 import type { NodeView } from './node-view.ts'
 import type { OpenStreams } from './open-streams.ts'
+import type { Permit } from './permit.ts'
 import { Query } from './query.ts'
 import type { JsonBody, PassesUnread } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
@@ -55,7 +56,7 @@ export interface Call {
   /** What its key may do. Undefined: the store's owner asks, or the route is open to anyone. */
   readonly scope: KeyScope | undefined
   /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
-  readonly permit: OperationPermit | undefined
+  readonly permit: Permit | undefined
 }
 
 /** A call of an account. */

@@ -13,7 +13,7 @@ export class Permit {
   readonly #request: HttpRequest
   readonly #store: CellDirectory
   /** Undefined: the owner of the store asks. */
-  readonly #key: Readonly<VerifiedApiKey> | undefined
+  #key: Readonly<VerifiedApiKey> | undefined
   /** Of the keys that it was last checked against. */
   #version: number | undefined
 
@@ -36,12 +36,24 @@ export class Permit {
     return this.#key?.scope
   }
 
+  /**
+   * The scope of the keys that it may make: after a rotation they end with its grace. Only its own rotation can be repeated, in
+   * case the first answer was lost.
+   *
+   * @param rotatedId the key that is rotated; undefined: a new one is made
+   */
+  scopeToGive(rotatedId?: string): KeyScope | undefined {
+    if (this.#key === undefined) return undefined
+    const { keyId, scope, endsAt } = this.#key
+    return keyId === rotatedId ? scope : { ...scope, expiresAt: endsAt }
+  }
+
   /** Costs nothing while nothing has changed. @throws `unauthorized` if the key is no longer valid; `account_suspended` */
   check(): void {
     const { version } = this.#store.apiKeys
     const isSame = version === this.#version && version !== undefined
     if (isSame && (this.#key === undefined || !hasEnded(this.#key, this.#store.clock))) return
-    this.#audience.identify(this.#request, this.#store)
+    this.#key = this.#audience.identify(this.#request, this.#store)
     this.#version = version
   }
 }
