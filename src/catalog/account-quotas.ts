@@ -22,7 +22,7 @@ export interface Quotas {
   nodeCreationsPerSecond?: number | undefined
   /** Backups that it requested over HTTP and that are under way; all accounts together may have four times as many. */
   backupsAtOnce?: number | undefined
-  /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
+  /** MiB per second of backups and restores that it requests over HTTP, exports and imports; a minute's worth at once after a pause. */
   backupMibPerSecond?: number | undefined
 }
 

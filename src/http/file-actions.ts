@@ -17,9 +17,17 @@ export const exportCell = cellAction(async (call) => {
   const { context, accountId, cellId } = call
   const charge = accountId === undefined ? MIB_FREE : context.backupCharges.begin(accountId)
   let exported: ExportedFile
+  let hasBegun = false
+  const permit = {
+    check() {
+      call.permit?.check()
+      hasBegun = true
+    },
+  }
   try {
-    exported = await context.service.exportCell(cellId, optionsOf(call))
+    exported = await context.service.exportCell(cellId, { ...optionsOf(call), permit })
   } catch (error) {
+    if (hasBegun) charge.move(context.store.databaseBytes(cellId))
     charge.release()
     throw error
   }
@@ -40,9 +48,9 @@ export const exportCell = cellAction(async (call) => {
 })
 
 /** A client that goes away ends its export: nobody else could take the file. */
-function optionsOf({ accountId, request, permit }: CellCall) {
+function optionsOf({ accountId, request }: CellCall) {
   const { signal, onProgress } = request
-  if (accountId !== undefined || onProgress === undefined) return { signal, permit }
+  if (accountId !== undefined || onProgress === undefined) return { signal }
   return {
     signal,
     onProgress: (bytes: number, total: number) => onProgress({ phase: 'read', bytes, total }),

@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type {
+  BackupProgressEvent,
   PlanOptions,
   RestoreOptions,
   RestorePlan,
@@ -39,11 +40,13 @@ type RestoreBody = z.infer<typeof restoreSchema>
 export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   const { context, request, requestId, accountId, cellId } = call
   const wanted = { accountId, ...decodeMoment(body) }
+  const charge = accountId === undefined ? undefined : context.backupCharges.beginRead(accountId)
   if (body.dry_run === true) return await plan(call, wanted)
   checkRoom(call)
-  const run: Run = async (options) => {
+  const run: Run = async ({ signal, onProgress: tell }) => {
     const arrival = accountId === undefined ? undefined : context.storedBytes?.arrival(accountId)
     let release = () => {}
+    let moved = 0
     const permit = {
       check() {
         call.permit?.check()
@@ -52,13 +55,22 @@ export const restore = archiveActionWith(restoreSchema, async (call, body) => {
         context.storedBytes?.checkRoomForCell(accountId)
         release = context.store.holdRoomForCell(accountId, cellId)
       },
-      checkBuilt: (bytes: number) => arrival?.take(bytes, context.store.databaseBytes(cellId)),
+      checkBuilt(bytes: number) {
+        moved = Math.max(moved, bytes)
+        arrival?.take(bytes, context.store.databaseBytes(cellId))
+      },
+    }
+    const onProgress = (event: BackupProgressEvent) => {
+      moved = Math.max(moved, event.bytes)
+      tell?.(event)
     }
     try {
-      return await context.service.restore(cellId, { ...options, permit, requestId, ...wanted })
+      const options = { signal, onProgress, permit, requestId, ...wanted }
+      return await context.service.restore(cellId, options)
     } catch (error) {
       throw asTold(call, error)
     } finally {
+      charge?.move(moved)
       arrival?.release()
       release()
     }

@@ -83,9 +83,9 @@ export async function exportToSpool(
   copy: (file: string) => Promise<number>,
   permit?: ServedExportOptions['permit'],
 ): Promise<ExportedFile> {
-  permit?.check()
   const file = await newSpoolFile(spool, 'export')
   checkRoomFor(bytes, spool)
+  permit?.check()
   const exported = { path: file, sizeBytes: await copy(file), remove: () => removeSpoolFile(file) }
   try {
     permit?.check()

@@ -69,7 +69,8 @@ export const quotas: Rows<Quotas> = {
     flag: 'account-backup-rate',
     unit: 'count',
     default: DEFAULT_QUOTAS.backupMibPerSecond,
-    about: "MiB a second of an account's requested backups; those of a minute at once after a pause",
+    about:
+      "MiB a second of an account's requested backups and restores, exports and imports, also of those that fail; those of a minute at once after a pause",
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },
