@@ -3,7 +3,7 @@ import type { KeyScope } from '../auth/key-scope.ts'
 import { isCellId } from '../base/store-paths.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import { CellError, type CellErrorCode, isCellError } from '../errors.ts'
-import type { CellService } from '../service/cell-service.ts'
+import type { CellService, OperationPermit } from '../service/cell-service.ts'
 import { parseFields } from '../service/json/fields.ts'
 import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
@@ -16,7 +16,6 @@ import type { BodyStream, HttpRequest } from './http-message.ts'
 import type { KeptBackups } from './kept-backups.ts'
 import type { NodeView } from './node-view.ts'
 import type { OpenStreams } from './open-streams.ts'
-import type { Permit } from './permit.ts'
 import { Query } from './query.ts'
 import type { JsonBody, PassesUnread } from './request-body.ts'
 import type { StoredBytesQuota } from './stored-bytes-quota.ts'
@@ -44,6 +43,17 @@ export interface HttpContext {
   readonly node: NodeView | undefined
 }
 
+/** What a key allows that makes a request. */
+export interface KeyPermit extends OperationPermit {
+  /**
+   * The scope of the keys that it may make: after a rotation they end with its grace. Only its own rotation can be repeated, in
+   * case the first answer was lost.
+   *
+   * @param rotatedId the key that is rotated; undefined: a new one is made
+   */
+  scopeToGive(rotatedId?: string): KeyScope | undefined
+}
+
 /** A request whose sender is known and whose body was read. */
 export interface Call {
   readonly context: HttpContext
@@ -56,7 +66,7 @@ export interface Call {
   /** What its key may do. Undefined: the store's owner asks, or the route is open to anyone. */
   readonly scope: KeyScope | undefined
   /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
-  readonly permit: Permit | undefined
+  readonly permit: KeyPermit | undefined
 }
 
 /** A call of an account. */

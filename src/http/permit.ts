@@ -36,12 +36,6 @@ export class Permit {
     return this.#key?.scope
   }
 
-  /**
-   * The scope of the keys that it may make: after a rotation they end with its grace. Only its own rotation can be repeated, in
-   * case the first answer was lost.
-   *
-   * @param rotatedId the key that is rotated; undefined: a new one is made
-   */
   scopeToGive(rotatedId?: string): KeyScope | undefined {
     if (this.#key === undefined) return undefined
     const { keyId, scope, endsAt } = this.#key

@@ -69,6 +69,7 @@ export class CellStore implements CellDirectory {
     this.#upkeep = upkeep
     this.#cells = new LocalCells({
       paths,
+      spool: core.spool,
       settings,
       hints,
       folder: cellsFolder,

@@ -201,7 +201,7 @@ export class WorkerService implements CellService {
 
   async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
     this.#assertRunning()
-    const { files, paths } = this.#core
+    const { files, spool } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
     const copy = async (file: string) => {
       try {
@@ -211,7 +211,7 @@ export class WorkerService implements CellService {
         throw error
       }
     }
-    return await exportToSpool(paths.spool, files.sizeBytes(cellId), copy, permit)
+    return await exportToSpool(spool, files.sizeBytes(cellId), copy, permit)
   }
 
   async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
