@@ -21,6 +21,7 @@ import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import { encodeMessage } from '../protocol/messages.ts'
 import { toWireError } from '../protocol/wire-error.ts'
+import { CheckProcesses } from './check-processes.ts'
 import { RemoteCells } from './remote-cells.ts'
 
 const send = (message: FromArchiver) => writeToNode(encodeMessage(message))
@@ -56,7 +57,7 @@ class ArchiverMain {
         this.#started.archiver.raise(message.cellId, message.need)
         break
       case 'flush':
-        void this.#flush(message.id)
+        void this.#flush(message)
         break
       case 'answer':
         this.#cells.answer(message.id, message.value, message.error)
@@ -88,6 +89,7 @@ class ArchiverMain {
       plans,
       spoolDirectory: paths.spoolOf(process.pid),
       threadsKept: queue.atOnce.restore,
+      separateChecks: new CheckProcesses(clock, log),
       cellBytesMax: limits.cellBytesMax,
       epoch: () => guard.epoch,
       clock,
@@ -135,9 +137,9 @@ class ArchiverMain {
     }
   }
 
-  async #flush(id: number): Promise<void> {
+  async #flush({ id, about }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
     try {
-      const value = await this.#started.archiver.flush()
+      const value = await this.#started.archiver.flush(undefined, { about })
       send({ type: 'flushed', id, value, error: undefined })
     } catch (error) {
       send({ type: 'flushed', id, value: undefined, error: toWireError(error) })

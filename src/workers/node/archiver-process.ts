@@ -11,7 +11,7 @@ import {
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
-import type { Flushed } from '../../backup/shipping/shipper.ts'
+import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
 import {
   notBegun,
   type ShippingState,
@@ -24,6 +24,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
+import type { ChildLink } from '../children/child-link.ts'
 import type {
   ArchiverJob,
   ArchiverSettings,
@@ -34,7 +35,6 @@ import type {
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
-import type { ChildLink } from './child-link.ts'
 import { RemoteFlushes } from './remote-flushes.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>
@@ -75,7 +75,7 @@ const CANCEL_MS = 3_000
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs: ArchiverJobs
-  readonly #flushes = new RemoteFlushes((id) => this.#send({ type: 'flush', id }))
+  readonly #flushes = new RemoteFlushes((flush) => this.#send({ type: 'flush', ...flush }))
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
@@ -136,10 +136,10 @@ export class ArchiverProcess implements ArchiverClient {
     this.#jobs.raise(cellId, need)
   }
 
-  async flush(signal?: AbortSignal): Promise<Flushed> {
+  async flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed> {
     this.assertRunning()
     if (this.#parts.settings.shipping === undefined) throw notShipped()
-    return await this.#flushes.run(signal)
+    return await this.#flushes.run(signal, options)
   }
 
   get shipping(): ShippingStatus | undefined {
