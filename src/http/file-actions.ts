@@ -10,6 +10,9 @@ import { FileBody, SQLITE_TYPE } from './file-body.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
 
+/** More time for every export, whatever its rate. */
+const SLOW_START_MS = 60_000
+
 const MIB_FREE: FileCharge = { move: () => {}, release: () => {} }
 
 /** The cell as one SQLite file. It is copied first: a client that reads slowly holds up nobody. */
@@ -38,6 +41,7 @@ export const exportCell = cellAction(async (call) => {
     path,
     length: sizeBytes,
     check: () => call.permit?.check(),
+    deadline: accountId === undefined ? undefined : deadlineOf(call, sizeBytes),
     done: async () => {
       charge.release()
       await remove()
@@ -46,6 +50,11 @@ export const exportCell = cellAction(async (call) => {
   const name = `attachment; filename="${cellId}.db"`
   return { status: 200, file, headers: { 'Content-Type': SQLITE_TYPE, 'Content-Disposition': name } }
 })
+
+/** The disk has room for few copies: a client that takes one slowly would keep others from theirs. */
+function deadlineOf({ context: { store, limits } }: CellCall, bytes: number) {
+  return { clock: store.clock, ms: SLOW_START_MS + (bytes / limits.exportBytesPerSecond) * 1_000 }
+}
 
 /** A client that goes away ends its export: nobody else could take the file. */
 function optionsOf({ accountId, request }: CellCall) {

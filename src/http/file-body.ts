@@ -1,5 +1,6 @@
 import { createReadStream } from 'node:fs'
 import { pipeline, type Readable, Transform, type TransformCallback } from 'node:stream'
+import type { Clock } from '../base/clock.ts'
 
 /** The type of a SQLite database. */
 export const SQLITE_TYPE = 'application/vnd.sqlite3'
@@ -10,6 +11,8 @@ export interface FileBodyParts {
   length: number
   /** Called before each piece: what it throws ends the body. */
   check?: (() => void) | undefined
+  /** A client that has not taken all of it by then gets no more. Undefined: it may take its time. */
+  deadline?: { clock: Clock; ms: number } | undefined
   /** Called once, when the file is no longer needed; it removes the file. */
   done(): Promise<void>
 }
@@ -28,8 +31,13 @@ export class FileBody {
 
   /** Reads it. The file goes with the stream, whether or not that came to its end. */
   open(): Readable {
-    const { path, check } = this.#parts
-    return pipeline(createReadStream(path), checked(check), () => void this.discard())
+    const { path, check, deadline } = this.#parts
+    const body = checked(check)
+    const timer = deadline?.clock.setTimer(() => body.destroy(), deadline.ms)
+    return pipeline(createReadStream(path), body, () => {
+      timer?.cancel()
+      void this.discard()
+    })
   }
 
   /** Nobody reads it, or nobody goes on. */
