@@ -15,6 +15,7 @@ import { BackupBranches } from './branches.ts'
 import type { CatalogBackup } from './catalog-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
+import type { RestorePermits } from './restore/restore-permits.ts'
 import { planRestore } from './restore/restore-plan.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
@@ -50,6 +51,7 @@ export interface BackupManagerParts {
   catalogBackup: CatalogBackup
   verifications: VerificationTable
   archiver: ArchiverClient
+  permits: RestorePermits
   /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record(cellId: string): CellRecord | undefined
   /** Whether the cell's database file is on this machine. */
@@ -313,7 +315,8 @@ export class BackupManager {
     { signal, onProgress, permit, requestId }: BackupOptions,
   ): Promise<RestoreResult | undefined> {
     const { version, onlyIfLost: recovers } = request
-    const run = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    const job = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    const run = () => this.#parts.permits.during(cellId, permit, job)
     return await this.#reports.restore({ cellId, version, recovers, requestId, signal }, run)
   }
 

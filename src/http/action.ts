@@ -45,6 +45,17 @@ export interface HttpContext {
   readonly node: NodeView | undefined
 }
 
+/** What a key allows that makes a request. */
+export interface KeyPermit extends OperationPermit {
+  /**
+   * The scope of the keys that it may make: after a rotation they end with its grace. Only its own rotation can be repeated, in
+   * case the first answer was lost.
+   *
+   * @param rotatedId the key that is rotated; undefined: a new one is made
+   */
+  scopeToGive(rotatedId?: string): KeyScope | undefined
+}
+
 /** A request whose sender is known and whose body was read. */
 export interface Call {
   readonly context: HttpContext
@@ -57,7 +68,7 @@ export interface Call {
   /** What its key may do. Undefined: the store's owner asks, or the route is open to anyone. */
   readonly scope: KeyScope | undefined
   /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
-  readonly permit: OperationPermit | undefined
+  readonly permit: KeyPermit | undefined
 }
 
 /** A call of an account. */

@@ -10,6 +10,7 @@ import {
 } from '../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
+import type { RestorePermits } from '../backup/restore/restore-permits.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
 
@@ -20,6 +21,7 @@ export interface CellsInProcessParts {
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
   search: UnshippedSearch
+  permits: RestorePermits
 }
 
 /** The archiver's way to the cells that this process opens: direct calls. */
@@ -87,6 +89,10 @@ export class CellsInProcess implements CellPort {
     const { installer } = this.#archived
     installer.begin(cellId)
     return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
+  }
+
+  async checkBuilt(cellId: string, bytes: number): Promise<void> {
+    this.#parts.permits.checkBuilt(cellId, bytes)
   }
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {

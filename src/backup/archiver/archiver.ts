@@ -213,7 +213,8 @@ export class Archiver implements ArchiverClient {
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
+        const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, checkBuilt }
         return await this.#restorer.run(cellId, { ...wanted, noteMark, install, onProgress, ...turn })
       } finally {
         await this.#cells.endRestore(cellId)

@@ -52,6 +52,8 @@ export interface CellPort {
 
   /** A restore builds `incoming.db` from here on: every process that opens the cell leaves that file alone. */
   beginRestore(cellId: string): Promise<RestoreStart>
+  /** The restored database is proven, and the cell unchanged. @throws what the restore is refused with for its size */
+  checkBuilt(cellId: string, bytes: number): Promise<void>
   /**
    * A mark will say that the cell is restored: the cell counts as changed, and the time of the mark's name is used up.
    *

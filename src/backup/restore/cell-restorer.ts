@@ -20,6 +20,8 @@ export interface CellRestorerParts extends FinderParts, BuilderParts {
 export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   /** The cell is lost, and comes back as it last was; otherwise, and without a version or time, its newest backup is restored. */
   recovers: boolean
+  /** Called with the bytes of the database once it is proven; may throw. */
+  checkBuilt(bytes: number): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
@@ -45,6 +47,7 @@ export class CellRestorer {
     const sizeBytes = await buildTarget(this.#parts, cellId, found, paths, restore)
     try {
       signal?.throwIfAborted()
+      await restore.checkBuilt(sizeBytes)
       // Also what was committed while the database was built: it stays restorable.
       const isStored = await this.#ship(cellId, restore)
       const replaced = restore.recovers ? target : await this.#replaced(targets)

@@ -54,6 +54,10 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'beginRestore', args: [cellId] })
   }
 
+  checkBuilt(cellId: string, bytes: number): Promise<void> {
+    return this.#call({ method: 'checkBuilt', args: [cellId, bytes] })
+  }
+
   noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
     return this.#call({ method: 'noteMark', args: [cellId, name, existed] })
   }

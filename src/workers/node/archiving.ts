@@ -1,6 +1,7 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
+import { RestorePermits } from '../../backup/restore/restore-permits.ts'
 import type { Log } from '../../base/log.ts'
 import { type Replication, replicationOf } from '../../store/replication.ts'
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
@@ -45,6 +46,7 @@ export function newArchiving(
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     log,
   })
+  const permits = new RestorePermits()
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -56,7 +58,7 @@ export function newArchiving(
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },
-    cells: new NodeCells(core, workers, upkeep, search),
+    cells: new NodeCells({ core, workers, upkeep, search, permits }),
     startedAt: core.observed.startedAt,
     clock,
     log,
@@ -83,6 +85,7 @@ export function newArchiving(
     catalogBackup,
     verifications,
     archiver,
+    permits,
     record,
     isLocal,
     assertRunning,

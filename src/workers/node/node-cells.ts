@@ -9,6 +9,7 @@ import {
 } from '../../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
+import type { RestorePermits } from '../../backup/restore/restore-permits.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
@@ -21,6 +22,14 @@ import type { WorkerPool } from './worker-pool.ts'
  */
 const TRIES = 100
 
+export interface NodeCellsParts {
+  core: StoreCore
+  workers: WorkerPool
+  upkeep: Upkeep
+  search: UnshippedSearch
+  permits: RestorePermits
+}
+
 /**
  * The archiver's way to the cells of a node: tasks for the workers, and the catalog here. A worker may end at any time,
  * so each task can be repeated.
@@ -30,13 +39,15 @@ export class NodeCells implements CellPort {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #search: UnshippedSearch
+  readonly #permits: RestorePermits
   readonly #building = new Set<string>()
 
-  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep, search: UnshippedSearch) {
+  constructor({ core, workers, upkeep, search, permits }: NodeCellsParts) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
+    this.#permits = permits
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -86,6 +97,10 @@ export class NodeCells implements CellPort {
     // The restore may have given up meanwhile.
     if (!this.#building.has(cellId)) this.#workers.setBuilding([...this.#building])
     return { record: this.#core.findCell(cellId), ...state }
+  }
+
+  async checkBuilt(cellId: string, bytes: number): Promise<void> {
+    this.#permits.checkBuilt(cellId, bytes)
   }
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {

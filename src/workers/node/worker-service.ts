@@ -30,7 +30,7 @@ import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import type { DeleteCellOptions } from '../../store/call-options.ts'
 import type { BranchCellOptions } from '../../store/cell-branches.ts'
 import type { CreatedCell } from '../../store/cell-creations.ts'
-import { type ExportedFile, type ExportOptions, exportToSpool } from '../../store/cell-export.ts'
+import { type ExportedFile, exportToSpool, type ServedExportOptions } from '../../store/cell-export.ts'
 import type { BuildCell, ImportCellOptions } from '../../store/cell-imports.ts'
 import { noBackup } from '../../store/local-cells.ts'
 import { removeSpoolFile } from '../../store/spool-files.ts'
@@ -199,18 +199,19 @@ export class WorkerService implements CellService {
     if (record === undefined || record.deletedAt === deletedAt) this.#core.lifecycle.removeLocal(cellId)
   }
 
-  async exportCell(cellId: string, { signal }: ExportOptions = {}): Promise<ExportedFile> {
+  async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
     this.#assertRunning()
-    const { files, paths } = this.#core
+    const { files, spool } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
-    return await exportToSpool(paths.spool, files.sizeBytes(cellId), async (file) => {
+    const copy = async (file: string) => {
       try {
         return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
       } catch (error) {
         await removeSpoolFile(file)
         throw error
       }
-    })
+    }
+    return await exportToSpool(spool, files.sizeBytes(cellId), copy, permit)
   }
 
   async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {

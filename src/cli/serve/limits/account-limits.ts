@@ -19,6 +19,13 @@ export const quotas: Rows<Quotas> = {
     about: 'active API keys of an account; as many that were revoked or have expired are remembered',
     over: '403 `quota_exceeded`',
   },
+  idempotencyKeysMax: {
+    flag: 'account-idempotency-keys',
+    unit: 'count',
+    default: DEFAULT_QUOTAS.idempotencyKeysMax,
+    about: 'keys of `Idempotency-Key` that are remembered for an account, for a day',
+    over: 'the oldest are forgotten',
+  },
   bytesMax: {
     flag: 'account-bytes',
     unit: 'bytes',
@@ -71,7 +78,8 @@ export const quotas: Rows<Quotas> = {
     flag: 'account-backup-rate',
     unit: 'count',
     default: DEFAULT_QUOTAS.backupMibPerSecond,
-    about: "MiB a second of an account's requested backups; those of a minute at once after a pause",
+    about:
+      "MiB a second of an account's requested backups and restores, exports and imports, also of those that fail; those of a minute at once after a pause",
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },
