@@ -20,7 +20,7 @@ import { UploadSweep } from '../versions/upload-sweep.ts'
 import { VersionIndex } from '../versions/version-index.ts'
 
 /** Which versions stay. */
-export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
+export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'historyMs' | 'prune'>
 
 export interface BackupDestinationParts {
   objectStore: ObjectStore

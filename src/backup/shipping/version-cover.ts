@@ -1,6 +1,6 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
-import { parseVersion } from '../versions/object-keys.ts'
+import { isFromBefore } from '../versions/retention-verdicts.ts'
 import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { CellPieces } from './log-manifest.ts'
 
@@ -46,22 +46,28 @@ export class VersionCover {
   async #find(cellId: string, options: CallOptions): Promise<CoveringVersions | undefined> {
     const versions = await this.#index.versions(cellId, options)
     const listing = listingOf(versions)
-    const firstOf = async (some: readonly { version: string }[]) => {
+    const firstOf = async (some: readonly { version: string }[], horizon = Number.POSITIVE_INFINITY) => {
       for (const { version } of some) {
+        // Its stamp alone needs no look at its manifest.
+        if (!isFromBefore({ version, at: 0 }, horizon)) continue
         const head = await this.#index.restorable(version, cellId, listing, options)
-        if (head !== undefined) return head
+        if (head !== undefined && isFromBefore({ version, at: timeOf(head) }, horizon)) return head
       }
       return undefined
     }
     const newest = await firstOf(versions)
     if (newest === undefined) return undefined
-    const isOld = ({ version }: { version: string }) => (parseVersion(version)?.time ?? 0) <= this.#horizon
-    const old = await firstOf(versions.filter(isOld))
+    const old = await firstOf(versions, this.#horizon)
     return { newest, first: old ?? (await firstOf(versions.toReversed())) ?? newest }
   }
 }
 
 /** A version of another history counts by its time: a history ends before the version that begins the next one. */
-function holds({ log, created_at }: ManifestHead, history: string, sequence: number, to: number): boolean {
-  return log?.history === history ? log.sequence >= sequence : (log?.at ?? Date.parse(created_at)) > to
+function holds(head: ManifestHead, history: string, sequence: number, to: number): boolean {
+  return head.log?.history === history ? head.log.sequence >= sequence : timeOf(head) > to
+}
+
+/** On the cell's line of time. */
+function timeOf({ log, created_at }: ManifestHead): number {
+  return log?.at ?? Date.parse(created_at)
 }

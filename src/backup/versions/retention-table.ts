@@ -9,6 +9,9 @@ export interface RememberedFacts {
   /** Bytes of the object: another size is another object. */
   sizeBytes: number
   createdAt: number
+  /** On the cell's own line of time. */
+  at: number
+  history: string | null
   origin: BackupOrigin
   /** The version that this one continues; null for a base. */
   previous: string | null
@@ -27,11 +30,18 @@ const SCHEMA = `
     version TEXT NOT NULL,
     size_bytes INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
+    at INTEGER NOT NULL,    -- the same on the cell's own line of time
+    history TEXT,
     origin TEXT NOT NULL,
     previous TEXT,
     PRIMARY KEY (cell_id, version)
   ) STRICT, WITHOUT ROWID;
 `
+
+/** A table that an earlier version made lacks some columns. What it has is read again from the object store. */
+const LACKS_HISTORY = `
+  SELECT 1 WHERE EXISTS (SELECT 1 FROM pragma_table_info('backup_versions'))
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_info('backup_versions') WHERE name = 'history')`
 
 export interface StoredCells {
   cells: number
@@ -56,6 +66,7 @@ export class RetentionTable {
   readonly #removals: readonly Statement[]
 
   constructor(state: LocalState) {
+    if (state.prepare(LACKS_HISTORY).get() !== undefined) state.define('DROP TABLE backup_versions')
     state.define(SCHEMA)
     const upsert = (columns: string, values: string, set: string) =>
       state.prepare(
@@ -77,10 +88,10 @@ export class RetentionTable {
       'proven_version = excluded.proven_version, proven_at = excluded.proven_at',
     )
     this.#facts = state.prepare(
-      `SELECT version, size_bytes AS sizeBytes, created_at AS createdAt, origin, previous
+      `SELECT version, size_bytes AS sizeBytes, created_at AS createdAt, at, history, origin, previous
        FROM backup_versions WHERE cell_id = ?`,
     )
-    this.#addFacts = state.prepare('INSERT OR REPLACE INTO backup_versions VALUES (?, ?, ?, ?, ?, ?)')
+    this.#addFacts = state.prepare('INSERT OR REPLACE INTO backup_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?)')
     this.#removeFacts = state.prepare('DELETE FROM backup_versions WHERE cell_id = ? AND version = ?')
     this.#nothingStored = state.prepare('DELETE FROM backup_retention')
     this.#removals = ['backup_retention', 'backup_versions'].map((table) =>
@@ -123,8 +134,9 @@ export class RetentionTable {
     return this.#facts.all(cellId) as RememberedFacts[]
   }
 
-  addFacts(cellId: string, { version, sizeBytes, createdAt, origin, previous }: RememberedFacts): void {
-    this.#addFacts.run(cellId, version, sizeBytes, createdAt, origin, previous)
+  addFacts(cellId: string, facts: RememberedFacts): void {
+    const { version, sizeBytes, createdAt, at, history, origin, previous } = facts
+    this.#addFacts.run(cellId, version, sizeBytes, createdAt, at, history, origin, previous)
   }
 
   removeFacts(cellId: string, version: string): void {

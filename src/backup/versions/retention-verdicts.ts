@@ -1,4 +1,5 @@
 import type { BackupOrigin } from './backup-types.ts'
+import { parseVersion } from './object-keys.ts'
 import { periodOf, type RetentionPlan, reachOf } from './retention-plan.ts'
 
 /** What decides over a version. */
@@ -6,6 +7,10 @@ export interface VersionFacts {
   version: string
   /** Epoch milliseconds. */
   createdAt: number
+  /** The same on the cell's own line of time: later moments can't be restored from an older version alone. */
+  at: number
+  /** The unbroken row of logs that the version is in; null if nothing that is shipped follows it. */
+  history: string | null
   origin: BackupOrigin
   /** The versions below it, its base first; undefined if the version cannot be restored. */
   chain: readonly string[] | undefined
@@ -26,6 +31,8 @@ export interface RetentionCase {
   proven: string | undefined
   /** Epoch milliseconds. */
   now: number
+  /** Epoch milliseconds: later moments stay restorable, as far as the log objects reach. */
+  horizon: number
 }
 
 /** Why a version stays; a plan's step, as it is written, is a reason too. */
@@ -35,6 +42,7 @@ export type KeepReason =
   | 'proven'
   | 'unproven'
   | 'spare'
+  | 'history'
   | 'damaged'
   | 'needed'
   | 'plan'
@@ -67,6 +75,7 @@ export function judgeVersions(given: RetentionCase): Verdict[] {
   for (const version of currentChain(given)) keep(version, 'current')
   keepByPlans(given, (version, step) => keep(version, 'plan', step))
   keepProof(given, keep)
+  keepHistory(given, (version) => keep(version, 'history'))
   keepDamaged(given, (version) => keep(version, 'damaged'))
   for (const each of versions) {
     if (kept.has(each.version)) for (const link of linksOf(each)) keep(link, 'needed')
@@ -155,6 +164,29 @@ function keepProof(given: RetentionCase, keep: (version: string, reason: KeepRea
     if (version === base) return
     keep(version, 'unproven')
   }
+}
+
+/**
+ * A moment is restored from the newest version before it, and from what was shipped after that. So the newest one from before
+ * the horizon stays, or else the oldest. Where the logs break off, nothing leads from one history to the next: its last version
+ * stays, and the first of the next one. Tenants' versions displace no others.
+ */
+function keepHistory({ versions, horizon }: RetentionCase, keep: (version: string) => void): void {
+  const shipped = versions.filter(({ chain, history }) => chain !== undefined && history !== null)
+  for (const some of [shipped, shipped.filter(({ origin }) => origin !== 'tenant')]) {
+    const before = some.findIndex((each) => isFromBefore(each, horizon))
+    const needed = before === -1 ? some : some.slice(0, before + 1)
+    for (const [i, { version, history }] of needed.entries()) {
+      // Also undefined: the first and the last of them.
+      const isInside = needed[i - 1]?.history === history && needed[i + 1]?.history === history
+      if (!isInside) keep(version)
+    }
+  }
+}
+
+/** Log retention has the same one: `VersionCover`. A stamp may be ahead of the clock, or behind the cut. */
+export function isFromBefore({ version, at }: { version: string; at: number }, horizon: number): boolean {
+  return Math.max(at, parseVersion(version)?.time ?? 0) <= horizon
 }
 
 /** A look can be wrong, and another program may still read something: what is damaged stays as long as the plan reaches. */

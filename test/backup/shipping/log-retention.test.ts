@@ -3,6 +3,8 @@ import type { BackupDestination } from '../../../src/backup/archiver/backup-dest
 import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
 import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
 import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
+import { Retention } from '../../../src/backup/versions/retention.ts'
+import { RetentionTable } from '../../../src/backup/versions/retention-table.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -43,6 +45,13 @@ async function round(): Promise<string[]> {
   return await retention.run()
 }
 
+/** A look at the versions of a cell, by the same history. */
+async function prune(cellId: string): Promise<void> {
+  const destination = store.core.destination as BackupDestination
+  const table = new RetentionTable(store.core.state)
+  await new Retention({ ...destination, table, historyMs: HISTORY_MS }).prune(cellId)
+}
+
 const commits: { cell: Cell; time: number; rows: string[] }[] = []
 beforeEach(() => void commits.splice(0))
 
@@ -55,6 +64,11 @@ async function ship(cell: Cell): Promise<void> {
 }
 
 const version = (cell: Cell) => soon(store.backups.incremental(cell.id))
+
+/** What the cell was, in a new cell. */
+async function rowsAt({ id }: Cell, timestamp: number): Promise<string[]> {
+  return notes(await soon(store.createCell({ from: { cellId: id, timestamp } })))
+}
 
 /** What is claimed can be restored, and what a restore finds is never an earlier state. @returns how many moments are claimed */
 async function proveClaims(cell: Cell): Promise<number> {
@@ -168,5 +182,36 @@ test('a cell that has been idle since its newest version comes back after a loss
     await soon(store.backups.ensureLocal(each.id))
     const rows = commits.findLast(({ cell }) => cell === each)?.rows
     expect(notes(store.openCell(each.id))).toEqual(rows)
+  }
+})
+
+test('a version that the log relies on stays: each moment of the history can be restored, also of a cell that was idle all that time', async () => {
+  const idle = createLedger(store)
+  const busy = createLedger(store)
+  for (const each of [idle, busy]) await soon(store.backups.snapshot(each.id))
+  for (let hour = 0; hour < 12; hour++) {
+    await ship(idle)
+    await version(idle)
+    place.clock.advance(HOUR_MS)
+  }
+  const rows = notes(idle)
+  const rounds = async () => {
+    await ship(busy)
+    await version(busy)
+    await soon(round())
+    for (const { id } of [idle, busy]) await soon(prune(id))
+  }
+  for (let day = 0; day < 8; day++) {
+    place.clock.advance(DAY_MS)
+    await rounds()
+  }
+  await ship(idle)
+  await soon(store.backups.snapshot(idle.id))
+  await soon(store.backups.snapshot(idle.id))
+  for (let day = 0; day < 3; day++) {
+    await rounds()
+    const horizon = place.clock.now() - HISTORY_MS
+    for (const day of [0, 1, 3]) expect(await rowsAt(idle, horizon + day * DAY_MS)).toEqual(rows)
+    place.clock.advance(DAY_MS + HOUR_MS)
   }
 })
