@@ -67,7 +67,7 @@ export class BackupDestination {
   readonly claim: ObjectStoreClaim
   /** For large databases: restores and backups check them. */
   readonly threads: RestoreThreads
-  /** Emitted when backups go to another place than before, where nothing is stored yet. */
+  /** Emitted when backups go to another place than before, where nothing is stored yet; or to one where others have written. */
   readonly moved = new Emitter()
   readonly #paths: (cellId: string) => CellPaths
   readonly #sweep: UploadSweep
@@ -124,6 +124,15 @@ export class BackupDestination {
         await threads.run({ kind: 'prove', file, member: DATABASE_MEMBER }, size)
       },
     })
+  }
+
+  /**
+   * Others have written to the prefix, and this directory goes on as it is. Their versions and log objects may be those of any
+   * cell, in the very histories of this directory. So each cell begins a new one, with a new base. On disk when it returns.
+   */
+  markNothingStored(): void {
+    this.progress.markNothingStored()
+    this.moved.emit()
   }
 
   /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */
