@@ -15,7 +15,8 @@ const INTRODUCTION = `# The command line
 
 - **Of this machine**, as its owner: the store in \`--data-dir\`. While a node serves it, the command asks the node, through a socket that only
   the node's owner can use. Otherwise the command opens the store itself, and holds it until it ends: a node that starts meanwhile
-  finds it locked. The owner sees all accounts.
+  finds it locked. The owner sees all accounts. Such a command stores what it changes in the catalog before it ends, and ships nothing of
+  cells: the next \`cellstore serve\` does that, and a note on standard error says so. \`cellstore backup\` stores a cell at once.
 - **On a remote node**, as an account: \`--url\`, and the account's API key in \`CELLSTORE_KEY\` or in the file of \`--key-file\`. There is no
   flag for the key itself, because all users of a machine can read command lines. This uses the public [\`/v1\` interface](http-api.md) alone.
   The commands [below](#all-commands) that have the flags for a remote node can do it. The others need the owner, and say so.

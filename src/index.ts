@@ -93,7 +93,7 @@ export type { KeyAccess, KeyScope, KeyScopeOptions, KeySurface } from './auth/ke
 
 export type { BackupManager } from './backup/backup-manager.ts'
 export type { DatabaseContents } from './backup/restore/examine-database.ts'
-export type { Flushed } from './backup/shipping/shipper.ts'
+export type { Flushed } from './backup/shipping/flushes.ts'
 export type { ShippingStatus } from './backup/shipping/shipping-status.ts'
 export type { VerifyOptions, VerifyResult } from './backup/verify/verify-types.ts'
 export type { ProvenContents } from './backup/verify/verify-version.ts'

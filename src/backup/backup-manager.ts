@@ -16,7 +16,7 @@ import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
 import { planRestore } from './restore/restore-plan.ts'
 import { RestoresInProgress } from './restore/restores-in-progress.ts'
-import { type Flushed, holdsAllOf } from './shipping/shipper.ts'
+import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
 import type { ShippingStatus } from './shipping/shipping-status.ts'
 import { Verification } from './verification.ts'
 import type { VerificationTable } from './verify/verification-table.ts'
@@ -133,7 +133,8 @@ export class BackupManager {
     const { index, logIndex: log, reader } = destination
     const isStored = (id: string) => destination.isStored(id)
     const ship =
-      archiver.shipping && (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal)))
+      archiver.shipping &&
+      (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal, { about: [id] })))
     const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
     try {
       return await planRestore({ index, log, reader, ship, isStored }, cellId, wanted)

@@ -62,7 +62,8 @@ export class BackupSchedule {
   }
 
   get enabled(): boolean {
-    return this.#settings.snapshotEveryMs !== undefined || this.#settings.incrementalEveryMs !== undefined
+    const { snapshotEveryMs, incrementalEveryMs, historyWithinMs } = this.#settings
+    return [snapshotEveryMs, incrementalEveryMs, historyWithinMs].some((each) => each !== undefined)
   }
 
   /** Starts due backups, now and from here on. */

@@ -5,8 +5,16 @@ const PIECE_BYTES = 1_024
 
 interface Piece {
   begin(): void
-  /** What it counts; infinitely much if it is large. */
+  /** What it counts. */
   bytes: number
+}
+
+/** What an account has waiting, each kind in the order in which it came. */
+interface Waiting {
+  small: Piece[]
+  large: (() => void)[]
+  /** The account's last turn was for a large piece. */
+  hadLarge: boolean
 }
 
 /**
@@ -15,61 +23,67 @@ interface Piece {
  * many that one has waiting. Between two pieces the loop does everything else.
  *
  * Small requests pass without a turn, a few of each account in each turn of the loop. Hundreds at once would hold it up as
- * long as large ones, so the others wait: a turn is one large piece, or a few small ones.
+ * long as large ones, so the others wait: a turn is one large piece, or a few small ones. An account that has both gets them
+ * by turns, so that its small requests do not wait behind its own large ones.
  */
 export class Turns {
   /** By account, in the order of their next turns. */
-  readonly #waiting = new Map<string, Piece[]>()
+  readonly #waiting = new Map<string, Waiting>()
   /** Bytes of small pieces that have passed in this turn of the loop, by account. */
   readonly #passed = new Map<string, number>()
 
   /** Resolves when the account has its turn, which lasts until the caller next waits for anything but settled promises. */
   next(account: string): Promise<void> {
-    return this.#wait(account, Number.POSITIVE_INFINITY)
+    return new Promise((begin) => void this.#waitingOf(account).large.push(begin))
   }
 
   /** For a small piece of work on so many bytes. @returns undefined if it may begin at once; otherwise as {@link next} */
   nextSmall(account: string, length: number): Promise<void> | undefined {
     const bytes = PIECE_BYTES + length
     const passed = (this.#passed.get(account) ?? 0) + bytes
-    if (passed > SMALL_BYTES_MAX || this.#waiting.has(account)) return this.#wait(account, bytes)
+    const isFirst = (this.#waiting.get(account)?.small.length ?? 0) === 0
+    if (passed > SMALL_BYTES_MAX || !isFirst)
+      return new Promise((begin) => void this.#waitingOf(account).small.push({ begin, bytes }))
     if (this.#passed.size === 0) setImmediate(this.#forgetPassed)
     this.#passed.set(account, passed)
     return undefined
   }
 
-  #wait(account: string, bytes: number): Promise<void> {
-    return new Promise((begin) => {
-      const own = this.#waiting.get(account)
-      if (own !== undefined) {
-        own.push({ begin, bytes })
-        return
-      }
+  /** Of an account that has something waiting from here on. */
+  #waitingOf(account: string): Waiting {
+    let waiting = this.#waiting.get(account)
+    if (waiting === undefined) {
       if (this.#waiting.size === 0) setImmediate(this.#give)
-      this.#waiting.set(account, [{ begin, bytes }])
-    })
+      waiting = { small: [], large: [], hadLarge: false }
+      this.#waiting.set(account, waiting)
+    }
+    return waiting
   }
 
   readonly #give = (): void => {
     const [first] = this.#waiting
     if (first === undefined) return
     const [account, own] = first
-    const turn = own.splice(0, piecesOfTurn(own))
+    const turn = turnOf(own)
     this.#waiting.delete(account)
-    if (own.length > 0) this.#waiting.set(account, own)
+    if (own.small.length + own.large.length > 0) this.#waiting.set(account, own)
     if (this.#waiting.size > 0) setImmediate(this.#give)
-    for (const { begin } of turn) begin()
+    for (const begin of turn) begin()
   }
 
   readonly #forgetPassed = (): void => this.#passed.clear()
 }
 
-/** How many of the first pieces make one turn. */
-function piecesOfTurn(waiting: readonly Piece[]): number {
+/** Takes what makes one turn. */
+function turnOf(own: Waiting): (() => void)[] {
+  const isLarge = own.small.length === 0 || (own.large.length > 0 && !own.hadLarge)
+  own.hadLarge = isLarge
+  if (isLarge) return own.large.splice(0, 1)
   let bytes = 0
-  const over = waiting.findIndex((piece) => {
+  const over = own.small.findIndex((piece) => {
     bytes += piece.bytes
     return bytes > SMALL_BYTES_MAX
   })
-  return over === -1 ? waiting.length : Math.max(1, over)
+  const count = over === -1 ? own.small.length : Math.max(1, over)
+  return own.small.splice(0, count).map(({ begin }) => begin)
 }

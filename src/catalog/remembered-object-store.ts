@@ -9,6 +9,8 @@ export interface FencePosition {
   sequence: number
   /** Of the start that wrote it. */
   instance: string
+  /** Of earlier starts that ended before they knew whether their fence of the same epoch was stored: it may still come. */
+  inDoubt?: string[] | undefined
 }
 
 interface Content {
@@ -46,7 +48,12 @@ export class RememberedObjectStore {
   /** Whether an owner of the directory wrote a record, in whichever object store: one may have got another URL. */
   wrote(instance: string, sequence: number): boolean {
     const positions = Object.values(this.#content?.positions ?? {})
-    return positions.some((each) => each.instance === instance && sequence <= each.sequence)
+    return positions.some(
+      (each) =>
+        (each.instance === instance && sequence <= each.sequence) ||
+        // A start in doubt wrote nothing after its fence.
+        (sequence === 0 && each.inDoubt?.includes(instance)),
+    )
   }
 
   /** From here on, backups go to `url`. */

@@ -4,6 +4,7 @@ import type { CellPageDocument } from '../http/owner-routes.ts'
 import { withNames } from './cells-by-name.ts'
 import type { StoreFlags } from './flags.ts'
 import { createLog } from './log.ts'
+import { printNote } from './output.ts'
 import type { OwnerClient } from './owner/owner-client.ts'
 import { remoteNodeOf } from './remote/remote-node.ts'
 import type { StoreClient } from './store-client.ts'
@@ -28,7 +29,9 @@ export async function runOwnerCommand<T>(
   try {
     return await run(withNames(client))
   } finally {
+    const note = client.unstored
     await client.close()
+    if (note !== undefined) printNote(flags.json, note)
   }
 }
 

@@ -104,7 +104,7 @@ export class CellsInProcess implements CellPort {
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
     const { search, record } = this.#parts
-    const collected = await search.collect(() => this.#archived.logs.collect(limits))
+    const collected = await search.collect(limits.about, () => this.#archived.logs.collect(limits))
     return withAccounts(collected, record)
   }
 
@@ -116,8 +116,8 @@ export class CellsInProcess implements CellPort {
     this.#archived.logs.dropHistory(cellId)
   }
 
-  async exists(cellId: string): Promise<boolean> {
-    return this.#parts.record(cellId)?.deletedAt === null
+  async isDeleted(cellId: string): Promise<boolean> {
+    return (this.#parts.record(cellId)?.deletedAt ?? null) !== null
   }
 
   /** @param existed the cell existed when its restore began */

@@ -1,6 +1,6 @@
 import type { ArchiverClient } from '../backup/archiver/archiver.ts'
 import type { BackupManager } from '../backup/backup-manager.ts'
-import type { Flushed } from '../backup/shipping/shipper.ts'
+import type { Flushed } from '../backup/shipping/flushes.ts'
 import { type Clock, delay } from '../base/clock.ts'
 import { unlessAborted } from '../base/unless-aborted.ts'
 import { CellError, isCellError } from '../errors.ts'
@@ -10,9 +10,9 @@ export interface ReplicationParts {
   /**
    * Ships what was committed before the call.
    *
-   * @returns the cells that it leaves out: those that have no history yet, and those that cannot be read
+   * @returns whether it leaves out the cell: because it has no history yet, or cannot be read
    */
-  flush(signal: AbortSignal): Promise<Flushed>
+  flush(cellId: string, signal: AbortSignal): Promise<Flushed>
   /** Stores a version of the cell, and the cell in the catalog. */
   backUp(cellId: string): Promise<unknown>
   /** Whether the cell is `remote` on an object store that cannot keep its promise. */
@@ -67,7 +67,7 @@ export class Replication {
   }
 
   async #ship(cellId: string, signal: AbortSignal): Promise<void> {
-    const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(signal), signal)
+    const { withoutHistory, unreadable } = await unlessAborted(this.#parts.flush(cellId, signal), signal)
     if (unreadable.includes(cellId)) throw new Error('The files of the cell cannot be read.')
     if (withoutHistory.includes(cellId)) await this.#storeVersion(cellId, signal)
     // Only now this node has entered its prefix for sure: with nothing to ship, the version was the first that asked.
@@ -96,7 +96,7 @@ export function replicationOf(
 ): Replication {
   const { clock, settings } = core
   return new Replication({
-    flush: (signal) => archiver.flush(signal),
+    flush: (cellId, signal) => archiver.flush(signal, { about: [cellId] }),
     // Not in the background: the catalog is stored, too, before it is acknowledged.
     backUp: (id) => backups.backup(id, 'incremental', { origin: 'schedule' }, 'requested'),
     // A store that is `remote` itself does not start there.

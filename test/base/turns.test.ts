@@ -80,17 +80,29 @@ test('few small pieces of an account pass in one turn of the loop, and a neighbo
   expect(loops).toBeLessThanOrEqual(2 * (all.length / 8))
 })
 
-test('an account’s pieces begin in the order in which they came, small or large', async () => {
+test('an account’s large pieces begin in the order in which they came, and so do its small ones', async () => {
   const random = seededRandom()
   const turns = new Turns()
-  const begun: number[] = []
+  const begun = { small: [] as number[], large: [] as number[] }
   const all: Promise<void>[] = []
   for (let i = 0; i < 500; i++) {
-    const isSmall = random.below(2) === 0
-    const turn = isSmall ? turns.nextSmall('account', 3_000) : turns.next('account')
-    all.push((turn ?? Promise.resolve()).then(() => void begun.push(i)))
+    const kind = random.below(2) === 0 ? 'small' : 'large'
+    const turn = kind === 'small' ? turns.nextSmall('account', 3_000) : turns.next('account')
+    all.push((turn ?? Promise.resolve()).then(() => void begun[kind].push(i)))
     if (random.below(20) === 0) await turnOfTheLoop()
   }
   await Promise.all(all)
-  expect(begun).toEqual([...begun].sort((a, b) => a - b))
+  for (const order of Object.values(begun)) expect(order).toEqual([...order].sort((a, b) => a - b))
+})
+
+test('an account’s small pieces pass its own large ones, which have every second turn meanwhile', async () => {
+  const turns = new Turns()
+  let large = 0
+  for (let i = 0; i < 100; i++) void turns.next('account').then(() => void large++)
+  // A few pass at once, and all others wait for no more large ones than they make turns.
+  const small = Array.from({ length: 100 }, () => turns.nextSmall('account', 3_000))
+  expect(small.findIndex((turn) => turn !== undefined)).toBe(8)
+  await Promise.all(small)
+  expect(large).toBeGreaterThanOrEqual(Math.floor((100 - 8) / 8))
+  expect(large).toBeLessThanOrEqual(Math.ceil((100 - 8) / 8) + 1)
 })

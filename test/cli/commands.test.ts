@@ -228,6 +228,28 @@ test('on a stopped node the same commands open the store themselves', async () =
   expect(await node.stop()).toEqual([0, null])
 })
 
+test('a command on a stopped node says that the next one stores what it has changed in cells', async () => {
+  const place = new Workplace()
+  await (await place.serve()).stop()
+  const said = async (...args: string[]) => {
+    const { code, stderr } = await place.run(...args)
+    expect(code).toBe(0)
+    return stderr
+  }
+  const cell = await place.text('cells', 'create')
+  // The catalog is stored before the command ends.
+  expect(await said('cells', 'rename', cell, 'acme')).toBe('')
+  const one = /^One cell has changes that are on this machine only\. .*cellstore serve.*cellstore backup/
+  expect(await said('sql', cell, 'CREATE TABLE t (n)')).toMatch(one)
+  expect(await said('sql', cell, 'INSERT INTO t VALUES (1)')).toMatch(one)
+  expect(await said('sql', cell, 'SELECT * FROM t')).toBe('')
+  expect(await said('sql', cell, 'INSERT INTO t VALUES (2)', '--json')).toBe('')
+  expect(await said('backup', cell)).not.toContain('on this machine only')
+  await place.text('sql', cell, 'INSERT INTO t VALUES (3)')
+  const imported = await place.json<{ id: string }>('cells', 'create', '--from', cell)
+  expect(await said('sql', imported.id, 'DELETE FROM t')).toMatch(/^2 cells have changes/)
+})
+
 describe('backups', () => {
   async function withCell(place: Workplace, ...flags: string[]): Promise<{ cell: string; version: string }> {
     const cell = await place.text('cells', 'create', ...flags)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import type { Flushed } from '../../src/backup/shipping/shipper.ts'
+import type { Flushed } from '../../src/backup/shipping/flushes.ts'
 import { CellError } from '../../src/errors.ts'
 import { Replication } from '../../src/store/replication.ts'
 import { FakeClock } from '../support/fake-clock.ts'

@@ -11,7 +11,8 @@ import type { DatabaseReader } from '../create/database-reader.ts'
 import { CellBrancher } from '../restore/cell-brancher.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 import { CellRestorer, type CellRestorerParts } from '../restore/cell-restorer.ts'
-import { type Flushed, holdsAllOf, type Shipper } from '../shipping/shipper.ts'
+import { type Flushed, type FlushOptions, holdsAllOf } from '../shipping/flushes.ts'
+import type { Shipper } from '../shipping/shipper.ts'
 import { type ShippingStatus, shippingStatus } from '../shipping/shipping-status.ts'
 import type { VerifyResult, VerifyTask } from '../verify/verify-types.ts'
 import { VersionVerifier } from '../verify/version-verifier.ts'
@@ -98,9 +99,10 @@ export interface ArchiverClient {
   /**
    * Resolves once everything that was committed before this call is in the object store, and counts there.
    *
+   * @param options.about the caller wants to know only of these cells whether they have a history
    * @throws `object_store_not_configured` if nothing is shipped, `taken_over`, what the object store throws, the signal's reason
    */
-  flush(signal?: AbortSignal): Promise<Flushed>
+  flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed>
   /** How far the object store has what the cells commit; undefined if nothing is shipped. */
   readonly shipping: ShippingStatus | undefined
 }
@@ -265,10 +267,10 @@ export class Archiver implements ArchiverClient {
 
   /** @returns whether all that the cell has committed is stored now */
   async #ship(cellId: string, signal: AbortSignal | undefined): Promise<boolean> {
-    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce: true }))
+    return holdsAllOf(cellId, await this.flush(signal, { isAtOnce: true, about: [cellId] }))
   }
 
-  async flush(signal?: AbortSignal, options?: { isAtOnce: boolean }): Promise<Flushed> {
+  async flush(signal?: AbortSignal, options?: FlushOptions): Promise<Flushed> {
     if (this.#shipper === undefined) throw notShipped()
     return await this.#shipper.flush(signal, options)
   }

@@ -75,6 +75,6 @@ export interface CellPort {
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */
   dropHistory(cellId: string): Promise<void>
-  /** Whether the catalog has the cell, and it is not deleted. */
-  exists(cellId: string): Promise<boolean>
+  /** Whether the catalog says that the cell is deleted. It may not know it. */
+  isDeleted(cellId: string): Promise<boolean>
 }

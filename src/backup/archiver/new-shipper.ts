@@ -29,7 +29,7 @@ export function newShipper(
     historyMs,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    exists: (cellId) => cells.exists(cellId),
+    isDeleted: (cellId) => cells.isDeleted(cellId),
     makeVersion,
     clock,
     log,

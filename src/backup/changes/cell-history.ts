@@ -31,6 +31,8 @@ export interface Unshipped {
   bytes: number
   /** Whether it is all of it. */
   isAll: boolean
+  /** Whether there was no room for some of it. */
+  hasMore: boolean
 }
 
 /** What is not shipped of a cell may be as large as its database, but always this. */
@@ -175,8 +177,15 @@ export class CellHistory {
 
   /** Ends if what is not shipped costs more than another base. */
   bound(kept: readonly Segment[], databaseBytes: number): void {
-    const bytes = kept.filter((each) => this.needs(each)).reduce((sum, { size }) => sum + size, 0)
+    const needed = kept.filter((each) => this.needs(each))
+    const bytes = needed.reduce((sum, each) => sum + this.#unshippedBytes(each), 0)
     if (bytes > Math.max(databaseBytes, UNSHIPPED_BYTES_MIN)) this.end()
+  }
+
+  /** What is shipped of a segment is a hole, or there for others. */
+  #unshippedBytes({ sequence, size, pageSize }: Segment): number {
+    const { history } = this.#parts.progress
+    return history?.sequence === sequence ? Math.max(0, size - walBytes(history.frames, pageSize)) : size
   }
 
   end(): void {
@@ -221,7 +230,7 @@ export class CellHistory {
     }
     const isUnknown = live === 'later' || live === 'out of reach'
     const ofLive = live === undefined || isUnknown ? [] : [{ ...live, path: paths.wal }]
-    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: !isUnknown }
+    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: !isUnknown, hasMore: false }
     let at: Place = history
     for (const log of [...segments, ...ofLive]) {
       const from = at.sequence === log.sequence ? at.frames : 0
@@ -242,6 +251,7 @@ export class CellHistory {
       }
       if (to !== log.frames) {
         unshipped.isAll = false
+        unshipped.hasMore = true
         break
       }
     }

@@ -48,14 +48,20 @@ export interface CollectLimits {
   bytesMax: number
   /** Cells whose files could not be read just now: they are left out. */
   except?: readonly string[] | undefined
+  /** The cells of which somebody wants to know whether they have a history; undefined: all. */
+  about?: readonly string[] | undefined
 }
 
 export interface CollectedLogs {
   logs: UnshippedLog[]
   /** Whether every cell that has something unshipped is in `logs`, apart from those of the two lists below. */
   isAll: boolean
-  /** Cells that have changed but have no history: what they committed is safe only with their next version. */
+  /** Whether there was no room for some of it: the next call brings that. */
+  hasMore: boolean
+  /** Of the cells that it is `about`, those that have changed but have no history: what they committed is safe only with their next version. */
   withoutHistory: string[]
+  /** How many there are of them in all. There can be as many as the store has cells, so not all are named in each tick. */
+  withoutHistoryCount: number
   /** Cells whose files cannot be read: what they have not shipped waits until they can. */
   unreadable: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
@@ -79,4 +85,10 @@ export interface LogPosition {
   frames: number
   /** The time of the version's cut in epoch milliseconds, on the cell's line of time, which never steps back. */
   at: number
+}
+
+/** Those of some cells that somebody asks for. */
+export function among(cellIds: readonly string[], about: readonly string[]): string[] {
+  const wanted = new Set(about)
+  return cellIds.filter((cellId) => wanted.has(cellId))
 }

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from './cell-log.ts'
+import { among, type CollectedLogs, type CollectLimits, type ShippedPlace } from './cell-log.ts'
 import type { ChangeTrackers } from './change-trackers.ts'
 
 /** Cells to look at in one turn of the event loop: each costs about as much as a statement. */
@@ -24,9 +24,17 @@ export class LogCollector {
   }
 
   /** Those first that were collected longest ago. */
-  async collect({ cellsMax, bytesMax, except }: CollectLimits): Promise<CollectedLogs> {
+  async collect({ cellsMax, bytesMax, except, about }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
-    const collected: CollectedLogs = { logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf }
+    const collected: CollectedLogs = {
+      logs: [],
+      isAll: true,
+      hasMore: false,
+      withoutHistory: [],
+      withoutHistoryCount: 0,
+      unreadable: [],
+      asOf,
+    }
     const leftOut = new Set(except)
     let room = bytesMax
     let looked = 0
@@ -39,11 +47,14 @@ export class LogCollector {
       const isFull = collected.logs.length >= cellsMax || (room <= 0 && collected.logs.length > 0)
       if (isFull) {
         collected.isAll = false
+        collected.hasMore = true
         break
       }
       room -= this.#collectCell(cellId, room, collected)
     }
-    return collected
+    return about === undefined
+      ? collected
+      : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
   }
 
   /** Everything before these places is in the object store. */
@@ -78,12 +89,15 @@ export class LogCollector {
     }
     this.#unreadable.delete(cellId)
     if (unshipped === undefined) {
-      if (tracker.isChanged) collected.withoutHistory.push(cellId)
-      else this.#trackers.settled(cellId)
+      if (tracker.isChanged) {
+        collected.withoutHistory.push(cellId)
+        collected.withoutHistoryCount++
+      } else this.#trackers.settled(cellId)
       return 0
     }
-    const { pieces, bytes, isAll } = unshipped
+    const { pieces, bytes, isAll, hasMore } = unshipped
     if (!isAll) collected.isAll = false
+    if (hasMore) collected.hasMore = true
     if (pieces.length === 0) {
       if (isAll) this.#trackers.settled(cellId)
       return 0

@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import type { CollectedLogs } from './cell-log.ts'
+import { among, type CollectedLogs } from './cell-log.ts'
 import { fingerprintOf } from './file-fingerprint.ts'
 import { unshippedSegments } from './history.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
@@ -58,8 +58,13 @@ export class UnshippedSearch {
   /**
    * What is collected while cells are searched for is not all; of those that could not be looked at, nobody knows it. What ends
    * meanwhile may have come too late for the process that had answered already.
+   *
+   * @param about as in `CollectLimits`
    */
-  async collect(collect: () => Promise<CollectedLogs>): Promise<CollectedLogs> {
+  async collect(
+    about: readonly string[] | undefined,
+    collect: () => Promise<CollectedLogs>,
+  ): Promise<CollectedLogs> {
     const missed = [...this.#missed]
     this.#tryAgain()
     const wasOver = this.isOver
@@ -67,8 +72,11 @@ export class UnshippedSearch {
     const collected = await collect()
     const isOver = wasOver && this.isOver && this.#begun === begun
     const unreadable = union(collected.unreadable, missed, this.#missed)
-    const withoutHistory = union(collected.withoutHistory, this.#changedWithoutHistory())
-    return { ...collected, unreadable, withoutHistory, isAll: collected.isAll && isOver }
+    const changed = this.#changedWithoutHistory()
+    const withoutHistory = union(collected.withoutHistory, about ? among(changed, about) : changed)
+    const withoutHistoryCount = Math.max(collected.withoutHistoryCount, changed.length)
+    const isAll = collected.isAll && isOver
+    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll }
   }
 
   /** Of those that no process has open, too: nobody has to look at them. */

@@ -21,6 +21,8 @@ const WRITE_AFTER = 2 / 3
 const JITTER = 1 / 6
 const RETRY_AFTER = 1 / 18
 const ATTEMPTS_MAX = 10
+/** A directory remembers so many starts whose fence may still come: a put that is under way for longer has failed. */
+const IN_DOUBT_MAX = 16
 const CLOSE_MS_MAX = 5_000
 const NOT_WRITTEN =
   'could not write the record that says that this node uses the object store; trying again, and after its lease another machine may use it'
@@ -96,7 +98,8 @@ export class EpochHolder {
       // The next number, also if a fence of this directory could not be stored: writers look for the next one alone.
       const epoch = (tail?.epoch ?? known) + 1
       // On disk before it is in the object store: so the object store never has more than a directory knows of itself.
-      await remembered.write(store.url, { epoch, sequence: 0, instance: this.#instance })
+      const inDoubt = this.#inDoubt(epoch)
+      await remembered.write(store.url, { epoch, sequence: 0, instance: this.#instance, inDoubt })
       // Before anybody can see the fence: in this process, it shows that the node lives.
       runningInstances.add(this.#instance)
       let excludesOthers: boolean
@@ -151,6 +154,15 @@ export class EpochHolder {
   get #position() {
     const { remembered, store } = this.#parts
     return remembered.position(store.url)
+  }
+
+  /** Earlier starts of this directory whose fence of the epoch nobody has seen. It may be under way. */
+  #inDoubt(epoch: number): string[] | undefined {
+    const position = this.#position
+    if (position?.epoch !== epoch) return undefined
+    const starts = new Set([...(position.inDoubt ?? []), position.instance])
+    starts.delete(this.#instance)
+    return [...starts].slice(-IN_DOUBT_MAX)
   }
 
   /** @returns undefined if nothing is in the way */

@@ -1,6 +1,6 @@
 import type { ManifestHead } from '../archive/manifest.ts'
-import type { Place } from '../changes/history.ts'
 import { type CellLog, holdsPlace, type JoinedWal } from '../shipping/cell-pieces.ts'
+import type { VersionPlace } from '../shipping/version-place.ts'
 import { parseVersion, type RestoredMark } from '../versions/object-keys.ts'
 
 /** Epoch milliseconds, on the cell's line of time. */
@@ -21,8 +21,8 @@ export function goesOn(
 }
 
 /** The place in its history up to which a version holds everything. Earlier manifests do not say how many frames that are. */
-export function placeOf({ log }: ManifestHead): Place | undefined {
-  return log && { sequence: log.sequence, frames: log.frames ?? Number.POSITIVE_INFINITY }
+export function placeOf({ log }: ManifestHead): VersionPlace | undefined {
+  return log && { ...log, frames: log.frames ?? Number.POSITIVE_INFINITY }
 }
 
 /** Whether nothing was committed between two versions of one history. */

@@ -4,14 +4,13 @@ import { collectLog } from '../shipping/cell-pieces.ts'
 import { type LastPiece, lastPiece } from '../shipping/last-piece.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
 import type { LogRef } from '../shipping/log-row.ts'
+import { refsUpTo } from '../shipping/version-place.ts'
 import type { RestorableRange } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
 
 /** For a page, no more log objects than these are read: what only others could show is not claimed. */
 const OBJECTS_MAX = 1_000
-/** What a version holds is in objects that were stored before its cut, or in one of the next. */
-const OBJECTS_AFTER_CUT = 16
 
 export interface ReadOptions extends CallOptions {
   objectsMax?: number | undefined
@@ -133,10 +132,9 @@ class Reach {
   }
 
   /** The log objects that can have what the cell committed after a version, and before the next one. */
-  #refsBetween(manifest: ManifestHead, next: ManifestHead | undefined): LogRef[] {
+  #refsBetween(manifest: ManifestHead, next: ManifestHead | undefined): readonly LogRef[] {
     const refs = this.#refsAfter(manifest)
-    const cut = next?.log === undefined ? -1 : refs.findIndex(({ key }) => key > (next.log?.after ?? ''))
-    return cut === -1 ? refs : refs.slice(0, cut + OBJECTS_AFTER_CUT)
+    return next?.log === undefined ? refs : refsUpTo(refs, next.log)
   }
 
   #refsAfter({ log }: ManifestHead): LogRef[] {

@@ -6,6 +6,7 @@ import type { CallOptions } from '../object-store/object-store.ts'
 import { checkPrevious, type LogIndex } from './log-index.ts'
 import type { LogManifest, StoredPiece } from './log-manifest.ts'
 import type { LogRef } from './log-row.ts'
+import { refsUpTo, type VersionPlace } from './version-place.ts'
 
 /** What is looked for: the log of a cell after one of its versions. */
 export interface LogAfter {
@@ -54,8 +55,8 @@ export interface CollectOptions extends CallOptions {
   until?: number | undefined
   /** Epoch milliseconds, `until` by default: where the history ends at the latest. */
   horizon?: number | undefined
-  /** What follows this place is not needed. */
-  through?: Place | undefined
+  /** What follows this version is not needed. */
+  through?: VersionPlace | undefined
   /** No version is newer: then no object with what comes after it was removed for its age. */
   isNewest?: boolean | undefined
   /** The log objects after the version, if they are listed already. */
@@ -75,12 +76,13 @@ export async function collectLog(
   const all = known ?? (await index.after(wanted.after, { signal }))
   const refs = isNewest ? all.filter(({ isRemoved }) => !isRemoved) : all
   const log = new LogJoin(wanted.sequence)
-  const isEnough = () =>
+  const ofVersion = through && refsUpTo(refs, through)
+  const isEnough = (read: number) =>
     log.isBroken ||
-    (through !== undefined && log.holds(through)) ||
+    (through !== undefined && log.holds(through, ofVersion?.slice(read) ?? [])) ||
     (until !== undefined && log.isPast(until)) ||
     (horizon !== undefined && log.isCompleteAfter(horizon))
-  if (isEnough()) return log.end(0)
+  if (isEnough(0)) return log.end(0)
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
     signal?.throwIfAborted()
@@ -92,7 +94,7 @@ export async function collectLog(
       if (damage !== undefined) log.suspect(damage)
       if (!(manifest instanceof Error)) add(log, ref, manifest, wanted)
       before = ref
-      if (isEnough()) return log.end(i + j + 1)
+      if (isEnough(i + j + 1)) return log.end(i + j + 1)
     }
   }
   return log.end(refs.length)
@@ -158,8 +160,18 @@ class LogJoin {
     return this.#suspect === undefined && (this.#completeTo ?? 0) > time + CLOCK_STEP_MAX_MS
   }
 
-  holds(place: Place): boolean {
-    return place.sequence <= this.#sequence || holdsPlace(this.#wals, place)
+  /**
+   * Whether it is all that a version holds. A power loss may have taken the last frames after they were shipped: what has replaced
+   * them was shipped by the next node, and may be as long.
+   *
+   * @param unread the log objects that can have it, too
+   */
+  holds(version: VersionPlace, unread: readonly LogRef[]): boolean {
+    if (version.sequence <= this.#sequence) return true
+    const last = this.#wals.at(-1)
+    if (last === undefined || !holdsPlace(this.#wals, version)) return false
+    const epoch = last.pieces.at(-1)?.ref.epoch ?? 0
+    return last.sequence > version.sequence || unread.every((ref) => ref.epoch <= epoch)
   }
 
   suspect(error: CellError): void {

@@ -43,10 +43,16 @@ export interface LogObject {
 export interface MadeLogObject {
   /** Undefined if nothing could be read. */
   object: LogObject | undefined
-  /** Cells of which something is not in it: their WALs were reset meanwhile. */
-  leftOut: string[]
+  /** Cells of which something is not in it: their WALs were reset meanwhile, or a file is damaged. */
+  leftOut: LeftOut[]
   /** Cells whose files could not be read. */
   unreadable: { cellId: string; error: unknown }[]
+}
+
+/** What a cell was collected for is not in its file. What comes after the piece could not be applied without it. */
+export interface LeftOut {
+  cellId: string
+  piece: LogPiece
 }
 
 interface ReadLogs extends Omit<MadeLogObject, 'object'> {
@@ -109,8 +115,7 @@ async function readLogs(
         const name = memberName(log, piece)
         const place = await members.add(name, piece)
         if (place === undefined) {
-          // What comes after it could not be applied without it.
-          result.leftOut.push(log.cellId)
+          result.leftOut.push({ cellId: log.cellId, piece })
           break
         }
         pieces.push({ piece, name, place })

@@ -2,10 +2,10 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
-import { firstLogFrom } from './last-log.ts'
 import type { CellPieces, LogManifest } from './log-manifest.ts'
 import type { StoredLog } from './stored-log.ts'
 import type { VersionCover } from './version-cover.ts'
+import { VoidLogs } from './void-logs.ts'
 
 const ROUND_MS = 6 * 3_600_000
 
@@ -16,8 +16,8 @@ export interface LogRetentionParts {
   readManifest(stored: StoredLog): Promise<LogManifest>
   /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
-  /** Whether the catalog has the cell, and it is not deleted. */
-  exists(cellId: string): Promise<boolean>
+  /** False, too, for a cell that the catalog does not know: it may be an older one that came back. */
+  isDeleted(cellId: string): Promise<boolean>
   /** Stores a version of the cell. */
   makeVersion(cellId: string): Promise<void>
   clock: Clock
@@ -27,6 +27,7 @@ export interface LogRetentionParts {
 interface Round {
   horizon: number
   cover: Pick<VersionCover, 'of' | 'forget'>
+  voids: VoidLogs
   options: CallOptions
 }
 
@@ -71,7 +72,7 @@ export class LogRetention {
   async run(options: CallOptions = {}): Promise<string[]> {
     const { objectStore, newCover, historyMs, clock, log } = this.#parts
     const horizon = clock.now() - historyMs
-    const round = { horizon, cover: newCover(horizon), options }
+    const round = { horizon, cover: newCover(horizon), voids: new VoidLogs(this.#parts, options), options }
     const removed: string[] = []
     let previous: StoredLog | undefined
     // One key behind the listing: the newest object stays, since the next one names it.
@@ -106,30 +107,18 @@ export class LogRetention {
   }
 
   async #mayGo(stored: StoredLog, round: Round): Promise<boolean> {
-    const { horizon, options } = round
+    const { horizon, voids } = round
     const { to, cells } = await this.#parts.readManifest(stored)
     if (to >= horizon) return false
-    return (await this.#isHeld(cells, to, round)) || (await this.#isVoid(stored.key, options))
-  }
-
-  /** What nobody reads need not be in a version: see `LogRow`. */
-  async #isVoid(key: string, options: CallOptions): Promise<boolean> {
-    const { objectStore, readManifest } = this.#parts
-    let { epoch } = parseLogKey(key) as LogNumber
-    for (;;) {
-      const next = await firstLogFrom(objectStore, { epoch: epoch + 1, number: 1 }, options)
-      if (next === undefined || next.number > 1) return false
-      const previous = (await readManifest(next)).previous?.key ?? ''
-      if (!(await this.#isVoid(next.key, options))) return previous < key
-      epoch = next.epoch
-    }
+    // What nobody reads need not be in a version.
+    return (await this.#isHeld(cells, to, round)) || (await voids.has(stored.key))
   }
 
   async #isHeld(cells: readonly CellPieces[], to: number, { cover, options }: Round): Promise<boolean> {
     for (const cell of cells) {
       let state = await cover.of(cell, to, options)
       // What a deleted cell committed after its last version goes with its age.
-      if (state === 'unheld' && !(await this.#parts.exists(cell.cell_id))) continue
+      if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id))) continue
       if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
         cover.forget(cell.cell_id)
         state = await cover.of(cell, to, options)

@@ -49,7 +49,10 @@ export class LogRow {
     else if (await this.#hasShrunk(options)) this.#forget(this.#after)
     // What was missing may be there now.
     else if (this.#row.some(({ isMissing, isRemoved }) => isMissing && !isRemoved)) this.#row = []
-    await this.#list(options)
+    if (!(await this.#list(options))) {
+      this.#forget(this.#after ?? '')
+      await this.#list(options)
+    }
     await this.#lookAhead(options)
     await this.#follow(options)
     return this.#row.filter(({ key }) => key > after)
@@ -68,17 +71,26 @@ export class LogRow {
     return oldest !== undefined && (await this.#store.head(oldest.key, options)) === undefined
   }
 
-  /** Lists what is not known yet. */
-  async #list(options: CallOptions): Promise<void> {
+  /**
+   * Lists what is not known yet.
+   *
+   * @returns false if the newest one that was known has gone: its node has removed it, since it did not count
+   */
+  async #list(options: CallOptions): Promise<boolean> {
+    const newest = this.#newest?.key
     // The object itself is listed too: if it is still there, none after it was removed for its age.
-    const after = this.#newest?.key ?? (this.#after && keyBefore(this.#after))
+    const from = newest ?? this.#after
+    const after = from && keyBefore(from)
+    let isListed = newest === undefined
     for await (const { key, size } of this.#store.list(LOG_PREFIX, {
       ...options,
       after: after || undefined,
     })) {
       const number = parseLogKey(key)
       if (number !== undefined) this.#add(number, size)
+      if (key === newest) isListed = true
     }
+    return isListed || (await this.#store.head(newest as string, options)) !== undefined
   }
 
   async #lookAhead(options: CallOptions): Promise<void> {

@@ -5,17 +5,17 @@ import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 import type { CollectedLogs } from '../changes/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
+import { type Flushed, Flushes, type FlushOptions } from './flushes.ts'
 import { LagWatch } from './lag-watch.ts'
-import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.ts'
+import type { LogObject } from './log-object.ts'
 import type { EpochView, LogPort } from './log-port.ts'
 import type { LogRetention } from './log-retention.ts'
-import { selectLogs } from './log-selection.ts'
 import { LogSequence } from './log-sequence.ts'
+import { type Look, type LookParts, lookAtCells, type Outcome } from './look-at-cells.ts'
 import { notBegun, type ShippingState } from './shipping-status.ts'
+import { UnreadableCells } from './unreadable-cells.ts'
 import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 
-/** What one object is made of at most. */
-const COLLECT = { cellsMax: 10_000, bytesMax: 64 * 1_048_576 }
 /** Flushes make no more than ten objects per second. */
 const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
@@ -50,39 +50,6 @@ export interface ShipperParts {
   log: Log
 }
 
-/** Somebody waits for what was committed before the call: a look at the cells that begins after it finds all of that. */
-interface Flush extends PromiseWithResolvers<Flushed> {
-  /** It does not wait for others to share its object. */
-  isAtOnce: boolean
-}
-
-/** What a flush leaves out. */
-export interface Flushed {
-  /** Cells that have changed but have no history: what they committed is stored with their next version. */
-  withoutHistory: readonly string[]
-  /** Cells whose files cannot be read: what they committed is stored once they can. */
-  unreadable: readonly string[]
-}
-
-/** Whether all that a cell had committed is stored with a flush. */
-export function holdsAllOf(cellId: string, { withoutHistory, unreadable }: Flushed): boolean {
-  return !withoutHistory.includes(cellId) && !unreadable.includes(cellId)
-}
-
-/**
- * `all`: everything is stored that could be read; `more`: the next object follows at once; `later`: some WALs were reset while they
- * were read, or there may be cells that nobody has found yet.
- */
-type Outcome = 'all' | 'more' | 'later'
-
-/** What a look at the cells has found. */
-interface Pending extends Pick<CollectedLogs, 'asOf' | 'withoutHistory' | 'unreadable'> {
-  /** It is made, and may be stored already. Undefined if there is nothing to store. */
-  object: LogObject | undefined
-  outcome: Outcome
-  bytes: number
-}
-
 /**
  * Ships what all cells commit, one object per tick (docs/decisions/0021):
  *
@@ -99,23 +66,20 @@ interface Pending extends Pick<CollectedLogs, 'asOf' | 'withoutHistory' | 'unrea
 export class Shipper {
   readonly #parts: ShipperParts
   readonly #sequence: LogSequence
+  readonly #unreadable: UnreadableCells
+  readonly #look: LookParts
   readonly #bound: UnshippedBound
   readonly #watch: LagWatch
   readonly #abort = new AbortController()
   #state: ShippingState
-  #pending: Pending | undefined
-  /** Flushes since the last look at the cells, and those that the look or one before it is for. */
-  #waiting: Flush[] = []
-  #looked: Flush[] = []
+  /** Its object is made, and may be stored already. */
+  #pending: Look | undefined
+  readonly #flushes = new Flushes()
   #ticking: Promise<void> | undefined
   #timer: { timer: Timer; at: number; keepsAlive: boolean } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
   #failures = 0
-  /** Cells whose files could not be read: until the next tick that begins with all cells, they hold up no others. */
-  readonly #unreadable = new Set<string>()
-  /** Those that were told of. */
-  #toldOf: ReadonlySet<string> = new Set()
   /** What waits is shipped once more, without a pause. */
   #isStopping = false
   #lastTries = 0
@@ -126,8 +90,12 @@ export class Shipper {
     const { objectStore, epoch, cells, settings, makeVersion, clock, log } = parts
     this.#parts = parts
     this.#sequence = new LogSequence(objectStore, epoch)
+    this.#unreadable = new UnreadableCells(log)
     this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
+    const onCollected = ({ logs, withoutHistoryCount }: CollectedLogs) =>
+      this.#note({ waitingBytes: unshippedBytes(logs), withoutHistory: withoutHistoryCount })
+    this.#look = { ...parts, sequence: this.#sequence, unreadable: this.#unreadable, onCollected }
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }
@@ -153,20 +121,18 @@ export class Shipper {
    *
    * @throws `taken_over`, `store_closed`; what the object store throws: then it is shipped later
    */
-  flush(signal?: AbortSignal, { isAtOnce = false } = {}): Promise<Flushed> {
+  flush(signal?: AbortSignal, options: FlushOptions = {}): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
-    const flush: Flush = { ...Promise.withResolvers<Flushed>(), isAtOnce }
-    flush.promise.catch(() => {})
-    this.#waiting.push(flush)
+    const flushed = this.#flushes.add(options)
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
-    return unlessAborted(flush.promise, signal)
+    return unlessAborted(flushed, signal)
   }
 
   /** Ships what waits, until the deadline, and ends. */
   async stop(deadline: AbortSignal): Promise<void> {
     this.#isStopping = true
     if (this.#ended === undefined && this.#parts.epoch.epoch !== undefined) {
-      await this.flush(deadline).catch((err) => {
+      await this.flush(deadline, { about: [] }).catch((err) => {
         this.#parts.log.warn({ err }, 'stopped before everything was shipped; the next start ships the rest')
       })
     }
@@ -183,7 +149,7 @@ export class Shipper {
     this.#timer?.timer.cancel()
     this.#watch.stop()
     this.#abort.abort(error)
-    this.#settle((flush) => flush.reject(error))
+    this.#flushes.reject(error)
   }
 
   /**
@@ -196,7 +162,7 @@ export class Shipper {
     const now = clock.monotonic()
     const planned = this.#timer
     const at = Math.min(now + delayMs, planned?.at ?? Number.POSITIVE_INFINITY)
-    const keepsAlive = this.#isWanted
+    const keepsAlive = this.#flushes.isAny
     if (planned?.at === at && (planned.keepsAlive || !keepsAlive)) return
     planned?.timer.cancel()
     this.#timer = undefined
@@ -211,13 +177,9 @@ export class Shipper {
     this.#timer = { timer: clock.setTimer(run, at - now, { keepsAlive }), at, keepsAlive }
   }
 
-  get #isWanted(): boolean {
-    return this.#waiting.length > 0 || this.#looked.length > 0
-  }
-
   /** What is left of an interval since the last tick began. */
   #pace(intervalMs: number): number {
-    if (this.#isStopping || this.#waiting.some(({ isAtOnce }) => isAtOnce)) return 0
+    if (this.#isStopping || this.#flushes.isAtOnce) return 0
     return Math.max(0, this.#begunAt + intervalMs - this.#parts.clock.monotonic())
   }
 
@@ -233,7 +195,7 @@ export class Shipper {
     onState(this.#state)
     this.#plan(delayMs)
     // A flush may have come since the pause was chosen.
-    if (this.#isWanted) this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
+    if (this.#flushes.isAny) this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
   }
 
   /** @returns when the next tick begins */
@@ -241,19 +203,18 @@ export class Shipper {
     this.#failures = 0
     this.#note({ failingSince: null })
     if (outcome === 'more') return 0
-    this.#toldOf = new Set(this.#unreadable)
-    this.#unreadable.clear()
+    this.#unreadable.tryAgain()
     if (outcome === 'later' && this.#isStopping) {
-      if (++this.#lastTries > LAST_TRIES_MAX) this.#settle((flush) => flush.reject(notNow()))
+      if (++this.#lastTries > LAST_TRIES_MAX) this.#flushes.reject(notNow())
       return 0
     }
-    return this.#pace(this.#isWanted ? TICK_MS_MIN : this.#parts.settings.lagMs)
+    return this.#pace(this.#flushes.isAny ? TICK_MS_MIN : this.#parts.settings.lagMs)
   }
 
   async #failed(error: unknown): Promise<number> {
     const { clock, random } = this.#parts
     if (this.#ended !== undefined) return 0
-    this.#settle((flush) => flush.reject(error))
+    this.#flushes.reject(error)
     this.#watch.failed(error)
     const backOffMs = Math.min(RETRY_MS * 2 ** this.#failures, RETRY_MS_MAX)
     this.#failures++
@@ -266,7 +227,7 @@ export class Shipper {
 
   async #ship(): Promise<Outcome> {
     const { signal } = this.#abort
-    const pending = this.#pending ?? (await this.#make(signal))
+    const pending = this.#pending ?? (await lookAtCells(this.#look, this.#flushes.look(), signal))
     this.#pending = pending
     const { object, outcome, bytes } = pending
     if (object !== undefined) {
@@ -291,39 +252,8 @@ export class Shipper {
     return outcome
   }
 
-  async #make(signal: AbortSignal): Promise<Pending> {
-    const { cells, claim, storeId, spoolDirectory, clock } = this.#parts
-    this.#looked.push(...this.#waiting.splice(0))
-    const collected = await cells.collectLogs({ ...COLLECT, except: [...this.#unreadable] })
-    const { asOf, withoutHistory } = collected
-    const waitingBytes = unshippedBytes(collected.logs)
-    this.#note({ waitingBytes, withoutHistory: withoutHistory.length })
-    if (collected.logs.length === 0) {
-      const { isAll, unreadable } = collected
-      return {
-        object: undefined,
-        outcome: isAll ? 'all' : 'later',
-        asOf,
-        withoutHistory,
-        unreadable,
-        bytes: 0,
-      }
-    }
-    await claim(signal)
-    const { logs, isAll } = selectLogs(collected.logs)
-    const next = await this.#sequence.next({ signal })
-    const isWhole = isAll && collected.isAll
-    const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
-    const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
-    const made = await makeLogObject(order, { directory: spoolDirectory, signal })
-    this.#noteUnreadable(made.unreadable)
-    const unreadable = [...collected.unreadable, ...made.unreadable.map(({ cellId }) => cellId)]
-    const outcome = outcomeOf(made, isWhole)
-    return { object: made.object, outcome, asOf, withoutHistory, unreadable, bytes: unshippedBytes(logs) }
-  }
-
-  #caughtUp({ asOf, withoutHistory, unreadable }: Omit<Pending, 'object'>): void {
-    for (const flush of this.#looked.splice(0)) flush.resolve({ withoutHistory, unreadable })
+  #caughtUp({ asOf, withoutHistory, unreadable }: Look): void {
+    this.#flushes.stored({ withoutHistory, unreadable })
     if (unreadable.length > 0) return
     this.#note({ backedUpTo: asOf })
     this.#watch.caughtUp()
@@ -334,31 +264,9 @@ export class Shipper {
     await object.dispose()
   }
 
-  #noteUnreadable(unreadable: readonly { cellId: string; error: unknown }[]): void {
-    for (const { cellId, error } of unreadable) {
-      this.#unreadable.add(cellId)
-      if (this.#toldOf.has(cellId)) continue
-      this.#parts.log.error(
-        { cellId, err: error },
-        'the files of a cell cannot be read, so it is not shipped',
-      )
-    }
-  }
-
-  #settle(settle: (flush: Flush) => void): void {
-    for (const flush of [...this.#looked.splice(0), ...this.#waiting.splice(0)]) settle(flush)
-  }
-
   #note(changes: Partial<ShippingState>): void {
     this.#state = { ...this.#state, ...changes }
   }
-}
-
-/** @param isWhole all that waits was to be in the object */
-function outcomeOf({ object, leftOut, unreadable }: MadeLogObject, isWhole: boolean): Outcome {
-  const isFutile = object === undefined && unreadable.length === 0
-  if (!isWhole && !isFutile) return 'more'
-  return leftOut.length > 0 ? 'later' : 'all'
 }
 
 function notNow(): CellError {

@@ -3,7 +3,7 @@ import { walBytes } from '../../engine/wal-file.ts'
 import type { LogPiece, UnshippedLog } from '../changes/cell-log.ts'
 import type { LogPort } from './log-port.ts'
 
-const EVERYTHING = { cellsMax: Number.MAX_SAFE_INTEGER, bytesMax: Number.MAX_SAFE_INTEGER }
+const EVERYTHING = { cellsMax: Number.MAX_SAFE_INTEGER, bytesMax: Number.MAX_SAFE_INTEGER, about: [] }
 
 export interface UnshippedBoundParts {
   cells: LogPort

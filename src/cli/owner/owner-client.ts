@@ -40,6 +40,8 @@ import type {
 /** Carries requests to the routes of src/http/owner-routes.ts, wherever the store is open. */
 export interface Transport {
   send(request: OwnerRequest): Promise<OwnerAnswer>
+  /** What a person should know of what was changed here: no node runs that will store it. */
+  unstored?(): string | undefined
   close(): Promise<void>
 }
 
@@ -269,6 +271,11 @@ export class OwnerClient implements StoreClient {
   /** @param input.plan null: the store's plan holds again @throws `invalid_request` */
   setPlan({ cell, plan }: { cell: string; plan: string | null }): Promise<PlanDocument> {
     return this.#ask('PUT', `${pathOf(cell)}/backups/plan`, { plan })
+  }
+
+  /** What a person should know of what was changed here, if no node runs that will store it. Call it before the close. */
+  get unstored(): string | undefined {
+    return this.#transport.unstored?.()
   }
 
   /** Closes the store if it is open in this process. */

@@ -55,7 +55,21 @@ export function storeTransport(store: CellStore): Transport {
     if (body instanceof FileBody) return { status, body: '', file: body.open() }
     return { status, body: typeof body === 'string' ? body : Buffer.from(body).toString() }
   }
-  return { send, close: () => store.close() }
+  const changed = () => store.retention?.summary().changed ?? 0
+  const changedBefore = changed()
+  const unstored = () => {
+    const count = changed()
+    // A cell that had changed before is in no version either, with what it has now.
+    const isOurs = count > changedBefore || store.metrics().commits > 0
+    return count > 0 && isOurs ? unstoredNote(count) : undefined
+  }
+  return { send, unstored, close: () => store.close() }
+}
+
+/** A command ships nothing: it would have to ship what others have left, too. */
+function unstoredNote(count: number): string {
+  const cells = count === 1 ? 'One cell has' : `${count} cells have`
+  return `${cells} changes that are on this machine only. The next \`cellstore serve\` ships them; \`cellstore backup\` stores them now.`
 }
 
 /** A request that never was on a wire. */

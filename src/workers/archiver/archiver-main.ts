@@ -56,7 +56,7 @@ class ArchiverMain {
         this.#started.archiver.raise(message.cellId, message.need)
         break
       case 'flush':
-        void this.#flush(message.id)
+        void this.#flush(message)
         break
       case 'answer':
         this.#cells.answer(message.id, message.value, message.error)
@@ -135,9 +135,9 @@ class ArchiverMain {
     }
   }
 
-  async #flush(id: number): Promise<void> {
+  async #flush({ id, about }: Extract<ToArchiver, { type: 'flush' }>): Promise<void> {
     try {
-      const value = await this.#started.archiver.flush()
+      const value = await this.#started.archiver.flush(undefined, { about })
       send({ type: 'flushed', id, value, error: undefined })
     } catch (error) {
       send({ type: 'flushed', id, value: undefined, error: toWireError(error) })

@@ -78,8 +78,8 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'dropHistory', args: [cellId] })
   }
 
-  exists(cellId: string): Promise<boolean> {
-    return this.#call({ method: 'exists', args: [cellId] })
+  isDeleted(cellId: string): Promise<boolean> {
+    return this.#call({ method: 'isDeleted', args: [cellId] })
   }
 
   answer(id: number, value: unknown, error: WireError | undefined): void {

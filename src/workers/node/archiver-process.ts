@@ -11,7 +11,7 @@ import {
 import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { ArchiverLoad, Need } from '../../backup/archiver/job.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
-import type { Flushed } from '../../backup/shipping/shipper.ts'
+import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
 import {
   notBegun,
   type ShippingState,
@@ -75,7 +75,7 @@ const CANCEL_MS = 3_000
 export class ArchiverProcess implements ArchiverClient {
   readonly #parts: ArchiverProcessParts
   readonly #jobs: ArchiverJobs
-  readonly #flushes = new RemoteFlushes((id) => this.#send({ type: 'flush', id }))
+  readonly #flushes = new RemoteFlushes((flush) => this.#send({ type: 'flush', ...flush }))
   #shipping: ShippingState | undefined
   #child: ArchiverLink | undefined
   #isReady = false
@@ -136,10 +136,10 @@ export class ArchiverProcess implements ArchiverClient {
     this.#jobs.raise(cellId, need)
   }
 
-  async flush(signal?: AbortSignal): Promise<Flushed> {
+  async flush(signal?: AbortSignal, options?: Pick<FlushOptions, 'about'>): Promise<Flushed> {
     this.assertRunning()
     if (this.#parts.settings.shipping === undefined) throw notShipped()
-    return await this.#flushes.run(signal)
+    return await this.#flushes.run(signal, options)
   }
 
   get shipping(): ShippingStatus | undefined {

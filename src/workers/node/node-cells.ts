@@ -105,8 +105,8 @@ export class NodeCells implements CellPort {
     this.#workers.forget(cellId)
   }
 
-  async exists(cellId: string): Promise<boolean> {
-    return this.#core.findCell(cellId)?.deletedAt === null
+  async isDeleted(cellId: string): Promise<boolean> {
+    return (this.#core.findCell(cellId)?.deletedAt ?? null) !== null
   }
 
   /** Also removes what an archiver left that has ended. */
@@ -117,7 +117,7 @@ export class NodeCells implements CellPort {
   }
 
   async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const collected = await this.#search.collect(() => this.#workers.collectLogs(limits))
+    const collected = await this.#search.collect(limits.about, () => this.#workers.collectLogs(limits))
     return withAccounts(collected, (id) => this.#core.findCell(id))
   }
 

@@ -5,6 +5,11 @@ import type { CellOperation, UnreadOperation } from '../../service/operations.ts
 const STATEMENTS_SHOWN = 3
 /** A longer body is not read for a line of the log: that would hold up the event loop. */
 const BODY_BYTES_MAX = 65_536
+/** Of a longer body so much is looked at: a shape shows no more of a statement. */
+const HEAD_BYTES = 4_096
+/** The statement with which a body begins, as JSON has it, or its beginning. What comes later in a body may be a value. */
+const FIRST_SQL =
+  /^\s*\{\s*(?:"operations"\s*:\s*\[\s*\{\s*)?"sql"\s*:\s*"((?:[^"\\]|\\["\\/bfnrt]|\\u[0-9a-fA-F]{4})*)/
 
 /** What a log may show of an operation: the shape of its statements, without any value. */
 export function operationShape(operation: CellOperation): string {
@@ -29,8 +34,12 @@ function batchShape(statements: readonly (string | undefined)[]): string {
 function unreadShape({ kind, body }: UnreadOperation): string {
   if (kind === 'kv.mset') return kind
   const unknown = `${kind} of ${body.byteLength} bytes`
-  if (body.byteLength > BODY_BYTES_MAX) return unknown
   try {
+    if (body.byteLength > BODY_BYTES_MAX) {
+      const first = firstSql(body)
+      if (first === undefined) return unknown
+      return kind === 'batch' ? `${unknown}; ${sqlShape(first)}` : sqlShape(first)
+    }
     const read = JSON.parse(Buffer.from(body).toString()) as {
       sql?: unknown
       operations?: { sql?: unknown }[]
@@ -41,6 +50,11 @@ function unreadShape({ kind, body }: UnreadOperation): string {
   } catch {
     return unknown
   }
+}
+
+function firstSql(body: Uint8Array): string | undefined {
+  const [, text] = FIRST_SQL.exec(Buffer.from(body.subarray(0, HEAD_BYTES)).toString()) ?? []
+  return text === undefined ? undefined : textOf(JSON.parse(`"${text}"`))
 }
 
 function textOf(value: unknown): string | undefined {

@@ -1,30 +1,35 @@
-import type { Flushed } from '../../backup/shipping/shipper.ts'
+import type { Flushed, FlushOptions } from '../../backup/shipping/flushes.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 
+/** As the archiver gets it. */
+export interface RemoteFlush extends Pick<FlushOptions, 'about'> {
+  id: number
+}
+
 /** Flushes that the archiver has not answered. Another archiver gets them all: its look at the cells is a later one. */
 export class RemoteFlushes {
-  readonly #send: (id: number) => void
-  readonly #open = new Map<number, PromiseWithResolvers<Flushed>>()
+  readonly #send: (flush: RemoteFlush) => void
+  readonly #open = new Map<number, PromiseWithResolvers<Flushed> & RemoteFlush>()
   #ids = 0
 
   /** @param send does nothing as long as there is no archiver */
-  constructor(send: (id: number) => void) {
+  constructor(send: (flush: RemoteFlush) => void) {
     this.#send = send
   }
 
-  async run(signal: AbortSignal | undefined): Promise<Flushed> {
+  async run(signal: AbortSignal | undefined, { about }: Pick<FlushOptions, 'about'> = {}): Promise<Flushed> {
     signal?.throwIfAborted()
     const id = ++this.#ids
     const flush = Promise.withResolvers<Flushed>()
     flush.promise.catch(() => {})
-    this.#open.set(id, flush)
-    this.#send(id)
+    this.#open.set(id, { ...flush, id, about })
+    this.#send({ id, about })
     return await unlessAborted(flush.promise, signal)
   }
 
   sendAll(): void {
-    for (const id of this.#open.keys()) this.#send(id)
+    for (const { id, about } of this.#open.values()) this.#send({ id, about })
   }
 
   settle({

@@ -9,7 +9,8 @@ import type { CellPort } from '../../backup/archiver/cell-port.ts'
 import type { Need } from '../../backup/archiver/job.ts'
 import type { JobQueueLimits } from '../../backup/archiver/job-queue.ts'
 import type { EndedCall } from '../../backup/object-store/object-store-calls.ts'
-import type { Flushed, ShippingSettings } from '../../backup/shipping/shipper.ts'
+import type { Flushed } from '../../backup/shipping/flushes.ts'
+import type { ShippingSettings } from '../../backup/shipping/shipper.ts'
 import type { ShippingState } from '../../backup/shipping/shipping-status.ts'
 import type { BackupProgressEvent } from '../../backup/versions/backup-types.ts'
 import type { Limits } from '../../base/limits.ts'
@@ -52,7 +53,7 @@ export type ToArchiver =
   | { type: 'epoch'; epoch: number }
   | { type: 'raise'; cellId: string; need: Need }
   /** Ship what the cells have committed. */
-  | { type: 'flush'; id: number }
+  | { type: 'flush'; id: number; about?: readonly string[] | undefined }
   | { type: 'answer'; id: number; value: unknown; error: WireError | undefined }
   /** Finish within the deadline, and exit. */
   | { type: 'stop'; deadlineMs: number }

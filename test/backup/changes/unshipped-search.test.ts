@@ -64,14 +64,14 @@ describe('The search for unshipped cells', () => {
     )
     await search.search()
     expect(search.isOver).toBe(false)
-    expect(await search.collect(nothing)).toMatchObject({ isAll: false })
+    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: false })
     expect(looked).toEqual([])
     fails = false
     await settled()
-    expect(await search.collect(nothing)).toMatchObject({ isAll: false })
+    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: false })
     await settled()
     expect(looked).toEqual(['a'])
-    expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: [] })
   })
 
   test('names a cell that could not be looked at, as long as it cannot; it holds up no others', async () => {
@@ -87,13 +87,13 @@ describe('The search for unshipped cells', () => {
     await search.search()
     await settled()
     for (let i = 0; i < 3; i++) {
-      expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: ['b'] })
+      expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: ['b'] })
       await settled()
     }
     fails = false
-    await search.collect(nothing)
+    await search.collect(undefined, nothing)
     await settled()
-    expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: [] })
     expect(looked.sort()).toEqual(['a', 'b', 'c'])
     await search.stop()
   })
@@ -110,20 +110,20 @@ describe('The search for unshipped cells', () => {
     await settled()
     fails = false
     // The process that then has the cell has answered before it looks.
-    const collected = await search.collect(async () => {
+    const collected = await search.collect(undefined, async () => {
       const answer = await nothing()
       await settled()
       return answer
     })
     expect(collected).toMatchObject({ unreadable: ['a'] })
-    const found = search.collect(async () => {
+    const found = search.collect(undefined, async () => {
       const answer = await nothing()
       search.found('b')
       await settled()
       return answer
     })
     expect(await found).toMatchObject({ isAll: false })
-    expect(await search.collect(nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: [] })
   })
 
   test('names the cells that changed without a history, and looks at none of them', async () => {
@@ -134,8 +134,13 @@ describe('The search for unshipped cells', () => {
       ['a', 'b'],
     )
     await search.search()
-    const collected = await search.collect(async () => ({ ...(await nothing()), withoutHistory: ['b'] }))
+    const collected = await search.collect(undefined, async () => ({
+      ...(await nothing()),
+      withoutHistory: ['b'],
+    }))
     expect(collected).toMatchObject({ isAll: true, withoutHistory: ['b', 'a'] })
+    const asked = await search.collect(['b', 'c'], nothing)
+    expect(asked).toMatchObject({ withoutHistory: ['b'], withoutHistoryCount: 2 })
     expect(looked).toEqual([])
   })
 
@@ -155,7 +160,15 @@ describe('The search for unshipped cells', () => {
 })
 
 async function nothing(): Promise<CollectedLogs> {
-  return { logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf: 0 }
+  return {
+    logs: [],
+    isAll: true,
+    hasMore: false,
+    withoutHistory: [],
+    withoutHistoryCount: 0,
+    unreadable: [],
+    asOf: 0,
+  }
 }
 
 /** What began has ended: it waits for nothing. */

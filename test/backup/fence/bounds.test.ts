@@ -1,9 +1,9 @@
-import { beforeEach, expect, test } from 'vitest'
+import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
 import { fenceKey, fenceTicketKey } from '../../../src/backup/versions/object-keys.ts'
 import { FenceNode } from '../../support/backup/fence-node.ts'
-import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { PassingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { WeakStore } from '../../support/backup/weak-store.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
@@ -25,6 +25,32 @@ test('a look at the fence counts for 15 seconds, and no longer', async () => {
   await node.guard.confirm()
   expect(recording.fenceCalls).toEqual([{ call: 'head', key: fenceKey(2) }])
   await node.stop()
+})
+
+describe('A start that others are faster than', () => {
+  /** Before each of the first puts of its fence, another start puts the same one. */
+  async function takeAfter(races: number): Promise<FenceNode> {
+    let left = races
+    const racing = new (class extends PassingStore {
+      override async put(...args: Parameters<PassingStore['put']>): Promise<void> {
+        if (left-- > 0) await new FenceNode(folder, { takesOver: true }).take()
+        await super.put(...args)
+      }
+    })(folder)
+    const node = new FenceNode(racing, { takesOver: true })
+    await node.take()
+    return node
+  }
+
+  test('takes an epoch with its tenth try', async () => {
+    const node = await takeAfter(9)
+    expect(node.guard.epoch).toBe(10)
+    await node.stop()
+  })
+
+  test('gives up after that', async () => {
+    await expect(takeAfter(10)).rejects.toMatchObject({ code: 'object_exists' })
+  })
 })
 
 test('the ticket of a start that was killed is removed after thirty looks, and not before', async () => {

@@ -183,6 +183,34 @@ describe('A directory', () => {
     await node.stop()
   })
 
+  test.each([1, 3])(
+    'is not outdated after %i starts that were killed while their fence was stored, which comes after the next look',
+    async (killed) => {
+      const directory = tempDirectory('cellstore-fence')
+      const first = new FenceNode(store, { directory })
+      await first.take()
+      await first.stop()
+      const put = store.put.bind(store)
+      let comesLate: (() => Promise<void>) | undefined
+      for (let i = 0; i < killed; i++) {
+        store.put = async (key, body) => {
+          comesLate ??= () => put(key, body)
+          throw new Error('killed (injected)')
+        }
+        await expect(new FenceNode(store, { directory }).take(true)).rejects.toThrow('killed')
+      }
+      store.put = async (key, body, options) => {
+        await comesLate?.()
+        store.put = put
+        await put(key, body, options)
+      }
+      const node = new FenceNode(store, { directory })
+      expect(await node.take(true)).toBeUndefined()
+      expect(node.guard.epoch).toBe(3)
+      await node.stop()
+    },
+  )
+
   test('still knows a prefix that has got another URL', async () => {
     const directory = tempDirectory('cellstore-fence')
     const first = new FenceNode(store, { directory })

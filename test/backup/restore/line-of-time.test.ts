@@ -10,29 +10,34 @@ beforeEach(() => {
   place = new ScratchPlace()
 })
 
+/** Lets no more time pass than flushes need: a backup of the schedule may run, and a restore waits half an hour for its turn. */
+function soon<T>(work: Promise<T>): Promise<T> {
+  return place.advanceUntil(work, 100)
+}
+
 function restore(store: CellStore, cellId: string, timestamp: number) {
-  return place.advanceUntil(store.backups.restore(cellId, { timestamp }))
+  return soon(store.backups.restore(cellId, { timestamp }))
 }
 
 describe('A clock that is set back', () => {
   test('hides no commit of a cell that was quiet until then', async () => {
     const store = await place.create(SHIPPED)
     const [quiet, busy] = [createLedger(store), createLedger(store)]
-    for (const { id } of [quiet, busy]) await place.advanceUntil(store.backups.snapshot(id))
+    for (const { id } of [quiet, busy]) await soon(store.backups.snapshot(id))
     place.clock.advance(2 * HOUR_MS)
     addRow(busy, 'before')
     const before = place.clock.now()
-    await place.advanceUntil(store.backups.flush())
+    await soon(store.backups.flush())
     place.clock.step(before - HOUR_MS - place.clock.now())
     addRow(quiet, 'after')
     const time = place.clock.now()
     place.clock.advance(1_000)
-    await place.advanceUntil(store.backups.flush())
+    await soon(store.backups.flush())
     addRow(quiet, 'later')
-    await place.advanceUntil(store.backups.flush())
+    await soon(store.backups.flush())
     await restore(store, quiet.id, time + 500)
     expect(notes(quiet)).toEqual(['after'])
-    await place.advanceUntil(store.close())
+    await soon(store.close())
   })
 
   test.each(['in place', 'after the loss of the machine'])(
@@ -40,49 +45,49 @@ describe('A clock that is set back', () => {
     async (how) => {
       let store = await place.create(SHIPPED)
       const { id } = createLedger(store)
-      await place.advanceUntil(store.backups.snapshot(id))
+      await soon(store.backups.snapshot(id))
       const first = place.clock.now()
       place.clock.advance(2 * HOUR_MS)
       addRow(store.openCell(id), 'replaced')
       const last = place.clock.now()
-      await place.advanceUntil(store.backups.flush())
+      await soon(store.backups.flush())
       if (how !== 'in place') {
-        await place.advanceUntil(store.close())
+        await soon(store.close())
         place.loseData()
         store = await place.open(SHIPPED)
       }
       await restore(store, id, first)
       place.clock.step(last - HOUR_MS - place.clock.now())
       addRow(store.openCell(id), 'instead')
-      await place.advanceUntil(store.backups.snapshot(id))
+      await soon(store.backups.snapshot(id))
       addRow(store.openCell(id), 'and more')
-      await place.advanceUntil(store.backups.flush())
+      await soon(store.backups.flush())
       await restore(store, id, last)
       expect(notes(store.openCell(id))).toEqual(['replaced'])
-      await place.advanceUntil(store.close())
+      await soon(store.close())
     },
   )
 
   test('after a restore, makes no later commit one from before it', async () => {
     const store = await place.create(SHIPPED)
     const { id } = createLedger(store)
-    await place.advanceUntil(store.backups.snapshot(id))
+    await soon(store.backups.snapshot(id))
     const first = place.clock.now()
     place.clock.advance(2 * HOUR_MS)
     addRow(store.openCell(id), 'replaced')
     const last = place.clock.now()
-    await place.advanceUntil(store.backups.flush())
+    await soon(store.backups.flush())
     place.clock.advance(2 * HOUR_MS)
     await restore(store, id, first)
     place.clock.step(last + HOUR_MS - place.clock.now())
     addRow(store.openCell(id), 'instead')
-    await place.advanceUntil(store.backups.snapshot(id))
+    await soon(store.backups.snapshot(id))
     // At this time the cell was the one that the restore replaced.
     const refused = restore(store, id, last + 1.5 * HOUR_MS)
     await expect(refused).rejects.toMatchObject({ details: { restorableTo: last } })
     await restore(store, id, last)
     expect(notes(store.openCell(id))).toEqual(['replaced'])
-    await place.advanceUntil(store.close())
+    await soon(store.close())
   })
 })
 
@@ -90,19 +95,19 @@ describe('Log objects that went for their age', () => {
   test('take the moments with them: they are refused, not offered, and never answered with an older state', async () => {
     const store = await place.create({ backups: { maxLagMs: 10_000, historyMs: HOUR_MS } })
     const [cell, other] = [createLedger(store), createLedger(store)]
-    for (const { id } of [cell, other]) await place.advanceUntil(store.backups.snapshot(id))
+    for (const { id } of [cell, other]) await soon(store.backups.snapshot(id))
     place.clock.advance(60_000)
     addRow(cell, 'old')
     const time = place.clock.now()
-    await place.advanceUntil(store.backups.flush())
+    await soon(store.backups.flush())
     place.clock.advance(60_000)
-    await place.advanceUntil(store.backups.incremental(cell.id))
+    await soon(store.backups.incremental(cell.id))
     const second = place.clock.now()
     for (let i = 0; i < 3; i++) {
       place.clock.advance(12 * HOUR_MS)
       addRow(other, 'busy')
-      await place.advanceUntil(store.backups.flush())
-      await place.advanceUntil(store.backups.incremental(other.id))
+      await soon(store.backups.flush())
+      await soon(store.backups.incremental(other.id))
     }
     const { restorable } = await store.backups.list(cell.id)
     expect(restorable.some(({ from, to }) => from <= time && time <= to)).toBe(false)
@@ -114,6 +119,6 @@ describe('Log objects that went for their age', () => {
     const { restorableTo } = await refused.catch((error) => error.details)
     await restore(store, cell.id, restorableTo)
     expect(notes(cell)).toEqual([])
-    await place.advanceUntil(store.close())
+    await soon(store.close())
   })
 })

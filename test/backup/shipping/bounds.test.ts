@@ -1,6 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import path from 'node:path'
 import { beforeEach, describe, expect, test } from 'vitest'
+import type { ManifestHead, ManifestLog } from '../../../src/backup/archive/manifest.ts'
 import type { UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import {
@@ -8,12 +9,16 @@ import {
   type GetOptions,
   type ObjectContent,
 } from '../../../src/backup/object-store/object-store.ts'
+import { restorableRanges } from '../../../src/backup/restore/restorable-ranges.ts'
+import { type RestoreTarget, RestoreTargets } from '../../../src/backup/restore/restore-target.ts'
+import type { CellContents } from '../../../src/backup/restore/restored-mark.ts'
 import { collectLog } from '../../../src/backup/shipping/cell-pieces.ts'
 import { sha256OfObject } from '../../../src/backup/shipping/last-log.ts'
 import { LogIndex } from '../../../src/backup/shipping/log-index.ts'
 import { makeLogObject } from '../../../src/backup/shipping/log-object.ts'
 import { selectLogs } from '../../../src/backup/shipping/log-selection.ts'
-import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import { logKey, versionOf } from '../../../src/backup/versions/object-keys.ts'
+import type { VersionIndex } from '../../../src/backup/versions/version-index.ts'
 import { PassingStore } from '../../support/backup/object-store-decorators.ts'
 import { WalCell } from '../../support/backup/wal-cell.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
@@ -97,6 +102,65 @@ describe('A restore to a time', () => {
 
   test('and no further', async () => {
     expect(await foundAfter(clock.now() + DAY_MS + 1)).toBe(0)
+  })
+})
+
+/** What a listing and a restore see of a cell with versions that are made up: newest first. */
+function versionsOf(count: number, log: (i: number) => Partial<ManifestLog>): ManifestHead[] {
+  return Array.from({ length: count }, (_, i) => {
+    const own = { history: cell.history, sequence: 0, frames: 0, at: 0, after: null, ...log(i) }
+    const version = versionOf(cell.cellId, clock.now() - i * 1_000)
+    return { version, created_at: new Date(own.at).toISOString(), log: own } as unknown as ManifestHead
+  })
+}
+
+test('A listing claims a commit that is in the 512th last log object, and none before it, for which it would read too much', {
+  timeout: 60_000,
+}, async () => {
+  await put(1, [cell.unshipped() as UnshippedLog], clock.now())
+  // Other cells of the node make all later objects.
+  const other = new WalCell(folder, clock)
+  const log = other.unshipped() as UnshippedLog
+  const putOthers = async (from: number, to: number) => {
+    for (let number = from; number <= to; number += 16) {
+      const some = Array.from({ length: Math.min(16, to + 1 - number) }, (_, i) => number + i)
+      await Promise.all(some.map((each) => put(each, [log], clock.now())))
+    }
+  }
+  const restorableTo = async () => {
+    const page = { cellId: cell.cellId, versions: versionsOf(1, () => ({})), newer: undefined, marks: [] }
+    const [range] = await restorableRanges(new LogIndex(store, storeId), page, {})
+    return range?.to
+  }
+  await putOthers(2, 512)
+  expect(await restorableTo()).toBe(clock.now())
+  await putOthers(513, 513)
+  expect(await restorableTo()).toBe(0)
+  other.close()
+})
+
+describe('A lost cell whose newest version is of another history than the newest log object', () => {
+  async function last(versionsSince: number): Promise<RestoreTarget> {
+    await put(1, [cell.unshipped() as UnshippedLog], clock.now())
+    const heads = versionsOf(versionsSince + 1, (i) => (i < versionsSince ? { history: 'the next one' } : {}))
+    const find = async (version: string) => heads.find((head) => head.version === version)
+    const index = { manifest: find, restorable: find } as unknown as VersionIndex
+    const versions = heads.map(({ version }) => ({ version, sizeBytes: 1 }))
+    const contents = { versions, marks: [] } as unknown as CellContents
+    return await new RestoreTargets(
+      { index, log: new LogIndex(store, storeId) },
+      cell.cellId,
+      contents,
+      {},
+    ).last()
+  }
+
+  test('comes back if one of the newest sixteen versions begins that history', async () => {
+    expect((await last(15)).manifest.log?.history).toBe('the next one')
+  })
+
+  test('is refused if none does: the listing lacks it', async () => {
+    await expect(last(16)).rejects.toMatchObject({ code: 'object_store_unavailable' })
   })
 })
 

@@ -82,7 +82,7 @@ async function round(objectStore: ObjectStore): Promise<string[]> {
     historyMs: DAY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, id)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    exists: async () => true,
+    isDeleted: async () => false,
     makeVersion: async () => {},
     clock,
     log: new KeptLog(),

@@ -124,7 +124,7 @@ describe('A log object', () => {
     // It overwrites the beginning of the WAL that was collected.
     reset.commit()
     const { manifest, leftOut } = await made(...logs)
-    expect(leftOut).toEqual([reset.cellId])
+    expect(leftOut).toMatchObject([{ cellId: reset.cellId }])
     expect(manifest.cells.map(({ cell_id }) => cell_id)).toEqual([other.cellId])
     expect(manifest.complete).toBe(false)
     const next = await made(unshipped(reset))
@@ -140,7 +140,7 @@ describe('A log object', () => {
     reset.checkpoint()
     reset.commit()
     const { manifest, tar, end, leftOut } = await made(...logs)
-    expect(leftOut).toEqual([reset.cellId])
+    expect(leftOut).toMatchObject([{ cellId: reset.cellId }])
     expect(manifest.cells.map(({ cell_id }) => cell_id)).toEqual([before.cellId, after.cellId])
     for (const { cell_id, pieces } of manifest.cells) {
       const [{ offset, size } = { offset: 0, size: 0 }] = pieces
@@ -164,7 +164,7 @@ describe('A log object', () => {
       pieces,
     })
     expect(manifest.cells.map(({ pieces: stored }) => stored.length)).toEqual([1])
-    expect(leftOut).toEqual([gone.cellId])
+    expect(leftOut).toMatchObject([{ cellId: gone.cellId }])
     expect(places).toMatchObject([{ cellId: gone.cellId, sequence: 1, frames: first?.to }])
     expect(unreadable.map(({ cellId }) => cellId)).toEqual([locked.cellId])
   })
@@ -175,7 +175,10 @@ describe('A log object', () => {
     cell.checkpoint()
     cell.commit()
     const { object, leftOut } = await makeLogObject(orderOf(log), spool())
-    expect({ object, leftOut }).toEqual({ object: undefined, leftOut: [cell.cellId] })
+    expect({ object, leftOut }).toEqual({
+      object: undefined,
+      leftOut: [{ cellId: cell.cellId, piece: log.pieces[0] }],
+    })
   })
 
   test('holds no more than 8 MiB in memory, and leaves no file behind', async () => {

@@ -14,12 +14,14 @@ const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
 const HISTORY_MS = 7 * DAY_MS
 
+/** The store's own rounds remove nothing: each test runs them itself. */
+const options = { backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS, prune: false } }
+
 let place: ScratchPlace
 let store: CellStore
 beforeEach(async () => {
   place = new ScratchPlace()
-  // The store's own rounds remove nothing: each test runs them itself.
-  store = await place.create({ backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS, prune: false } })
+  store = await place.create(options)
   return () => place.advanceUntil(store.close())
 })
 
@@ -37,7 +39,7 @@ async function round(): Promise<string[]> {
     historyMs: HISTORY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    exists: async (id) => store.findCell(id)?.deletedAt === null,
+    isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
     makeVersion: async (id) => void (await store.backups.incremental(id)),
     clock,
     log,
@@ -161,6 +163,30 @@ test('a cell that is deleted, purged, or has lost its versions does not hold up 
   const { backups } = await soon(store.backups.list(bare.id))
   expect(backups).toHaveLength(1)
   await soon(store.backups.restore(deleted.id))
+})
+
+test('a cell that an older catalog does not know keeps what it has shipped, until it is restored', async () => {
+  const [known, unknown] = [createLedger(store), createLedger(store)]
+  for (const each of [known, unknown]) await version(each)
+  for (const each of [known, unknown]) await ship(each)
+  const { time, rows } = commits[1] as (typeof commits)[number]
+  await soon(store.close())
+  place.forgetCell(unknown.id)
+  store = await place.open(options)
+  await version(known)
+  const all = await keys()
+  place.clock.advance(HISTORY_MS + HOUR_MS)
+  await ship(store.openCell(known.id))
+  expect(await round()).toEqual(all.slice(0, -1))
+  place.clock.advance(HISTORY_MS + HOUR_MS)
+  expect(await round()).toEqual([])
+  await soon(store.backups.restore(unknown.id, { timestamp: time }))
+  expect(notes(store.openCell(unknown.id))).toEqual(rows)
+  // It gets a version, which holds what is in the objects once it is old.
+  expect(await round()).toEqual([])
+  place.clock.advance(HISTORY_MS + HOUR_MS)
+  await ship(store.openCell(known.id))
+  expect(await round()).toContain(all.at(-1))
 })
 
 test('a cell that has been idle since its newest version comes back after a loss, although all objects after that are gone', async () => {

@@ -1,9 +1,9 @@
 import { beforeEach, describe, expect, test } from 'vitest'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
-import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
+import { bufferBody, type ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import { LogRow } from '../../../src/backup/shipping/log-row.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
-import { RecordingStore } from '../../support/backup/object-store-decorators.ts'
+import { LaggingStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
 
 let store: RecordingStore
@@ -23,9 +23,9 @@ async function put(epoch: number, count: number, from: string | null | undefined
     await store.put(key(epoch, number), bufferBody(Buffer.from('log')))
 }
 
-const newRow = () =>
+const newRow = (objects: ObjectStore = store) =>
   new LogRow(
-    store,
+    objects,
     async (ref) => previous.get(ref.key),
     () => 9,
   )
@@ -68,6 +68,27 @@ describe('The row of log objects', () => {
       expect(await keysAfter(each)).toEqual([`${key(1, 1)} removed`, ...left])
     // The object before is there: nothing after it was removed for its age.
     expect(await keysAfter(newRow(), key(1, 3))).toEqual(left.slice(2))
+  })
+
+  test('no longer has the newest object once its node has removed it', async () => {
+    await put(1, 3, null)
+    const row = newRow()
+    await keysAfter(row)
+    await store.delete(key(1, 3))
+    expect(await keysAfter(row)).toEqual([key(1, 1), key(1, 2)])
+    await put(2, 1, key(1, 2))
+    expect(await keysAfter(row, key(1, 1))).toEqual([key(1, 2), key(2, 1)])
+    await store.delete(key(2, 1))
+    expect(await keysAfter(row, key(1, 1))).toEqual([key(1, 2)])
+  })
+
+  test('has the newest object also while a listing lacks it', async () => {
+    await put(1, 3, null)
+    const lagging = new LaggingStore(store)
+    const row = newRow(lagging)
+    expect(await keysAfter(row)).toEqual([key(1, 1), key(1, 2), key(1, 3)])
+    lagging.hide([key(1, 3)])
+    expect(await keysAfter(row)).toEqual([key(1, 1), key(1, 2), key(1, 3)])
   })
 
   test('goes on below an object that cannot be read, or that names none before it', async () => {

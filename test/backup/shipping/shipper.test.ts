@@ -96,6 +96,30 @@ describe('Shipping', () => {
     await node.stop()
   })
 
+  test('keeps its pace while there may be cells that nobody has found', async () => {
+    const node = nodeOn()
+    const cell = node.newCell()
+    await node.start()
+    await node.pass(0)
+    const before = (await keys()).length
+    node.cells.isSearching = true
+    // Something is committed between each two looks.
+    const { onCollect } = node.cells
+    node.cells.onCollect = () => {
+      onCollect()
+      if (cell.rows < 20) cell.commit()
+    }
+    await node.pass(10_000)
+    expect(await keys()).toHaveLength(before + 1)
+    const flush = node.shipper.flush()
+    await node.pass(500)
+    expect(await keys()).toHaveLength(before + 1 + 5)
+    node.cells.isSearching = false
+    await node.fence.settled(flush)
+    expect(rowsIn(await storedLogs(objects), cell)).toEqual(upTo(cell.rows))
+    await node.stop()
+  })
+
   test('the first object of an epoch names the last one of the epochs before', async () => {
     const first = nodeOn()
     const cell = first.newCell()
@@ -165,140 +189,6 @@ describe('Shipping', () => {
     const logs = await storedLogs(objects)
     expect(logs.map(({ manifest }) => manifest.number)).toEqual(upTo(5))
     expect(rowsIn(logs, cell)).toEqual(upTo(4))
-    await node.stop()
-  })
-})
-
-describe('A flush', () => {
-  test('resolves once everything before it is stored, and all that wait share one object', async () => {
-    const node = nodeOn()
-    const cell = node.newCell()
-    await node.start()
-    await node.pass(0)
-    cell.commit()
-    const before = (await keys()).length
-    await Promise.all(upTo(50).map(() => node.flush()))
-    const logs = await storedLogs(objects)
-    expect(logs).toHaveLength(before + 1)
-    expect(rowsIn(logs, cell)).toEqual([1])
-    await node.stop()
-  })
-
-  test('that comes while an object is stored waits for the next one', async () => {
-    const gated = new GatedStore(objects)
-    const node = nodeOn(gated)
-    const cell = node.newCell()
-    await node.start()
-    await node.pass(0)
-    gated.gates = (call, key) => call === 'put' && isLog(call, key)
-    cell.commit()
-    const early = node.flush()
-    await gated.arrival()
-    cell.commit()
-    const late = node.flush()
-    gated.open()
-    await early
-    await late
-    expect(rowsIn(await storedLogs(objects), cell)).toEqual([1, 2])
-    await node.stop()
-  })
-
-  test.each([0, 1, 2, 3, 4, 5, 6, 8])(
-    'that comes %d turns after the one before it was told does not wait for the lag',
-    async (turns) => {
-      const node = nodeOn()
-      const cell = node.newCell()
-      await node.start()
-      await node.pass(0)
-      const flushTwice = async () => {
-        cell.commit()
-        await node.shipper.flush()
-        for (let i = 0; i < turns; i++) await undefined
-        cell.commit()
-        await node.shipper.flush()
-      }
-      const began = node.fence.clock.monotonic()
-      await node.fence.settled(flushTwice())
-      expect(node.fence.clock.monotonic() - began).toBeLessThan(500)
-      await node.stop()
-    },
-  )
-
-  test('makes at most ten objects per second', async () => {
-    const node = nodeOn()
-    const cell = node.newCell()
-    await node.start()
-    await node.pass(0)
-    const { clock } = node.fence
-    const since = clock.monotonic()
-    for (let i = 0; i < 30; i++) {
-      cell.commit()
-      await node.flush()
-    }
-    expect(clock.monotonic() - since).toBeGreaterThanOrEqual(30 * 100)
-    expect(clock.monotonic() - since).toBeLessThan(31 * 100)
-    await node.stop()
-  })
-
-  test('rejects with the error of the object store, and what it was for is shipped later', async () => {
-    const failing = new FailingStore(objects)
-    const node = nodeOn(failing)
-    const cell = node.newCell()
-    await node.start()
-    await node.pass(0)
-    cell.commit()
-    failing.failFromHere(1, (call, key) => call === 'put' && isLog(call, key))
-    await expect(node.flush()).rejects.toMatchObject({ code: 'object_store_unavailable' })
-    expect(node.shipper.state.failingSince).not.toBeNull()
-    await node.flush()
-    expect(node.shipper.state.failingSince).toBeNull()
-    expect(rowsIn(await storedLogs(objects), cell)).toEqual([1])
-    await node.stop()
-  })
-
-  test('says which cells have no history, and ends with its signal', async () => {
-    const node = nodeOn()
-    await node.start()
-    await node.pass(0)
-    node.cells.withoutHistory = ['a cell']
-    expect(await node.flush()).toEqual({ withoutHistory: ['a cell'], unreadable: [] })
-    await expect(node.shipper.flush(AbortSignal.abort('no longer'))).rejects.toBe('no longer')
-    await node.stop()
-    await expect(node.shipper.flush()).rejects.toMatchObject({ code: 'store_closed' })
-  })
-})
-
-describe('A cell whose files cannot be read', () => {
-  test.each([
-    ['', 100],
-    [', and that has more than one object has room for,', 70_000_000],
-  ])('%s holds up only itself, and nothing is complete until it can be', async (_, bytes) => {
-    const node = nodeOn()
-    const [bad, good] = [node.newCell(), node.newCell()]
-    await node.start()
-    await node.pass(0)
-    const before = await keys()
-    const upTo = node.shipper.state.backedUpTo
-    bad.commit(bytes)
-    const mend = bad.makeUnreadable()
-    for (let n = 1; n <= 3; n++) {
-      good.commit()
-      expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
-      const logs = await storedLogs(objects)
-      expect(rowsIn(logs, good)).toEqual(Array.from({ length: n }, (_, i) => i + 1))
-      expect(logs.slice(before.length).map(({ manifest }) => manifest.complete)).not.toContain(true)
-      await node.pass(10_000)
-    }
-    // With nothing else to ship, too.
-    expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [bad.cellId] })
-    expect(node.shipper.state.backedUpTo).toBe(upTo)
-    expect(node.fence.log.errors).toMatchObject([{ cellId: bad.cellId }])
-    mend()
-    expect(await node.flush()).toEqual({ withoutHistory: [], unreadable: [] })
-    const logs = await storedLogs(objects)
-    expect(rowsIn(logs, bad)).toEqual([1])
-    expect(logs.at(-1)?.manifest.complete).toBe(true)
-    expect(node.shipper.state.backedUpTo).toBe(node.fence.clock.now())
     await node.stop()
   })
 })

@@ -1,15 +1,21 @@
 import { beforeEach, expect, test } from 'vitest'
 import type { BackupDestination } from '../../../src/backup/archiver/backup-destination.ts'
+import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
+import { bufferBody } from '../../../src/backup/object-store/object-store.ts'
+import type { LogManifest } from '../../../src/backup/shipping/log-manifest.ts'
 import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
 import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
 import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
+import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import { silentLog } from '../../../src/base/log.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { HAS_TOOLS, query, recoverToByHand } from '../../support/backup/by-hand.ts'
-import { FailingStore, GatedStore } from '../../support/backup/object-store-decorators.ts'
+import { FailingStore, GatedStore, RecordingStore } from '../../support/backup/object-store-decorators.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { storedLogs } from '../../support/backup/stored-logs.ts'
 import type { FakeClock } from '../../support/fake-clock.ts'
+import { tempDirectory } from '../../support/temp-directory.ts'
 
 const DAY_MS = 86_400_000
 /** Flushes alone ship: the longest lag is over after all tests. */
@@ -129,6 +135,35 @@ test('it goes with its age, and holds up no others', async () => {
   expect(notes(store.openCell(idle.id))).toEqual(['kept'])
 })
 
+test('a round asks once per epoch, however many have nothing but void objects', async () => {
+  const EPOCHS = 12
+  const root = new RecordingStore(new FileObjectStore({ root: tempDirectory('cellstore-void') }))
+  const key = (epoch: number) => logKey({ epoch, number: 1 })
+  for (let epoch = 1; epoch <= EPOCHS; epoch++) await root.put(key(epoch), bufferBody(Buffer.from('log')))
+  root.forget()
+  const retention = new LogRetention({
+    objectStore: root,
+    historyMs: DAY_MS,
+    // Each node slept in its PUT, so that all of them go on from the first one.
+    readManifest: async ({ key: of }) => {
+      root.calls.push({ call: 'get', key: of })
+      const previous = of === key(1) ? null : { key: key(1), sha256: '' }
+      return { to: 0, cells: [{ cell_id: of }], previous } as unknown as LogManifest
+    },
+    newCover: () => ({
+      of: async ({ cell_id }) => (cell_id === key(1) ? 'held' : 'unheld'),
+      forget: () => {},
+    }),
+    isDeleted: async () => false,
+    makeVersion: async () => {},
+    clock: place.clock,
+    log: silentLog,
+  })
+  expect(await retention.run()).toEqual(Array.from({ length: EPOCHS - 1 }, (_, i) => key(i + 1)))
+  expect(root.count('list')).toBeLessThanOrEqual(EPOCHS + 1)
+  expect(root.count('get')).toBeLessThanOrEqual(3 * EPOCHS)
+})
+
 /** One round, as the archiver of the store would make it. */
 async function round(): Promise<string[]> {
   const { objectStore, storeId, index, clock, log } = store.core.destination as BackupDestination
@@ -137,7 +172,7 @@ async function round(): Promise<string[]> {
     historyMs: 7 * DAY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
-    exists: async (id) => store.findCell(id)?.deletedAt === null,
+    isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
     makeVersion: async (id) => void (await soon(store.backups.incremental(id))),
     clock,
     log,

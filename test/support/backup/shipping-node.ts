@@ -1,7 +1,12 @@
 import fs from 'node:fs'
 import path from 'node:path'
 import { setImmediate } from 'node:timers/promises'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../../src/backup/changes/cell-log.ts'
+import {
+  among,
+  type CollectedLogs,
+  type CollectLimits,
+  type ShippedPlace,
+} from '../../../src/backup/changes/cell-log.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
 import type { LogPort } from '../../../src/backup/shipping/log-port.ts'
 import { Shipper, type ShippingSettings } from '../../../src/backup/shipping/shipper.ts'
@@ -14,9 +19,13 @@ import { WalCell } from './wal-cell.ts'
 export class WalCells implements LogPort {
   readonly all: WalCell[] = []
   collects = 0
+  /** What the last look was about. */
+  about: readonly string[] | undefined
   withoutHistory: string[] = []
   /** Of one look. */
   cellsMax = Number.POSITIVE_INFINITY
+  /** Whether there may be cells that nobody has found yet. */
+  isSearching = false
   readonly dropped: string[] = []
   onCollect = () => {}
   readonly #now: () => number
@@ -25,8 +34,9 @@ export class WalCells implements LogPort {
     this.#now = now
   }
 
-  async collectLogs({ cellsMax, bytesMax, except = [] }: CollectLimits): Promise<CollectedLogs> {
+  async collectLogs({ cellsMax, bytesMax, except = [], about }: CollectLimits): Promise<CollectedLogs> {
     this.collects++
+    this.about = about
     this.onCollect()
     const unreadable = this.all.map(({ cellId }) => cellId).filter((cellId) => except.includes(cellId))
     const found = this.all
@@ -41,9 +51,18 @@ export class WalCells implements LogPort {
       bytes += unshippedBytes([log])
     }
     // What crosses to another process is JSON.
-    const { withoutHistory } = this
     const isAll = logs.length === found.length
-    return JSON.parse(JSON.stringify({ logs, isAll, withoutHistory, unreadable, asOf: this.#now() }))
+    const asOf = this.#now()
+    const collected: CollectedLogs = {
+      logs,
+      isAll: isAll && !this.isSearching,
+      hasMore: !isAll,
+      withoutHistory: about ? among(this.withoutHistory, about) : this.withoutHistory,
+      withoutHistoryCount: this.withoutHistory.length,
+      unreadable,
+      asOf,
+    }
+    return JSON.parse(JSON.stringify(collected))
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {

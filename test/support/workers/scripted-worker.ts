@@ -134,7 +134,15 @@ export class ScriptedWorker implements WorkerHandle {
   }
 
   collectLogs(): Promise<CollectedLogs> {
-    return Promise.resolve({ logs: [], isAll: true, withoutHistory: [], unreadable: [], asOf: 0 })
+    return Promise.resolve({
+      logs: [],
+      isAll: true,
+      hasMore: false,
+      withoutHistory: [],
+      withoutHistoryCount: 0,
+      unreadable: [],
+      asOf: 0,
+    })
   }
 
   logsShipped(): void {}

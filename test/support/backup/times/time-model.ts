@@ -1,3 +1,5 @@
+import { vi } from 'vitest'
+import { BackupSchedule } from '../../../../src/backup/schedule.ts'
 import type { RestorableRange, RestoreResult } from '../../../../src/backup/versions/backup-types.ts'
 import { CellError } from '../../../../src/errors.ts'
 import type { Random } from '../../random.ts'
@@ -32,6 +34,8 @@ export class TimeModel {
   }
 
   async start(): Promise<void> {
+    // It knows the cuts of the versions that its steps make, and of no others.
+    vi.spyOn(BackupSchedule.prototype, 'start').mockReturnValue(undefined)
     await this.#at.create()
     for (let i = 0; i < CELLS; i++) {
       const cell = this.#at.store.createCell()
@@ -97,6 +101,7 @@ export class TimeModel {
 
   async dispose(): Promise<void> {
     await this.#at.dispose()
+    vi.restoreAllMocks()
   }
 
   async #restoreTo(line: TimeLine, time: number, ranges: readonly RestorableRange[]): Promise<void> {

@@ -1,0 +1,82 @@
+import type { Clock } from '../../base/clock.ts'
+import type { CollectedLogs } from '../changes/cell-log.ts'
+import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.ts'
+import type { LogPort } from './log-port.ts'
+import { selectLogs } from './log-selection.ts'
+import type { LogSequence } from './log-sequence.ts'
+import type { UnreadableCells } from './unreadable-cells.ts'
+import { unshippedBytes } from './unshipped-bound.ts'
+
+/** What one object is made of at most. */
+const COLLECT = { cellsMax: 10_000, bytesMax: 64 * 1_048_576 }
+
+/**
+ * `all`: everything was found that could be read; `more`: the object had no room for all, and the next one follows at once;
+ * `later`: some WALs were reset while they were read, or there may be cells that nobody has found yet.
+ */
+export type Outcome = 'all' | 'more' | 'later'
+
+/** What a look at the cells has found. */
+export interface Look extends Pick<CollectedLogs, 'asOf' | 'withoutHistory' | 'unreadable'> {
+  /** What it has found. Undefined if that is nothing to store. */
+  object: LogObject | undefined
+  outcome: Outcome
+  /** Of the WALs in the object. */
+  bytes: number
+}
+
+export interface LookParts {
+  cells: LogPort
+  sequence: LogSequence
+  unreadable: UnreadableCells
+  /** Proves that the prefix is this store's, before the first object. */
+  claim(signal: AbortSignal): Promise<void>
+  storeId: string
+  spoolDirectory: string
+  /** Called before an object is made. */
+  onCollected(collected: CollectedLogs): void
+  clock: Clock
+}
+
+/** Asks the cells for what is not shipped, and makes an object of it. @param about as in `CollectLimits` */
+export async function lookAtCells(
+  { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clock }: LookParts,
+  about: readonly string[] | undefined,
+  signal: AbortSignal,
+): Promise<Look> {
+  const collected = await cells.collectLogs({ ...COLLECT, except: unreadable.cellIds, about })
+  onCollected(collected)
+  const { asOf, withoutHistory } = collected
+  if (collected.logs.length === 0) {
+    const outcome = collected.isAll ? 'all' : 'later'
+    return { object: undefined, outcome, asOf, withoutHistory, unreadable: collected.unreadable, bytes: 0 }
+  }
+  await claim(signal)
+  const { logs, isAll } = selectLogs(collected.logs)
+  const next = await sequence.next({ signal })
+  const isWhole = isAll && collected.isAll
+  const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
+  const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
+  const made = await makeLogObject(order, { directory: spoolDirectory, signal })
+  const { object } = made
+  const noted = unreadable.note(made)
+  const hasMore = collected.hasMore || !isAll
+  return {
+    object,
+    outcome: outcomeOf({ object, ...noted }, { isWhole, hasMore }),
+    asOf,
+    withoutHistory,
+    unreadable: [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)],
+    bytes: unshippedBytes(logs),
+  }
+}
+
+/** @param wanted `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */
+function outcomeOf(
+  { object, leftOut, unreadable }: MadeLogObject,
+  wanted: { isWhole: boolean; hasMore: boolean },
+): Outcome {
+  const isFutile = object === undefined && unreadable.length === 0
+  if (wanted.hasMore && !isFutile) return 'more'
+  return leftOut.length > 0 || !wanted.isWhole ? 'later' : 'all'
+}
