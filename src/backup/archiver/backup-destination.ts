@@ -137,7 +137,7 @@ export class BackupDestination {
 
   /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */
   backedUpTo(cellId: string): number | null {
-    return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo())
+    return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo(), this.clock.now())
   }
 
   /** Whether all that the cell has committed is in the object store, as far as this machine shows it. */

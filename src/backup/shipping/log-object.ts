@@ -162,6 +162,7 @@ function manifestOf(
     from,
     to: Math.max(last, completeTo ?? last),
     complete: completeTo !== undefined,
+    ...(completeTo !== undefined && { complete_to: completeTo }),
     created_at: new Date(now).toISOString(),
     cells: cellsOf(read),
   }

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import { atMostAhead } from '../versions/retention-verdicts.ts'
 import type { CellPieces, LogManifest } from './log-manifest.ts'
 import type { StoredLog } from './stored-log.ts'
 import type { VersionCover } from './version-cover.ts'
@@ -108,20 +109,20 @@ export class LogRetention {
 
   async #mayGo(stored: StoredLog, round: Round): Promise<boolean> {
     const { horizon, voids } = round
-    const { to, cells } = await this.#parts.readManifest(stored)
-    if (to >= horizon) return false
+    const { to, created_at, cells } = await this.#parts.readManifest(stored)
+    if (atMostAhead(to, Date.parse(created_at)) >= horizon) return false
     // What nobody reads need not be in a version.
-    return (await this.#isHeld(cells, to, round)) || (await voids.has(stored.key))
+    return (await this.#isHeld(cells, round)) || (await voids.has(stored.key))
   }
 
-  async #isHeld(cells: readonly CellPieces[], to: number, { cover, options }: Round): Promise<boolean> {
+  async #isHeld(cells: readonly CellPieces[], { cover, options }: Round): Promise<boolean> {
     for (const cell of cells) {
-      let state = await cover.of(cell, to, options)
+      let state = await cover.of(cell, options)
       // What a deleted cell committed after its last version goes with its age.
       if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id))) continue
       if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
         cover.forget(cell.cell_id)
-        state = await cover.of(cell, to, options)
+        state = await cover.of(cell, options)
       }
       if (state !== 'held') return false
     }

@@ -1,5 +1,6 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
+import { parseVersion } from '../versions/object-keys.ts'
 import { isFromBefore } from '../versions/retention-verdicts.ts'
 import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { CellPieces } from './log-manifest.ts'
@@ -29,11 +30,11 @@ export class VersionCover {
     this.#horizon = horizon
   }
 
-  /** @param to nothing in the pieces was committed later, in epoch milliseconds */
-  async of({ cell_id, history, pieces }: CellPieces, to: number, options: CallOptions): Promise<Cover> {
+  async of({ cell_id, history, pieces }: CellPieces, options: CallOptions): Promise<Cover> {
     if (!this.#versions.has(cell_id)) this.#versions.set(cell_id, await this.#find(cell_id, options))
     const versions = this.#versions.get(cell_id)
     const last = pieces.at(-1)?.sequence ?? 0
+    const to = pieces.at(-1)?.commits.at(-1)?.[1] ?? 0
     if (versions === undefined || !holds(versions.newest, history, last, to)) return 'unheld'
     return holds(versions.first, history, last, to) ? 'held' : 'needed'
   }
@@ -48,10 +49,11 @@ export class VersionCover {
     const listing = listingOf(versions)
     const firstOf = async (some: readonly { version: string }[], horizon = Number.POSITIVE_INFINITY) => {
       for (const { version } of some) {
-        // Its stamp alone needs no look at its manifest.
-        if (!isFromBefore({ version, at: 0 }, horizon)) continue
+        // Most need no look at their manifests.
+        if ((parseVersion(version)?.time ?? 0) > horizon) continue
         const head = await this.#index.restorable(version, cellId, listing, options)
-        if (head !== undefined && isFromBefore({ version, at: timeOf(head) }, horizon)) return head
+        const createdAt = Date.parse(head?.created_at ?? '')
+        if (head !== undefined && isFromBefore({ createdAt, at: timeOf(head) }, horizon)) return head
       }
       return undefined
     }

@@ -1,5 +1,4 @@
 import type { BackupOrigin } from './backup-types.ts'
-import { parseVersion } from './object-keys.ts'
 import { periodOf, type RetentionPlan, reachOf } from './retention-plan.ts'
 
 /** What decides over a version. */
@@ -57,6 +56,7 @@ export interface Verdict {
 
 /** Bases that stay where no version was ever proven: if one is damaged, there is another. */
 const BASES_UNPROVEN = 2
+const AHEAD_MS_MAX = 86_400_000
 
 /**
  * Decides which versions of a cell stay. A pure function. What it keeps does not depend on what it removes: a second run
@@ -184,9 +184,17 @@ function keepHistory({ versions, horizon }: RetentionCase, keep: (version: strin
   }
 }
 
-/** Log retention has the same one: `VersionCover`. A stamp may be ahead of the clock, or behind the cut. */
-export function isFromBefore({ version, at }: { version: string; at: number }, horizon: number): boolean {
-  return Math.max(at, parseVersion(version)?.time ?? 0) <= horizon
+/** Log retention has the same one: `VersionCover`. */
+export function isFromBefore(
+  { createdAt, at }: Pick<VersionFacts, 'createdAt' | 'at'>,
+  horizon: number,
+): boolean {
+  return atMostAhead(at, createdAt) <= horizon
+}
+
+/** A time on a cell's own line, which may be ahead of the clock: further ahead than this, it says nothing of an age. */
+export function atMostAhead(time: number, createdAt: number): number {
+  return Math.min(time, createdAt + AHEAD_MS_MAX)
 }
 
 /** A look can be wrong, and another program may still read something: what is damaged stays as long as the plan reaches. */

@@ -215,7 +215,7 @@ test('a version that the log relies on stays: each moment of the history can be 
   const idle = createLedger(store)
   const busy = createLedger(store)
   for (const each of [idle, busy]) await soon(store.backups.snapshot(each.id))
-  for (let hour = 0; hour < 12; hour++) {
+  for (let hour = 0; hour < 5; hour++) {
     await ship(idle)
     await version(idle)
     place.clock.advance(HOUR_MS)
@@ -227,17 +227,15 @@ test('a version that the log relies on stays: each moment of the history can be 
     await soon(round())
     for (const { id } of [idle, busy]) await soon(prune(id))
   }
-  for (let day = 0; day < 8; day++) {
-    place.clock.advance(DAY_MS)
-    await rounds()
-  }
+  place.clock.advance(8 * DAY_MS)
+  await rounds()
   await ship(idle)
   await soon(store.backups.snapshot(idle.id))
   await soon(store.backups.snapshot(idle.id))
-  for (let day = 0; day < 3; day++) {
+  for (let look = 0; look < 2; look++) {
     await rounds()
     const horizon = place.clock.now() - HISTORY_MS
-    for (const day of [0, 1, 3]) expect(await rowsAt(idle, horizon + day * DAY_MS)).toEqual(rows)
+    for (const day of [0, 3]) expect(await rowsAt(idle, horizon + day * DAY_MS)).toEqual(rows)
     place.clock.advance(DAY_MS + HOUR_MS)
   }
 })
