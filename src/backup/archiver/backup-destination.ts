@@ -13,6 +13,7 @@ import type { ObjectStore } from '../object-store/object-store.ts'
 import { RestoreThreads } from '../restore/restore-threads.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
 import { LogIndex } from '../shipping/log-index.ts'
+import { AgedHorizon } from '../versions/aged-horizon.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
 import type { RetentionTable } from '../versions/retention-table.ts'
@@ -59,6 +60,8 @@ export class BackupDestination {
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
+  /** Of log objects. */
+  readonly horizon: AgedHorizon
   /** The last log object that is stored, if this process ships; its archiver sets it. */
   lastLogObject: () => string | null = () => null
   /** What cells with a history committed before it is stored: see `ShippingStatus`. The archiver of this process sets it. */
@@ -101,6 +104,7 @@ export class BackupDestination {
       clock,
       log,
     })
+    this.horizon = new AgedHorizon(table, clock)
     this.moved.listen(() => {
       this.trackers.markNothingStored()
       table.markNothingStored()

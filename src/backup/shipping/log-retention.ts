@@ -12,8 +12,8 @@ const ROUND_MS = 6 * 3_600_000
 
 export interface LogRetentionParts {
   objectStore: ObjectStore
-  /** How long moments can be restored. */
-  historyMs: number
+  /** Epoch milliseconds: later moments stay restorable. Undefined: nothing may go yet. */
+  horizon(): number | undefined
   readManifest(stored: StoredLog): Promise<LogManifest>
   /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
@@ -71,8 +71,9 @@ export class LogRetention {
 
   /** @returns the keys that it has removed */
   async run(options: CallOptions = {}): Promise<string[]> {
-    const { objectStore, newCover, historyMs, clock, log } = this.#parts
-    const horizon = clock.now() - historyMs
+    const { objectStore, newCover, log } = this.#parts
+    const horizon = this.#parts.horizon()
+    if (horizon === undefined) return []
     const round = { horizon, cover: newCover(horizon), voids: new VoidLogs(this.#parts, options), options }
     const removed: string[] = []
     let previous: StoredLog | undefined

@@ -1,5 +1,6 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
+import type { HorizonNotes, KeptHorizons } from './aged-horizon.ts'
 import type { BackupOrigin } from './backup-types.ts'
 import type { Proof } from './retention-notes.ts'
 
@@ -16,6 +17,8 @@ export interface RememberedFacts {
   /** The version that this one continues; null for a base. */
   previous: string | null
 }
+
+const HORIZONS_KEY = 'log_horizons'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS backup_retention (
@@ -51,7 +54,8 @@ export interface StoredCells {
 }
 
 /** What this machine remembers of stored versions, in the local state. All of it can be read again from the object store. */
-export class RetentionTable {
+export class RetentionTable implements HorizonNotes {
+  readonly #state: LocalState
   readonly #storedAt: Statement
   readonly #storedCells: Statement
   readonly #noteStored: Statement
@@ -66,6 +70,7 @@ export class RetentionTable {
   readonly #removals: readonly Statement[]
 
   constructor(state: LocalState) {
+    this.#state = state
     if (state.prepare(LACKS_HISTORY).get() !== undefined) state.define('DROP TABLE backup_versions')
     state.define(SCHEMA)
     const upsert = (columns: string, values: string, set: string) =>
@@ -141,6 +146,15 @@ export class RetentionTable {
 
   removeFacts(cellId: string, version: string): void {
     this.#removeFacts.run(cellId, version)
+  }
+
+  horizons(): KeptHorizons | undefined {
+    const kept = this.#state.get(HORIZONS_KEY)
+    return kept === undefined ? undefined : (JSON.parse(kept) as KeptHorizons)
+  }
+
+  noteHorizons(kept: KeptHorizons): void {
+    this.#state.set(HORIZONS_KEY, JSON.stringify(kept))
   }
 
   /** Backups go to another place than before, where nothing is stored yet. */

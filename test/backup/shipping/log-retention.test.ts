@@ -30,13 +30,17 @@ const soon = <T>(work: Promise<T>): Promise<T> => place.advanceUntil(work, 100)
 const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key)
 const flush = () => soon(store.backups.flush())
 
+const plainHorizon = () => place.clock.now() - HISTORY_MS
+/** As a store has it. */
+const agedHorizon = () => (store.core.destination as BackupDestination).horizon.of(HISTORY_MS)
+
 /** One round, as the archiver of the store would make it. */
-async function round(): Promise<string[]> {
+async function round(horizon: () => number | undefined = plainHorizon): Promise<string[]> {
   const destination = store.core.destination as BackupDestination
   const { objectStore, storeId, index, clock, log } = destination
   const retention = new LogRetention({
     objectStore,
-    historyMs: HISTORY_MS,
+    horizon,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
@@ -237,5 +241,28 @@ test('a version that the log relies on stays: each moment of the history can be 
     const horizon = place.clock.now() - HISTORY_MS
     for (const day of [0, 3]) expect(await rowsAt(idle, horizon + day * DAY_MS)).toEqual(rows)
     place.clock.advance(DAY_MS + HOUR_MS)
+  }
+})
+
+test('a start with a clock that is days ahead erases no moments', async () => {
+  const cell = createLedger(store)
+  await version(cell)
+  for (let day = 0; day < 4; day++) {
+    await ship(cell)
+    await round(agedHorizon)
+    place.clock.advance(DAY_MS)
+  }
+  await version(cell)
+  const all = await keys()
+  await place.advanceUntil(store.close())
+  place.clock.step(9 * DAY_MS)
+  store = await place.open({ backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS } })
+  const again = store.openCell(cell.id)
+  await ship(again)
+  expect(await round(agedHorizon)).toEqual([])
+  // A day later it is believed.
+  for (let look = 0; look < 2; look++) {
+    place.clock.advance(DAY_MS)
+    expect(await round(agedHorizon)).toEqual(look === 0 ? [] : all)
   }
 })
