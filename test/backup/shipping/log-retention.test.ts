@@ -266,3 +266,18 @@ test('a start with a clock that is days ahead erases no moments', async () => {
     expect(await round(agedHorizon)).toEqual(look === 0 ? [] : all)
   }
 })
+
+test('a cell whose times are far ahead of the clock holds up no others', async () => {
+  const [ahead, other] = [createLedger(store), createLedger(store)]
+  for (const each of [ahead, other]) await version(each)
+  place.clock.step(30 * DAY_MS)
+  addRow(ahead, 'in the future')
+  place.clock.step(-30 * DAY_MS)
+  await flush()
+  for (const each of [ahead, other]) await ship(each)
+  for (const each of [ahead, other]) await version(each)
+  const all = await keys()
+  place.clock.advance(HISTORY_MS + DAY_MS + HOUR_MS)
+  await ship(other)
+  expect(await round()).toEqual(all)
+})
