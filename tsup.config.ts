@@ -2,7 +2,7 @@ import { defineConfig } from 'tsup'
 
 /**
  * The library; its client, and what helps tests; the command, whose first file must run on any Node (see
- * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the importer processes and of the restore threads.
+ * src/cli/cellstore.ts); and the first files of the worker processes, of the archiver process, of the checker processes and of the restore threads.
  */
 export default defineConfig([
   {
@@ -13,7 +13,7 @@ export default defineConfig([
       cellstore: 'src/cli/cellstore.ts',
       worker: 'src/workers/worker/worker-main.ts',
       archiver: 'src/workers/archiver/archiver-main.ts',
-      importer: 'src/workers/importer/importer-main.ts',
+      checker: 'src/workers/checker/checker-main.ts',
       'restore-thread': 'src/backup/restore/restore-thread-main.ts',
     },
     format: ['esm'],

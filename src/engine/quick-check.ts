@@ -17,6 +17,41 @@ export function findDamage(connection: Connection, check: PageCheck = 'quick_che
   return problemsOfTables(connection, check)[0]
 }
 
+/** A name that a virtual table may take for one of its own tables, as suffixes of its name. */
+const SHADOW_SUFFIXES =
+  "'_data', '_idx', '_content', '_docsize', '_config', '_segments', '_segdir', '_stat', '_node', '_parent', '_rowid'"
+const SHADOW_VIEWS = `
+  SELECT view.name FROM sqlite_schema AS view JOIN sqlite_schema AS owner
+  ON view.type = 'view' AND owner.type = 'table' AND owner.rootpage = 0
+  AND lower(substr(view.name, 1, length(owner.name))) = lower(owner.name)
+  AND lower(substr(view.name, length(owner.name) + 1)) IN (${SHADOW_SUFFIXES})`
+
+/** SQLite tests the type of these columns' values, also in its quick check, and has to compute them for that. */
+const VIRTUAL_COLUMN = `
+  SELECT 1 FROM sqlite_schema AS owner JOIN pragma_table_xinfo(owner.name) AS own
+  WHERE owner.type = 'table' AND owner.rootpage > 0 AND own.hidden = 2`
+const INDEXED_EXPRESSION = `
+  SELECT 1 FROM sqlite_schema AS owner JOIN pragma_index_xinfo(owner.name) AS own
+  WHERE owner.type = 'index' AND own.cid = -2`
+const PARTIAL_INDEX = `
+  SELECT 1 FROM sqlite_schema AS owner JOIN pragma_index_list(owner.name) AS own
+  WHERE owner.type = 'table' AND owner.rootpage > 0 AND own.partial`
+
+/** The name of a view that a virtual table would read as its own table. Only a file that was made elsewhere can have one. */
+export function shadowView(connection: Connection): string | undefined {
+  return connection.prepare(SHADOW_VIEWS).pluck().get() as string | undefined
+}
+
+/**
+ * Whether the check may run expressions of the schema: those of generated columns, of indexes and of views that virtual tables
+ * read. They can take hours, and all memory, on a database of a few pages.
+ */
+export function mayRunExpressions(connection: Connection, check: PageCheck): boolean {
+  const wanted =
+    check === 'quick_check' ? [VIRTUAL_COLUMN] : [VIRTUAL_COLUMN, INDEXED_EXPRESSION, PARTIAL_INDEX]
+  return [SHADOW_VIEWS, ...wanted].some((query) => connection.prepare(query).get() !== undefined)
+}
+
 const READ_BYTES = 1_048_576
 
 /**
@@ -67,5 +102,9 @@ function problemsOfTables(connection: Connection, check: PageCheck): string[] {
 
 /** Damage has codes of its own (SQLITE_CORRUPT, SQLITE_NOTADB, SQLITE_IOERR). */
 function isExpressionError(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'SQLITE_ERROR'
+  return (
+    error instanceof Error &&
+    'code' in error &&
+    (error.code === 'SQLITE_ERROR' || error.code === 'SQLITE_TOOBIG')
+  )
 }

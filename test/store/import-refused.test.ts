@@ -162,6 +162,20 @@ describe('an import', () => {
     expect(allowed.name).toBeNull()
   })
 
+  test('refuses a view in place of a table of a search table: SQLite would run it in each check', async () => {
+    const { store } = await openTestStore()
+    const view = 'CREATE VIEW T_config AS SELECT 1 AS k, 1 AS v'
+    const file = unsafe(
+      `CREATE VIRTUAL TABLE t USING fts5(a); DELETE FROM sqlite_schema WHERE name = 't_config';
+       INSERT INTO sqlite_schema VALUES ('view', 'T_config', 'T_config', 0, '${view}')`,
+    )
+    for (const sqlPolicy of ['tenant', 'trusted'] as const)
+      await expect(store.importCell(file, { sqlPolicy })).rejects.toMatchObject({
+        code: 'invalid_database',
+        message: expect.stringContaining('"T_config" is a view'),
+      })
+  })
+
   test('rebuilds the engine’s index: one that names entries which are not there would be collected forever', async () => {
     const { store } = await openTestStore()
     const filled = foreign(whole(2, "INSERT INTO _cell_kv VALUES ('k', 'v', 1000, 1)"))

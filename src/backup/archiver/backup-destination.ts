@@ -10,7 +10,7 @@ import type { BackupProgressTable } from '../changes/progress-table.ts'
 import { BackupRunner } from '../create/backup-runner.ts'
 import { PutProbe } from '../create/put-probe.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
-import { RestoreThreads } from '../restore/restore-threads.ts'
+import { RestoreThreads, type SeparateChecks } from '../restore/restore-threads.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
 import { LogIndex } from '../shipping/log-index.ts'
 import { AgedHorizon } from '../versions/aged-horizon.ts'
@@ -35,6 +35,8 @@ export interface BackupDestinationParts {
   spoolDirectory: string
   /** Threads to keep for a while after their work: as many as restores run at the same time. */
   threadsKept: number
+  /** For checks that run expressions of tenants; without it they run in this process. */
+  separateChecks?: SeparateChecks | undefined
   /** The size of the largest cell. */
   cellBytesMax: number
   /** Whether what a cell of this process commits is shipped; by default it is not. */
@@ -110,7 +112,7 @@ export class BackupDestination {
       table.markNothingStored()
     })
     this.#sweep = new UploadSweep(objectStore, clock, log, cellBytesMax)
-    this.threads = new RestoreThreads(clock, threadsKept)
+    this.threads = new RestoreThreads(clock, threadsKept, parts.separateChecks)
     const { index, threads, retention } = this
     this.runner = new BackupRunner({
       objectStore,
@@ -125,7 +127,7 @@ export class BackupDestination {
       clock,
       log,
       proveDatabase: async (file, size) => {
-        await threads.run({ kind: 'prove', file, member: DATABASE_MEMBER }, size)
+        await threads.check({ kind: 'prove', file, member: DATABASE_MEMBER }, size)
       },
     })
   }

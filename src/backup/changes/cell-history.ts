@@ -2,13 +2,22 @@ import { randomUUID } from 'node:crypto'
 import type { Clock } from '../../base/clock.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
 import type { CellDatabase } from '../../engine/cell-database.ts'
-import { walBytes } from '../../engine/wal-file.ts'
-import type { LogPiece, LogPosition, ShippedPlace } from './cell-log.ts'
+import type { LogPosition, ShippedPlace } from './cell-log.ts'
 import { type FileFingerprint, fingerprintOf } from './file-fingerprint.ts'
-import { type History, isBefore, isUntouchedSince, type Place, unshippedSegments } from './history.ts'
-import type { KeptLogs, LiveLog } from './kept-logs.ts'
+import {
+  type History,
+  isBefore,
+  isHistoryOutgrown,
+  isTakenBack,
+  isUntouchedSince,
+  type Place,
+  unshippedSegments,
+} from './history.ts'
+import type { KeptLogs } from './kept-logs.ts'
 import type { BackupProgress } from './progress-table.ts'
 import type { Segment } from './segments.ts'
+import { findUnkeptLog, unkeptLogOf } from './unkept-log.ts'
+import { takePieces, type UnshippedPieces } from './unshipped-pieces.ts'
 import { UnshippedTimes } from './unshipped-times.ts'
 
 export interface CellHistoryParts {
@@ -20,23 +29,11 @@ export interface CellHistoryParts {
   onUnshipped(): void
 }
 
-/** The frames of the live log, if it has any that no segment has. */
-interface UnkeptLog extends LiveLog {
-  frames: number
-}
-
 /** What a cell has not shipped yet. */
-export interface Unshipped {
-  pieces: LogPiece[]
-  bytes: number
+export interface Unshipped extends UnshippedPieces {
   /** Whether it is all of it. */
   isAll: boolean
-  /** Whether there was no room for some of it. */
-  hasMore: boolean
 }
-
-/** What is not shipped of a cell may be as large as its database, but always this. */
-const UNSHIPPED_BYTES_MIN = 64 * 1_048_576
 
 /**
  * The history of one cell: its write-ahead logs without a gap, and the place up to which they are shipped. Segments stay until
@@ -161,8 +158,7 @@ export class CellHistory {
     const times = this.#takeTime()
     if (history === null) return
     this.#times.add(logs.newest, times)
-    history.newest = logs.newest
-    history.at = this.#last
+    Object.assign(history, { newest: logs.newest, at: this.#last })
   }
 
   /** Our own checkpoint has moved what was kept. */
@@ -177,15 +173,9 @@ export class CellHistory {
 
   /** Ends if what is not shipped costs more than another base. */
   bound(kept: readonly Segment[], databaseBytes: number): void {
+    const history = this.#history
     const needed = kept.filter((each) => this.needs(each))
-    const bytes = needed.reduce((sum, each) => sum + this.#unshippedBytes(each), 0)
-    if (bytes > Math.max(databaseBytes, UNSHIPPED_BYTES_MIN)) this.end()
-  }
-
-  /** What is shipped of a segment is a hole, or there for others. */
-  #unshippedBytes({ sequence, size, pageSize }: Segment): number {
-    const { history } = this.#parts.progress
-    return history?.sequence === sequence ? Math.max(0, size - walBytes(history.frames, pageSize)) : size
+    if (history !== null && isHistoryOutgrown(history, needed, databaseBytes)) this.end()
   }
 
   end(): void {
@@ -230,33 +220,11 @@ export class CellHistory {
     }
     const isUnknown = live === 'later' || live === 'out of reach'
     const ofLive = live === undefined || isUnknown ? [] : [{ ...live, path: paths.wal }]
-    const unshipped: Unshipped = { pieces: [], bytes: 0, isAll: !isUnknown, hasMore: false }
-    let at: Place = history
-    for (const log of [...segments, ...ofLive]) {
-      const from = at.sequence === log.sequence ? at.frames : 0
-      if (from >= log.frames) continue
-      const commits = this.#times.between(log.sequence, from, log.frames, this.#now())
-      const bytes = (frames: number) =>
-        walBytes(frames, log.pageSize) - (from === 0 ? 0 : walBytes(from, log.pageSize))
-      const fitting = commits.filter(([frames], i) => {
-        const isFirst = unshipped.pieces.length === 0 && i === 0
-        return isFirst || unshipped.bytes + bytes(frames) <= room
-      })
-      const to = fitting.at(-1)?.[0]
-      if (to !== undefined) {
-        const { sequence, salts, pageSize, path } = log
-        unshipped.pieces.push({ sequence, salts, pageSize, from, to, path, commits: fitting })
-        unshipped.bytes += bytes(to)
-        at = { sequence, frames: to }
-      }
-      if (to !== log.frames) {
-        unshipped.isAll = false
-        unshipped.hasMore = true
-        break
-      }
-    }
-    this.#collected = { sequence: at.sequence, frames: at.frames }
-    return unshipped
+    const { end, ...unshipped } = takePieces([...segments, ...ofLive], history, room, (log, from) =>
+      this.#times.between(log.sequence, from, log.frames, this.#now()),
+    )
+    this.#collected = end
+    return { ...unshipped, isAll: !isUnknown && !unshipped.hasMore }
   }
 
   /** Notes that everything before the place is in the object store. @returns false if it says nothing about what is here */
@@ -274,9 +242,7 @@ export class CellHistory {
 
   /** As the row has it. @param withTimes of unshipped commits, when this process is about to forget them */
   row(withTimes: boolean): History | null {
-    const history = this.#history
-    if (history === null) return null
-    return { ...history, times: withTimes ? this.#times.saved() : undefined }
+    return this.#history && { ...this.#history, times: withTimes ? this.#times.saved() : undefined }
   }
 
   /**
@@ -286,7 +252,7 @@ export class CellHistory {
   #setBack(history: History, frames: number, kept: readonly Segment[]): void {
     this.#collected = undefined
     const shippedTo = history.frames
-    const live = frames > 0 ? this.#liveOf(frames, kept) : undefined
+    const live = unkeptLogOf(this.#parts, frames, kept)
     const segment = kept.find(({ sequence }) => sequence === history.sequence)
     if (history.sequence > history.newest || live?.sequence === history.sequence) {
       const before =
@@ -303,39 +269,12 @@ export class CellHistory {
     this.#times.add(live.sequence, [[live.frames, isShipped ? history.shippedAt : this.#now()]])
   }
 
-  /**
-   * @returns 'later' while a caller has to end a broken transaction; 'out of reach' if there is a log, and the cell is kept
-   * closed: only SQLite could say how much of it counts
-   */
-  #live(kept: readonly Segment[]): UnkeptLog | undefined | 'later' | 'out of reach' {
-    const database = this.#database
-    if (database?.usable) {
-      const frames = database.checkpoints.frames()
-      const live = frames > 0 ? this.#liveOf(frames, kept) : undefined
-      const times = this.#takeTime()
-      if (live !== undefined) this.#times.add(live.sequence, times)
-      return live
-    }
-    const wal = fingerprintOf(this.#parts.paths.wal)
-    if (wal === undefined || wal.size === 0 || this.#isKept(kept)) return undefined
-    return database === undefined || database.quarantined !== undefined ? 'out of reach' : 'later'
-  }
-
-  /** Whether the log of a cell that SQLite does not have open is the newest segment. */
-  #isKept(kept: readonly Segment[]): boolean {
-    try {
-      const { logs, paths } = this.#parts
-      return logs.live(paths.wal, kept).salts === kept.at(-1)?.salts
-    } catch {
-      // It is damaged too, or the disk fails.
-      return false
-    }
-  }
-
-  #liveOf(frames: number, kept: readonly Segment[]): UnkeptLog | undefined {
-    const { logs, paths } = this.#parts
-    const log = logs.live(paths.wal, kept)
-    return frames > log.kept ? { ...log, frames } : undefined
+  #live(kept: readonly Segment[]): ReturnType<typeof findUnkeptLog> {
+    const live = findUnkeptLog(this.#parts, this.#database, kept)
+    if (!this.#database?.usable) return live
+    const times = this.#takeTime()
+    if (typeof live === 'object') this.#times.add(live.sequence, times)
+    return live
   }
 
   #takeTime() {
@@ -357,11 +296,4 @@ export class CellHistory {
     this.#last = times?.now() ?? this.#parts.clock.now()
     return this.#last
   }
-}
-
-/** What is shipped of the live log is no longer there: another program has begun it again. */
-function isTakenBack(history: History, live: UnkeptLog | undefined | 'later'): boolean {
-  if (live === 'later') return false
-  if (live?.sequence === history.sequence) return live.frames < history.frames
-  return history.sequence > history.newest && history.frames > 0
 }

@@ -1,5 +1,9 @@
+import { walBytes } from '../../engine/wal-file.ts'
 import { type FileFingerprint, sameFingerprint } from './file-fingerprint.ts'
 import type { Segment } from './segments.ts'
+
+/** What is not shipped of a cell may be as large as its database, but always this. */
+const UNSHIPPED_BYTES_MIN = 64 * 1_048_576
 
 /** The unbroken row of a cell's write-ahead logs, as its row in `local.db` has it (docs/decisions/0021). */
 export interface History {
@@ -50,6 +54,26 @@ export function unshippedSegments(history: History, kept: readonly Segment[]): S
     ({ sequence, frames }) => sequence === history.sequence && frames > history.frames,
   )
   return [...begun, ...after]
+}
+
+/** Whether what is not shipped costs more than another base. @param needed the segments that have some of it */
+export function isHistoryOutgrown(
+  { sequence, frames }: History,
+  needed: readonly Segment[],
+  databaseBytes: number,
+): boolean {
+  // What is shipped of a segment is a hole, or there for others.
+  const unshipped = ({ size, pageSize, ...segment }: Segment) =>
+    segment.sequence === sequence ? Math.max(0, size - walBytes(frames, pageSize)) : size
+  const bytes = needed.reduce((sum, each) => sum + unshipped(each), 0)
+  return bytes > Math.max(databaseBytes, UNSHIPPED_BYTES_MIN)
+}
+
+/** What is shipped of the live log is no longer there: another program has begun it again. */
+export function isTakenBack(history: History, live: Place | undefined | 'later'): boolean {
+  if (live === 'later') return false
+  if (live?.sequence === history.sequence) return live.frames < history.frames
+  return history.sequence > history.newest && history.frames > 0
 }
 
 /** Whether no other program has written the database file. */

@@ -161,8 +161,7 @@ export class CellBackup {
     try {
       await this.#compress(spool, manifest, members, copy)
       // A slow upload needs no second copy on the disk.
-      await copy?.dispose()
-      const { body, sha256 } = await spool.finish()
+      const [{ body, sha256 }] = await Promise.all([spool.finish(), copy?.dispose()])
       const uploading = objectStore.put(manifest.version, body, {
         signal,
         onProgress: (bytes) => onProgress?.({ phase: 'upload', bytes, total: body.size }),

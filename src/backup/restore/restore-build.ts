@@ -52,7 +52,8 @@ export async function buildDatabase(
     await progress.willMove?.(download.total)
     for (const version of versions) {
       reading = version
-      await builder.applyArchive(download.open(version), sizes.get(version) ?? 0)
+      const isLast = version === target.version && progress.log === undefined
+      await builder.applyArchive(download.open(version), sizes.get(version) ?? 0, isLast)
     }
     if (progress.log !== undefined) {
       reading = undefined
@@ -60,7 +61,7 @@ export async function buildDatabase(
     }
     reading = target.version
     const size = await builder.prove()
-    await builder.releaseThread()
+    await builder.releaseThreads()
     return size
   } catch (error) {
     const isDamage = isCellError(error, 'backup_corrupt')

@@ -11,7 +11,7 @@ import { writeMember } from './restore-member.ts'
 import type { RestoreTaskRunner } from './restore-task.ts'
 import { RestoreTasks } from './restore-tasks.ts'
 import type { RestoreThread } from './restore-thread.ts'
-import { OWN_THREAD_BYTES, type RestoreThreads } from './restore-threads.ts'
+import { OWN_THREAD_BYTES, type RestoreThreads, SECOND_THREAD_BYTES } from './restore-threads.ts'
 import { type ReadPiece, writeWal } from './shipped-wal.ts'
 
 /** Applies the archives of a chain, one after the other, to the database under restore. */
@@ -22,6 +22,9 @@ export class RestoreBuilder {
   readonly #threads: RestoreThreads
   #tasks: RestoreTaskRunner = new RestoreTasks()
   #thread: RestoreThread | undefined
+  /** Checks the database while the first one hashes it. */
+  #second: RestoreThread | undefined
+  #proof: Promise<number> | undefined
   /** Archives applied so far. */
   #applied = 0
 
@@ -32,8 +35,14 @@ export class RestoreBuilder {
     this.#threads = threads
   }
 
-  /** Applies the next archive. @param size of the object, in bytes @throws `backup_corrupt`; what the archive's source throws */
-  async applyArchive(archive: Refetch, size: number): Promise<void> {
+  /**
+   * Applies the next archive.
+   *
+   * @param size of the object, in bytes
+   * @param isLast nothing is applied after it
+   * @throws `backup_corrupt`; what the archive's source throws
+   */
+  async applyArchive(archive: Refetch, size: number, isLast = false): Promise<void> {
     const place = {
       file: this.#file,
       version: this.#versions[this.#applied] as string,
@@ -42,7 +51,7 @@ export class RestoreBuilder {
     }
     const isUnpackedAtOnce = this.#applied === 0 && size >= UNPACKED_BYTES.min && size <= UNPACKED_BYTES.max
     if (isUnpackedAtOnce) await this.#unpack(archive, place)
-    else await this.#stream(archive.from(0), archive, place)
+    else await this.#stream(archive.from(0), archive, place, isLast)
     this.#applied++
   }
 
@@ -56,30 +65,48 @@ export class RestoreBuilder {
     checkSize((await fs.stat(this.#file)).size, this.#expected.limits)
   }
 
-  /** @returns the database's size in bytes; the file is fsynced */
+  /** Call it once all is applied. @returns the database's size in bytes; the file is fsynced */
   async prove(): Promise<number> {
+    this.#proof ??= this.#prove(this.#tasks)
+    return await this.#proof
+  }
+
+  /**
+   * Has SQLite check the database while the first thread hashes the last of it: both only read, and the restore counts once both
+   * have ended well. SQLite trusts no page that it checks, and damage that the hash finds is reported before its findings.
+   */
+  #proveAside(thread: RestoreThread): void {
+    this.#proof = this.#prove(thread)
+    // Awaited later. Until then, a failure must not count as unhandled.
+    this.#proof.catch(() => {})
+  }
+
+  async #prove(tasks: RestoreTaskRunner): Promise<number> {
     const handle = await fs.open(this.#file, 'r+')
     try {
+      const { size } = await handle.stat()
       // The fsync runs while SQLite checks.
       const outcomes = await Promise.allSettled([
-        this.#tasks.run({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }),
+        this.#threads.check({ kind: 'prove', file: this.#file, member: DATABASE_MEMBER }, size, tasks),
         handle.sync(),
       ])
       for (const outcome of outcomes) if (outcome.status === 'rejected') throw outcome.reason
-      return (await handle.stat()).size
+      return size
     } finally {
       await handle.close()
     }
   }
 
-  /** Call after {@link prove}: the file is no longer used, and the thread is free for the next restore. */
-  async releaseThread(): Promise<void> {
-    if (this.#thread !== undefined) await this.#threads.release(this.#thread)
+  /** Call after {@link prove}: the file is no longer used, and the threads are free for the next restore. */
+  async releaseThreads(): Promise<void> {
+    for (const thread of [this.#second, this.#thread])
+      if (thread !== undefined) await this.#threads.release(thread)
   }
 
-  /** After a failure: waits for the running task and closes the files. */
+  /** After a failure: waits for the running tasks and closes the files. */
   async close(): Promise<void> {
-    await this.#tasks.close()
+    await Promise.all([this.#tasks.close(), this.#second?.close()])
+    await this.#proof?.catch(() => {})
   }
 
   /** @param size of what is to be applied */
@@ -101,13 +128,24 @@ export class RestoreBuilder {
     await this.#stream(received.again(), archive, place)
   }
 
-  async #stream(source: AsyncIterable<Uint8Array>, archive: Refetch, place: ArchivePlace): Promise<void> {
+  async #stream(
+    source: AsyncIterable<Uint8Array>,
+    archive: Refetch,
+    place: ArchivePlace,
+    isLast = false,
+  ): Promise<void> {
     const { readArchive } = await import('../archive/archive-reader.ts')
     const tasksFor = (bytes: number) => {
       this.takeThreadFor(bytes)
+      // Started now, it is ready when the bytes have come.
+      if (isLast && bytes >= SECOND_THREAD_BYTES) this.#second = this.#threads.takeSecond()
       return this.#tasks
     }
-    const applied = new ArchiveInChain(place, { tasksFor, write: writeMember })
+    const checkAside = () => {
+      const second = this.#second
+      return second && (() => this.#proveAside(second))
+    }
+    const applied = new ArchiveInChain(place, { tasksFor, write: writeMember, checkAside })
     await readArchive(source, applied, archive)
     applied.end()
   }

@@ -19,8 +19,14 @@ import type { CellPaths } from '../../base/store-paths.ts'
  *
  * Step 3 comes before step 4, because SQLite would apply an old WAL or journal to the new file. The segments belong to
  * the old history.
+ *
+ * If nothing is left of the cell, step 4 alone is the switch.
  */
 export function installRestored(paths: CellPaths): void {
+  if (isLost(paths)) {
+    installLost(paths)
+    return
+  }
   try {
     fsyncDirectory(paths.directory)
     writeNewFile(paths.restoreIntent, Buffer.from('switch to incoming.db\n'))
@@ -35,6 +41,20 @@ export function installRestored(paths: CellPaths): void {
   }
   // If this fails, the switch is still decided: the next open of the cell completes it.
   freeingLater(paths.database, () => finishRestore(paths))
+}
+
+/** There is nothing that a switch would have to keep or to remove. */
+function isLost({ database, segments, restoreIntent }: CellPaths): boolean {
+  return ![database, ...besides(database), segments, restoreIntent].some(exists)
+}
+
+/**
+ * The file is fsynced, so the name is all that is missing. A crash leaves the cell lost, as it was, or restored. If a crash
+ * comes between the two steps, nothing repeats the second: SQLite syncs the folder with the first log in it, before it commits.
+ */
+function installLost(paths: CellPaths): void {
+  fs.renameSync(paths.restoreTarget, paths.database)
+  syncFolders(paths)
 }
 
 /**
@@ -74,14 +94,13 @@ export function finishRestore(paths: CellPaths, { building = false }: { building
   const databaseDirectory = path.dirname(paths.database)
   // Without incoming.db, the crash came after the rename, and WAL and journal belong to the restored database.
   if (exists(paths.restoreTarget)) {
-    for (const suffix of ['-wal', '-shm', '-journal']) fs.rmSync(paths.database + suffix, { force: true })
+    for (const file of besides(paths.database)) fs.rmSync(file, { force: true })
     fs.rmSync(paths.segments, { recursive: true, force: true })
     makeDirectory(databaseDirectory)
     fsyncDirectory(databaseDirectory)
     fs.renameSync(paths.restoreTarget, paths.database)
   }
-  fsyncDirectory(databaseDirectory)
-  fsyncDirectory(paths.directory)
+  syncFolders(paths)
   fs.rmSync(paths.restoreIntent)
   fsyncDirectory(paths.directory)
 }
@@ -92,7 +111,17 @@ export function discardRestored(paths: CellPaths): void {
 }
 
 export function removeUnfinished({ restoreTarget }: CellPaths): void {
-  for (const suffix of ['', '-wal', '-shm', '-journal']) fs.rmSync(restoreTarget + suffix, { force: true })
+  for (const file of [restoreTarget, ...besides(restoreTarget)]) fs.rmSync(file, { force: true })
+}
+
+/** What SQLite keeps next to a database. */
+function besides(database: string): string[] {
+  return ['-wal', '-shm', '-journal'].map((suffix) => database + suffix)
+}
+
+/** The folders of the database and of `incoming.db`: one, but for the catalog. */
+function syncFolders({ database, directory }: CellPaths): void {
+  for (const folder of new Set([path.dirname(database), directory])) fsyncDirectory(folder)
 }
 
 /** Removes the intent first, and durably: an intent without its `incoming.db` would look like a finished rename. */

@@ -17,13 +17,22 @@ export type RestoreTask =
       frames: number
       parts?: readonly WalPart[] | undefined
     }
-  | { kind: 'prove'; file: string; member: string }
+  | ({ kind: 'prove'; file: string; member: string } & Check)
   /** Counts the rows of each table. The result is JSON. With `deep`, compares indexes and tables first. */
-  | { kind: 'examine'; file: string; member: string; deep: boolean }
+  | ({ kind: 'examine'; file: string; member: string; deep: boolean } & Check)
   /** Makes a restored database that of a cell of its own. */
   | { kind: 'detach'; file: string; member: string }
   /** Makes the file of a cell of a database that was made elsewhere. Rejects with `invalid_database`. */
   | { kind: 'import'; file: string; target: string; rules: ImportRules }
+
+interface Check {
+  /** Where expressions of the schema may run, for hours, the task does nothing, and its result is {@link LEFT}. */
+  leavesExpressions?: boolean | undefined
+}
+
+export type CheckTask = Extract<RestoreTask, Check & { kind: 'prove' | 'examine' }>
+
+export const LEFT = 'left'
 
 /** Runs tasks one after the other, in this thread or in another (restore-thread.ts). */
 export interface RestoreTaskRunner {

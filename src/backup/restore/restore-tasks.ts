@@ -3,7 +3,7 @@ import fs from 'node:fs'
 import { importDatabase } from '../../engine/import-database.ts'
 import { examineDatabase } from './examine-database.ts'
 import { applyLog, detachCell, proveDatabase } from './restore-database.ts'
-import type { RestoreTask, RestoreTaskRunner } from './restore-task.ts'
+import { LEFT, type RestoreTask, type RestoreTaskRunner } from './restore-task.ts'
 
 const CHUNK_BYTES = 262_144
 
@@ -37,10 +37,9 @@ export class RestoreTasks implements RestoreTaskRunner {
         applyLog(task.file, task.member, task.frames, task.parts)
         return undefined
       case 'prove':
-        proveDatabase(task.file, task.member)
-        return undefined
+        return proveDatabase(task.file, task.member, task.leavesExpressions) ? undefined : LEFT
       case 'examine':
-        return JSON.stringify(examineDatabase(task.file, task.member, task.deep))
+        return this.#examine(task)
       case 'detach':
         detachCell(task.file, task.member)
         return undefined
@@ -53,6 +52,11 @@ export class RestoreTasks implements RestoreTaskRunner {
   async close(): Promise<void> {
     if (this.#hashing !== undefined) fs.closeSync(this.#hashing.fd)
     this.#hashing = undefined
+  }
+
+  #examine({ file, member, deep, leavesExpressions }: Extract<RestoreTask, { kind: 'examine' }>): string {
+    const contents = examineDatabase(file, member, deep, leavesExpressions)
+    return contents === undefined ? LEFT : JSON.stringify(contents)
   }
 
   #hash(file: string, bytes: number): void {

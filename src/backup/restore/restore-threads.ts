@@ -1,13 +1,25 @@
 import type { Clock, Timer } from '../../base/clock.ts'
-import type { RestoreTask } from './restore-task.ts'
+import { type CheckTask, LEFT, type RestoreTask, type RestoreTaskRunner } from './restore-task.ts'
 import { RestoreTasks } from './restore-tasks.ts'
 import { RestoreThread } from './restore-thread.ts'
 
 /** From this size on, a thread does the checks. A thread takes 30 ms to start; smaller members need only a few ms. */
 export const OWN_THREAD_BYTES = 4 * 1_048_576
 
+/** From this size on, the pages are checked on another thread while the rest of the bytes is hashed. */
+export const SECOND_THREAD_BYTES = 32 * 1_048_576
+
 /** Milliseconds that a thread is kept for the next restore: cells are often restored one after the other. */
 const KEPT_MS = 10_000
+
+/** Runs checks that may take hours, because SQLite runs expressions of the schema, where they can be ended. */
+export interface SeparateChecks {
+  /**
+   * @returns as the task; undefined for the proof of a database that took too long: its bytes are proven
+   * @throws as the task; `statement_timeout` for an examination that took too long
+   */
+  run(task: CheckTask, bytes: number): Promise<string | undefined>
+}
 
 /**
  * Threads for restores of large databases. The start of one takes 40 ms of processor time, so some are kept for a while
@@ -17,10 +29,16 @@ export class RestoreThreads {
   readonly #clock: Clock
   readonly #keptMax: number
   readonly #kept: KeptThread[] = []
+  #second: RestoreThread | undefined
+  readonly #separate: SeparateChecks | undefined
   #closed = false
 
-  /** @param keptMax threads to keep: as many as restores run at the same time */
-  constructor(clock: Clock, keptMax = 1) {
+  /**
+   * @param keptMax threads to keep: as many as restores run at the same time
+   * @param separate without it all checks run here: then whoever writes the cells is trusted
+   */
+  constructor(clock: Clock, keptMax = 1, separate?: SeparateChecks) {
+    this.#separate = separate
     this.#clock = clock
     this.#keptMax = keptMax
   }
@@ -33,8 +51,19 @@ export class RestoreThreads {
     return kept
   }
 
+  /**
+   * A further thread for a restore that has one, if no other restore has a further one: when several run, the processors
+   * have enough to do, and each thread takes memory. As {@link take}.
+   */
+  takeSecond(): RestoreThread | undefined {
+    if (this.#second?.failed === false) return undefined
+    this.#second = this.take()
+    return this.#second
+  }
+
   /** @param thread has finished all its tasks, and has no file open */
   async release(thread: RestoreThread): Promise<void> {
+    if (thread === this.#second) this.#second = undefined
     if (this.#closed || this.#kept.length >= this.#keptMax) return thread.close()
     thread.keepsAlive(false)
     const timer = this.#clock.setTimer(() => {
@@ -57,6 +86,19 @@ export class RestoreThreads {
       await thread.close()
       throw error
     }
+  }
+
+  /**
+   * Runs SQLite's check of a database of this size.
+   *
+   * @param runner of the file's other tasks; by default as {@link run} chooses
+   * @throws as the task, and as {@link SeparateChecks.run}
+   */
+  async check(task: CheckTask, size: number, runner?: RestoreTaskRunner): Promise<string | undefined> {
+    const run = (each: CheckTask) => runner?.run(each) ?? this.run(each, size)
+    if (this.#separate === undefined) return run(task)
+    const result = await run({ ...task, leavesExpressions: true })
+    return result === LEFT ? this.#separate.run(task, size) : result
   }
 
   /** Closes the kept threads. No other is kept afterwards. */

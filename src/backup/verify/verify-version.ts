@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto'
 import fs from 'node:fs/promises'
 import path from 'node:path'
 import { CellPaths } from '../../base/store-paths.ts'
+import { isCellError } from '../../errors.ts'
 import { DATABASE_MEMBER, type ManifestHead } from '../archive/manifest.ts'
 import type { ObjectReader } from '../archive/object-reader.ts'
 import type { Acceptable } from '../restore/archive-place.ts'
@@ -42,7 +43,7 @@ export async function verifyVersion(
     const isCatalog = manifest.cell_id === expected.storeId
     const contents = await examine(scratch.restoreTarget, sizeBytes, { deep, isCatalog }, threads).catch(
       (error) => {
-        progress.onDamage?.(manifest.version)
+        if (isCellError(error, 'backup_corrupt')) progress.onDamage?.(manifest.version)
         throw error
       },
     )
@@ -59,6 +60,6 @@ async function examine(
   threads: RestoreThreads,
 ): Promise<DatabaseContents> {
   if (!isCatalog) proveCell(file, DATABASE_MEMBER)
-  const result = await threads.run({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size)
+  const result = await threads.check({ kind: 'examine', file, member: DATABASE_MEMBER, deep }, size)
   return JSON.parse(result as string)
 }

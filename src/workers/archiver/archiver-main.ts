@@ -21,6 +21,7 @@ import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import { encodeMessage } from '../protocol/messages.ts'
 import { toWireError } from '../protocol/wire-error.ts'
+import { CheckProcesses } from './check-processes.ts'
 import { RemoteCells } from './remote-cells.ts'
 
 const send = (message: FromArchiver) => writeToNode(encodeMessage(message))
@@ -88,6 +89,7 @@ class ArchiverMain {
       plans,
       spoolDirectory: paths.spoolOf(process.pid),
       threadsKept: queue.atOnce.restore,
+      separateChecks: new CheckProcesses(clock, log),
       cellBytesMax: limits.cellBytesMax,
       epoch: () => guard.epoch,
       clock,

@@ -24,6 +24,7 @@ import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
 import { CellError } from '../../errors.ts'
+import type { ChildLink } from '../children/child-link.ts'
 import type {
   ArchiverJob,
   ArchiverSettings,
@@ -34,7 +35,6 @@ import type {
 import { logForChild } from '../protocol/log-message.ts'
 import { fromWireError, toWireError } from '../protocol/wire-error.ts'
 import { ArchiverJobs } from './archiver-jobs.ts'
-import type { ChildLink } from './child-link.ts'
 import { RemoteFlushes } from './remote-flushes.ts'
 
 type ArchiverLink = ChildLink<ToArchiver, FromArchiver>

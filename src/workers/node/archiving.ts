@@ -6,10 +6,10 @@ import { type Replication, replicationOf } from '../../store/replication.ts'
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
+import { ChildLink } from '../children/child-link.ts'
+import { spawnArchiver } from '../children/spawn-child.ts'
 import { ArchiverProcess } from './archiver-process.ts'
-import { ChildLink } from './child-link.ts'
 import { NodeCells } from './node-cells.ts'
-import { spawnArchiver } from './spawn-child.ts'
 import type { WorkerPool } from './worker-pool.ts'
 
 /** Backups and restores of a node. */

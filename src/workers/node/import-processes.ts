@@ -5,22 +5,11 @@ import { invalidDatabase } from '../../engine/database-header.ts'
 import { checkSize } from '../../engine/import-database.ts'
 import { CellError } from '../../errors.ts'
 import type { CellBuild } from '../../store/cell-imports.ts'
-import type { FromImporter, ToImporter } from '../protocol/importer-protocol.ts'
-import { logForChild } from '../protocol/log-message.ts'
-import { fromWireError } from '../protocol/wire-error.ts'
-import { ChildLink } from './child-link.ts'
+import { CheckerProcess } from '../children/checker-process.ts'
 import { FileGrowth } from './file-growth.ts'
-import { spawnImporter } from './spawn-child.ts'
 
 /** Checks that run at the same time: each takes a core. */
 const AT_ONCE = 2
-/** Bytes of memory that a check may take: SQLite reads page by page. */
-const MEMORY_BYTES = 256 * 1_048_576
-/** How long the check of a database may take: ten times what a slow disk needs. */
-const CHECK_MS_MIN = 20_000
-const BYTES_PER_MS_MIN = 4_096
-
-type Importer = ChildLink<ToImporter, FromImporter>
 
 /**
  * Checks imported databases, each in a process of its own, and ends those that take too long. An account has one check at a
@@ -30,7 +19,7 @@ export class ImportProcesses {
   readonly #clock: Clock
   readonly #log: Log
   readonly #accounts = new KeyedQueue()
-  readonly #running = new Set<Importer>()
+  readonly #running = new Set<CheckerProcess>()
   readonly #waiting: (() => void)[] = []
   #taken = 0
   #stopped = false
@@ -60,7 +49,7 @@ export class ImportProcesses {
   /** Ends all checks: nothing of their imports remains. */
   async stop(): Promise<void> {
     this.#stopped = true
-    for (const importer of this.#running) importer.kill()
+    for (const checker of this.#running) checker.kill()
     await Promise.all([...this.#running].map(({ ended }) => ended))
   }
 
@@ -70,32 +59,20 @@ export class ImportProcesses {
   }
 
   async #check({ source, target, bytes, rules, signal }: CellBuild): Promise<void> {
-    let done: Extract<FromImporter, { type: 'done' }> | undefined
-    const importer: Importer = new ChildLink(spawnImporter(MEMORY_BYTES), (message) => {
-      if (message.type === 'done') {
-        done = message
-        importer.kill()
-      } else logForChild(this.#log, message, { importer: importer.identity.pid })
-    })
-    this.#running.add(importer)
-    const msMax = CHECK_MS_MIN + Math.ceil(bytes / BYTES_PER_MS_MIN)
-    const timer = this.#clock.setTimer(() => importer.kill(), msMax)
+    const checker = new CheckerProcess(bytes, this.#clock, this.#log)
+    this.#running.add(checker)
     const growth = new FileGrowth(this.#clock, target, (size) => {
-      if (size > rules.cellBytesMax) importer.kill()
+      if (size > rules.cellBytesMax) checker.kill()
     })
-    const abandon = () => importer.kill()
+    const abandon = () => checker.kill()
     signal?.addEventListener('abort', abandon, { once: true })
     try {
-      importer.send({ source, target, rules })
-      await importer.ended
+      if ((await checker.run({ kind: 'import', file: source, target, rules })) !== undefined) return
     } finally {
-      timer.cancel()
       growth.stop()
       signal?.removeEventListener('abort', abandon)
-      this.#running.delete(importer)
+      this.#running.delete(checker)
     }
-    if (done?.error !== undefined) throw fromWireError(done.error)
-    if (done !== undefined) return
     signal?.throwIfAborted()
     if (this.#stopped) throw stopping()
     checkSize(growth.sizeBytes, rules)

@@ -2,6 +2,8 @@ import os from 'node:os'
 import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ProcessIdentity } from '../../catalog/directory-lock.ts'
+import { ChildLink } from '../children/child-link.ts'
+import { spawnWorker } from '../children/spawn-child.ts'
 import type {
   BatchCell,
   FromWorker,
@@ -12,9 +14,7 @@ import type {
   WorkerTaskResults,
 } from '../protocol/protocol.ts'
 import { fromWireError } from '../protocol/wire-error.ts'
-import { ChildLink } from './child-link.ts'
 import { processorMs, residentBytes, waitedMs } from './process-stats.ts'
-import { spawnWorker } from './spawn-child.ts'
 
 /** Messages about the running batch. */
 export type BatchMessage = Extract<

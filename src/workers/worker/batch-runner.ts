@@ -87,16 +87,19 @@ export class BatchRunner {
     this.#handles = new LruCache(openCellsMax)
   }
 
+  /** Call it before {@link run}. @returns undefined if nothing has to be loaded for the batch */
+  load(cells: readonly BatchCell[]): Promise<void> | undefined {
+    if (this.#reader !== undefined || !hasUnread(cells)) return undefined
+    this.#out.send({ type: 'upkeep', index: undefined })
+    return loadReader().then((reader) => {
+      this.#reader = reader
+    })
+  }
+
   /** Resolves once all operations are answered, or returned. No other batch may start before that. */
   async run(name: string, cells: readonly BatchCell[]): Promise<void> {
     this.#startedAt = this.#context.clock.monotonic()
     this.#processor.begin()
-    // Otherwise nothing is awaited: tasks that arrive after a batch must not overtake it.
-    if (this.#reader === undefined && hasUnread(cells)) {
-      this.#out.send({ type: 'upkeep', index: undefined })
-      this.#reader = await loadReader()
-      this.#processor.begin()
-    }
     const parsed = parseBatch(cells)
     // With one changed cell, the COMMIT does the fsync. With several, all are stored together afterwards.
     const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1

@@ -5,6 +5,7 @@ import { die, listenToNode, writeToNode } from '../protocol/child-side.ts'
 import { logToNode } from '../protocol/log-message.ts'
 import type { ToWorker, WorkerSettings } from '../protocol/protocol.ts'
 import { BatchRunner } from './batch-runner.ts'
+import { MessageOrder } from './message-order.ts'
 import { Outbox } from './outbox.ts'
 import { WorkerCells } from './worker-cells.ts'
 import { WorkerTasks } from './worker-tasks.ts'
@@ -16,8 +17,15 @@ import { WorkerTasks } from './worker-tasks.ts'
 class WorkerMain {
   #parts: { cells: WorkerCells; batches: BatchRunner; tasks: WorkerTasks } | undefined
   #batch: Promise<void> = Promise.resolve()
+  readonly #order = new MessageOrder<ToWorker>((message) => this.#handle(message))
 
   handle(message: ToWorker): void {
+    // It only asks whether the process lives.
+    if (message.type === 'ping') out.send({ type: 'pong' })
+    else this.#order.take(message)
+  }
+
+  #handle(message: ToWorker): void {
     if (message.type === 'settings') {
       this.#start(message.settings)
       out.send({ type: 'ready' })
@@ -30,7 +38,7 @@ class WorkerMain {
         for (const { cellId, record } of message.cells)
           if (record !== undefined) cells.setRecord(cellId, record)
         cells.local.pool.endWork()
-        this.#batch = batches.run(message.name, message.cells)
+        this.#batch = this.#run(batches, message)
         break
       case 'task':
         if (message.record !== undefined) cells.setRecord(message.task.cellId, message.record)
@@ -41,9 +49,6 @@ class WorkerMain {
         break
       case 'watch':
         cells.local.setWatched(message.cellId, message.isWatched)
-        break
-      case 'ping':
-        out.send({ type: 'pong' })
         break
       case 'nothing-stored':
         cells.nothingStored()
@@ -63,6 +68,13 @@ class WorkerMain {
         void this.#stop()
         break
     }
+  }
+
+  /** Without a wait: tasks that arrive after a batch must not overtake it. */
+  #run(batches: BatchRunner, { name, cells }: Extract<ToWorker, { type: 'batch' }>): Promise<void> {
+    const run = () => batches.run(name, cells)
+    const loaded = batches.load(cells)
+    return loaded === undefined ? run() : this.#order.after(loaded, run)
   }
 
   #start(settings: WorkerSettings): void {

@@ -201,6 +201,87 @@ describe.each(['cell', 'catalog'] as const)('A switch of the %s (invariant 10)',
   })
 })
 
+describe.each(['cell', 'catalog'] as const)(
+  'A switch of a lost %s, of which nothing is left (invariant 10)',
+  (layout) => {
+    const LOST = 'lost'
+
+    function prepareLost(): string {
+      const root = tempDirectory()
+      const paths = LAYOUTS[layout](root)
+      fs.mkdirSync(paths.directory, { recursive: true })
+      makeDatabase(paths.restoreTarget, 'new', 50)
+      return root
+    }
+
+    function stateOrLost(paths: CellPaths): string {
+      finishRestore(paths)
+      return fs.existsSync(paths.database) ? stateOf(paths) : LOST
+    }
+
+    test('is one rename, whose folders are synced once each', () => {
+      const root = prepareLost()
+      const steps = recordSteps(layout, root)
+      const folders = layout === 'cell' ? ['cell'] : ['', 'catalog']
+      expect(steps.map((step) => step.do)).toEqual(['rename', ...folders.map(() => 'sync')])
+      expect(steps.flatMap((step) => (step.do === 'sync' ? [step.directory] : []))).toEqual(folders)
+      expect(stateOf(LAYOUTS[layout](root))).toBe(NEW)
+    })
+
+    test('that is killed at any step leaves it lost, or the new one, whole', () => {
+      const outcomes: string[] = []
+      for (let n = 1, killed = true; killed; n++) {
+        const paths = LAYOUTS[layout](prepareLost())
+        killAt(n)
+        killed = false
+        try {
+          installRestored(paths)
+        } catch (error) {
+          if (!(error instanceof Killed)) throw error
+          killed = true
+        }
+        vi.restoreAllMocks()
+        outcomes.push(stateOrLost(paths))
+      }
+      expect([...new Set(outcomes)]).toEqual([LOST, NEW])
+    })
+
+    test('that loses power at any step leaves it lost, or the new one, whole', () => {
+      const random = seededRandom()
+      const trace = recordSteps(layout, prepareLost())
+      for (let end = 0; end <= trace.length; end++) {
+        for (const kept of survivors(trace.slice(0, end), random)) {
+          const root = prepareLost()
+          for (const step of kept) replay(root, step)
+          expect([LOST, NEW], JSON.stringify(kept)).toContain(stateOrLost(LAYOUTS[layout](root)))
+        }
+      }
+      const root = prepareLost()
+      for (const step of survivors(trace, random).flat()) replay(root, step)
+      expect(stateOrLost(LAYOUTS[layout](root))).toBe(NEW)
+    })
+
+    test.each(['-wal', '-shm', '-journal'])(
+      'removes a %s that was left without its database first',
+      (suffix) => {
+        const paths = LAYOUTS[layout](prepareLost())
+        fs.writeFileSync(paths.database + suffix, 'of the old one')
+        installRestored(paths)
+        expect(fs.existsSync(paths.database + suffix)).toBe(false)
+        expect(stateOf(paths)).toBe(NEW)
+      },
+    )
+
+    test('removes segments that were left without their database', () => {
+      const paths = LAYOUTS[layout](prepareLost())
+      fs.mkdirSync(paths.segments)
+      installRestored(paths)
+      expect(fs.existsSync(paths.segments)).toBe(false)
+      expect(stateOf(paths)).toBe(NEW)
+    })
+  },
+)
+
 /** A journal that SQLite would roll back into whatever database it finds beside it. */
 function hotJournalBeside(database: string): void {
   const other = path.join(tempDirectory(), 'other.db')
@@ -222,8 +303,7 @@ type Step =
   | { do: 'sync'; directory: string }
 
 /** The steps of a switch that directories must remember, with paths relative to the root. */
-function recordSteps(layout: keyof typeof LAYOUTS): Step[] {
-  const root = prepare(layout)
+function recordSteps(layout: keyof typeof LAYOUTS, root = prepare(layout)): Step[] {
   const steps: Step[] = []
   const opened = new Map<number, string>()
   const relative = (file: unknown) => path.relative(root, String(file))

@@ -37,6 +37,17 @@ function damage(file: string): void {
   fs.closeSync(fd)
 }
 
+/** The threads to which each kind of task is given. */
+function threadsByTask(): Map<string, Set<RestoreThread>> {
+  const threads = new Map<string, Set<RestoreThread>>()
+  const { run } = RestoreThread.prototype
+  vi.spyOn(RestoreThread.prototype, 'run').mockImplementation(function (this: RestoreThread, task) {
+    threads.set(task.kind, (threads.get(task.kind) ?? new Set()).add(this))
+    return run.call(this, task)
+  })
+  return threads
+}
+
 async function snapshotOf(store: CellStore, cell: Cell): Promise<string> {
   return (await store.backups.snapshot(cell.id)).version
 }
@@ -109,5 +120,86 @@ describe('A large database is proven on a thread of its own (invariant 10), and 
     expect(await rejectedBy(store.backups.restore(cell.id, options))).toMatchObject({ code: 'busy' })
     expect(filesBelow(place.data)).toEqual(before)
     expect(notes(cell)).toEqual(['base', 'kept'])
+  })
+})
+
+describe('The pages of a very large database are checked on a second thread while its bytes are hashed:', () => {
+  const VERY_LARGE = 33 * MIB
+
+  function fill(cell: Cell): void {
+    for (let i = 0; i < 33; i++) addRow(cell, `row ${i}`, VERY_LARGE / 33)
+  }
+
+  test('it is whole, and both threads serve the next restore', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    fill(cell)
+    const version = await snapshotOf(store, cell)
+    addRow(cell, 'later')
+    const threads = threadsByTask()
+    await store.backups.restore(cell.id, { version })
+    await store.backups.restore(cell.id, { version })
+    expect(notes(cell)).toHaveLength(33)
+    const [hashing, checking] = ['digest', 'prove'].map((kind) => [...(threads.get(kind) ?? [])])
+    expect([hashing?.length, checking?.length]).toEqual([1, 1])
+    expect(hashing?.[0] === checking?.[0]).toBe(false)
+  })
+
+  test('with logs after it, it is checked once they are applied, on the same thread', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    fill(cell)
+    await snapshotOf(store, cell)
+    addRow(cell, 'log')
+    const { version } = await store.backups.incremental(cell.id)
+    const threads = threadsByTask()
+    await store.backups.restore(cell.id, { version })
+    expect(notes(cell)).toHaveLength(34)
+    const [hashing, checking] = ['digest', 'prove'].map((kind) => [...(threads.get(kind) ?? [])])
+    expect([hashing?.length, checking?.length]).toEqual([1, 1])
+    expect(hashing?.[0] === checking?.[0]).toBe(true)
+  })
+
+  test('bytes with another hash are refused although SQLite finds nothing, and nothing is left of the attempt', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    fill(cell)
+    const version = await snapshotOf(store, cell)
+    addRow(cell, 'kept')
+    const before = filesBelow(place.data)
+    const { run } = RestoreThread.prototype
+    const threads = new Set<RestoreThread>()
+    vi.spyOn(RestoreThread.prototype, 'run').mockImplementation(async function (this: RestoreThread, task) {
+      threads.add(this)
+      const result = await run.call(this, task)
+      return task.kind === 'digest' ? '0'.repeat(64) : result
+    })
+    expect(await rejectedBy(store.backups.restore(cell.id, { version }))).toMatchObject({
+      code: 'backup_corrupt',
+      details: { member: 'cell.db' },
+      message: expect.stringContaining('SHA-256'),
+    })
+    expect(filesBelow(place.data)).toEqual(before)
+    expect(notes(cell)).toHaveLength(34)
+    expect([...threads].map(({ failed }) => failed)).toEqual([true, true])
+  })
+
+  test('damage that SQLite finds is refused although the hash is right', async () => {
+    const store = await place.create()
+    const cell = createLedger(store)
+    fill(cell)
+    const file = place.paths.cell(cell.id).database
+    await store.close()
+    damage(file)
+    place.directory.isDamaged = true
+    const again = await place.open()
+    vi.spyOn(RestoreThread.prototype, 'run').mockResolvedValueOnce(undefined)
+    const version = await snapshotOf(again, again.openCell(cell.id))
+    const before = filesBelow(place.data)
+    expect(await rejectedBy(again.backups.restore(cell.id, { version }))).toMatchObject({
+      code: 'backup_corrupt',
+      message: expect.stringContaining('SQLite'),
+    })
+    expect(filesBelow(place.data)).toEqual(before)
   })
 })

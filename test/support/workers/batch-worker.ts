@@ -81,6 +81,8 @@ export class BatchWorker {
       record: undefined,
       operations: operations.map(({ operation }) => operation),
     }))
+    const loaded = this.#runner.load(wire)
+    if (loaded !== undefined) await loaded
     await this.#runner.run(`${this.directory}.${this.#batches}`, wire)
   }
 

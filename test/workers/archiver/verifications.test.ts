@@ -32,3 +32,22 @@ test('the archiver of a node verifies, names what is damaged, and leaves nothing
     await node.close()
   }
 })
+
+test('a cell with a generated column is backed up, restored and proven deeply, in processes that can be ended', async () => {
+  const node = await WorkerStore.start({ folder: tempDirectory('cellstore-workers') })
+  try {
+    const { id } = node.store.createCell()
+    await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t (n, twice INTEGER AS (n * 2))' })
+    await node.service.execute(id, { op: 'sql', sql: 'INSERT INTO t VALUES (21)' })
+    const { version } = await node.service.backup(id, 'snapshot')
+    await node.service.execute(id, { op: 'sql', sql: 'DELETE FROM t' })
+    await node.service.restore(id, { version })
+    const { rows } = await node.service.execute(id, { op: 'sql', sql: 'SELECT twice FROM t' })
+    expect(rows).toEqual([{ twice: 42 }])
+    const { deep, tables } = await node.service.verify(id, { deep: true })
+    expect(deep).toBe(true)
+    expect(tables).toContainEqual({ name: 't', rows: 1 })
+  } finally {
+    await node.close()
+  }
+})

@@ -3,7 +3,7 @@ import { EventEmitter } from 'node:events'
 import { PassThrough } from 'node:stream'
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { expect, test } from 'vitest'
-import { ChildLink } from '../../../src/workers/node/child-link.ts'
+import { ChildLink } from '../../../src/workers/children/child-link.ts'
 import { encodeMessage } from '../../../src/workers/protocol/messages.ts'
 import { ANSWERS_FD, REQUESTS_FD } from '../../../src/workers/protocol/protocol.ts'
 

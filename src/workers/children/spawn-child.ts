@@ -6,11 +6,12 @@ import { fileURLToPath } from 'node:url'
 const isClone = import.meta.url.endsWith('.ts')
 const WORKER = entryOf('../worker/worker-main.ts', './worker.js')
 const ARCHIVER = entryOf('../archiver/archiver-main.ts', './archiver.js')
-const IMPORTER = entryOf('../importer/importer-main.ts', './importer.js')
+const CHECKER = entryOf('../checker/checker-main.ts', './checker.js')
 
 const SHELL = '/bin/sh'
 /** A core dump would hold what tenants store. */
-const WITH_LIMITS = 'test -n "$1" && ulimit -d "$1" 2>/dev/null; ulimit -c 0 2>/dev/null; shift; exec "$@"'
+const WITH_LIMITS =
+  'test -n "$1" && ulimit -d "$1" 2>/dev/null; test -n "$2" && ulimit -t "$2" 2>/dev/null; ulimit -c 0 2>/dev/null; shift 2; exec "$@"'
 /** V8 reserves address space for code and never uses it, but it counts against the limit: measured 530 MB, Node.js 24. */
 const RESERVED_BYTES = 544 * 1_048_576
 /** The archiver's heap, in MiB. What it moves is outside of it, in few buffers. */
@@ -36,12 +37,19 @@ const PASSED_FOR_S3 =
  * @throws the system's error if it can't start another process
  */
 export function spawnWorker(memoryMax: number): ChildProcess {
-  return spawnChild([WORKER], limitOf(memoryMax), childEnvironment(PASSED))
+  return spawnChild([WORKER], { data: limitOf(memoryMax) }, childEnvironment(PASSED))
 }
 
-/** Starts a process for one import. @param memoryMax as for a worker. @throws the system's error if it can't start another process */
-export function spawnImporter(memoryMax: number): ChildProcess {
-  return spawnChild([IMPORTER], limitOf(memoryMax), childEnvironment(PASSED))
+/**
+ * Starts a process for one check.
+ *
+ * @param memoryMax as for a worker
+ * @param cpuSeconds of processor time: it must not outlive its parent for long, although it is inside SQLite and can't notice
+ * @throws the system's error if it can't start another process
+ */
+export function spawnChecker(memoryMax: number, cpuSeconds: number): ChildProcess {
+  const limits = { data: limitOf(memoryMax), cpu: String(cpuSeconds) }
+  return spawnChild([CHECKER], limits, childEnvironment(PASSED))
 }
 
 function limitOf(memoryMax: number): string {
@@ -60,14 +68,26 @@ export function spawnArchiver(objectStore: string): ChildProcess {
     `--max-old-space-size=${ARCHIVER_HEAP_MIB}`,
     `--max-semi-space-size=${ARCHIVER_SEMI_SPACE_MIB}`,
   ]
-  return spawnChild([...heap, ARCHIVER], '', childEnvironment(...passed))
+  return spawnChild([...heap, ARCHIVER], {}, childEnvironment(...passed))
 }
 
-/** Starts a child process, with a pipe for messages in each direction. @param dataLimit in KiB; empty for none */
-function spawnChild(args: readonly string[], dataLimit: string, env: NodeJS.ProcessEnv): ChildProcess {
+/** Without one, there is no limit. */
+interface Limits {
+  /** KiB of memory. */
+  data?: string
+  /** Seconds of processor time. */
+  cpu?: string
+}
+
+/** Starts a child process, with a pipe for messages in each direction. */
+function spawnChild(
+  args: readonly string[],
+  { data = '', cpu = '' }: Limits,
+  env: NodeJS.ProcessEnv,
+): ChildProcess {
   const program = [process.execPath, ...args]
   const [command = '', ...rest] = fs.existsSync(SHELL)
-    ? [SHELL, '-c', WITH_LIMITS, SHELL, dataLimit, ...program]
+    ? [SHELL, '-c', WITH_LIMITS, SHELL, data, cpu, ...program]
     : program
   const child = spawn(command, rest, { stdio: ['ignore', 'ignore', 'inherit', 'pipe', 'pipe'], env })
   if (child.pid !== undefined) return child

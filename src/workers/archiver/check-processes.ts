@@ -1,0 +1,50 @@
+import type { CheckTask } from '../../backup/restore/restore-task.ts'
+import type { SeparateChecks } from '../../backup/restore/restore-threads.ts'
+import type { Clock } from '../../base/clock.ts'
+import type { Log } from '../../base/log.ts'
+import { CellError } from '../../errors.ts'
+import { CheckerProcess } from '../children/checker-process.ts'
+
+/** Each takes a core. Jobs wait here at most as long as the checks before theirs may take: few jobs run at a time. */
+const AT_ONCE = 2
+
+/** The checks in which SQLite runs expressions of tenants, each in a process of its own that is ended when it takes too long. */
+export class CheckProcesses implements SeparateChecks {
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #waiting: (() => void)[] = []
+  #taken = 0
+
+  constructor(clock: Clock, log: Log) {
+    this.#clock = clock
+    this.#log = log
+  }
+
+  async run(task: CheckTask, bytes: number): Promise<string | undefined> {
+    if (this.#taken >= AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve))
+    else this.#taken++
+    try {
+      const outcome = await new CheckerProcess(bytes, this.#clock, this.#log).run(task)
+      if (outcome !== undefined) return outcome.value
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#taken--
+      else next()
+    }
+    return this.#givenUp(task)
+  }
+
+  #givenUp(task: CheckTask): undefined {
+    const { kind, file } = task
+    if (kind === 'examine')
+      throw new CellError(
+        'statement_timeout',
+        "SQLite's integrity_check of the cell took too much time or memory: the check computes its generated columns and indexed expressions. A check without deep proves its bytes.",
+      )
+    // Its bytes are proven; whoever wrote such columns has only this cell in their way.
+    this.#log.warn(
+      { file },
+      "SQLite's check of a cell took too much time or memory, because it computes the cell's generated columns; it goes on without",
+    )
+  }
+}
