@@ -133,7 +133,7 @@ describe('Log objects that went for their age', () => {
     place.clock.advance(60_000)
     await soon(store.backups.incremental(cell.id))
     const second = place.clock.now()
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 6; i++) {
       place.clock.advance(12 * HOUR_MS)
       addRow(other, 'busy')
       await soon(store.backups.flush())
