@@ -8,7 +8,7 @@ import type { ObjectStore } from '../src/backup/object-store/object-store.ts'
 import type { Cell } from '../src/store/cell.ts'
 import { CellStore } from '../src/store/cell-store.ts'
 import type { StoreOptions } from '../src/store/store-options.ts'
-import { Client, cpuMs, memoryMb, type Served, startCellstore } from './http-process.ts'
+import { Client, cpuMs, memoryMb, type Served, startCellstore, storeVersions } from './http-process.ts'
 import { LatePuts } from './shipping/late-puts.ts'
 import { HEAD, median, report } from './side-by-side.ts'
 
@@ -82,7 +82,8 @@ async function overHttp(): Promise<void> {
       }
       for (const which of ['on', 'off'] as const) await rate(which)
       // Both have versions: those are no cost of shipping, and the histories begin with them.
-      for (const which of ['on', 'off'] as const) await storeVersions(nodes[which] as Served, paths[which])
+      for (const which of ['on', 'off'] as const)
+        await storeVersions(nodes[which] as Served, idsIn(paths[which]))
       await sleep(3 * LAG_MS)
       for (const which of ['on', 'off'] as const) spent[which] = { puts: 0, cpuMs: 0 }
       const what = `durable PUT over HTTP to ${count} ${count === 1 ? 'cell' : 'cells'}`
@@ -117,14 +118,8 @@ function startNode(name: string, maxLag: string): Promise<Served> {
   return startCellstore(path.join(directory, name), ['--max-lag', maxLag, '--object-store', objects])
 }
 
-/** A version of each cell, one after the other. */
-async function storeVersions({ port, key }: Served, paths: readonly string[]): Promise<void> {
-  const cells = new Set(paths.map((each) => each.split('/')[3]))
-  for (const id of cells) {
-    const url = `http://127.0.0.1:${port}/v1/databases/${id}/backup`
-    const response = await fetch(url, { method: 'POST', headers: { 'x-api-key': key } })
-    if (!response.ok) throw new Error(`A cell was not backed up: ${await response.text()}`)
-  }
+function idsIn(paths: readonly string[]): Set<string> {
+  return new Set(paths.map((each) => each.split('/')[3] as string))
 }
 
 /** The paths of a few keys in each of so many new cells. */

@@ -3,9 +3,19 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { promisify } from 'node:util'
 import { FILE_MODE, fsyncDirectoryAside, makeDirectory } from '../base/durable-files.ts'
-import { encodeBatch, encodeFileHead, GENERATION_BYTES, HEAD_BYTES, type LogRecord } from './log-format.ts'
+import { ScratchMemory } from '../base/scratch-memory.ts'
+import {
+  batchBytes,
+  encodeBatch,
+  encodeFileHead,
+  GENERATION_BYTES,
+  HEAD_BYTES,
+  type LogRecord,
+} from './log-format.ts'
 
 const ZEROS = Buffer.alloc(1_048_576)
+/** For one batch at a time, of whichever file. Most are shorter. */
+const memory = new ScratchMemory(1_048_576)
 const write = promisify(fs.write)
 const fsync = promisify(fs.fsync)
 
@@ -66,11 +76,9 @@ export class LogFile {
 
   /** Writes a batch, and returns once it is on disk. @throws the system's error; then it must not be used any more */
   append(records: readonly LogRecord[], time: number): void {
-    const batch = encodeBatch(records, {
-      generation: this.#generation,
-      sequence: this.#sequence + 1,
-      time,
-    })
+    memory.reset()
+    const head = { generation: this.#generation, sequence: this.#sequence + 1, time }
+    const batch = encodeBatch(records, head, memory.take(batchBytes(records)))
     for (let at = 0; at < batch.length; )
       at += fs.writeSync(this.#fd, batch, at, batch.length - at, this.#end + at)
     fs.fdatasyncSync(this.#fd)

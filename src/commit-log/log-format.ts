@@ -66,11 +66,13 @@ export function batchBytes(records: readonly LogRecord[]): number {
   return Math.ceil(bytes / ALIGNMENT) * ALIGNMENT
 }
 
+/** @param memory of {@link batchBytes}, which becomes the batch */
 export function encodeBatch(
   records: readonly LogRecord[],
   { generation, sequence, time }: { generation: Buffer; sequence: number; time: number },
+  memory: Buffer = Buffer.allocUnsafe(batchBytes(records)),
 ): Buffer {
-  const batch = Buffer.allocUnsafe(batchBytes(records))
+  const batch = memory
   BATCH_MAGIC.copy(batch)
   generation.copy(batch, 4)
   batch.writeUInt32LE(sequence, 12)

@@ -7,7 +7,13 @@ import { CommitSync } from './commit-sync.ts'
 import { CommitTimes, type TimesOptions } from './commit-times.ts'
 import { type CopyOptions, copyDatabase } from './database-copy.ts'
 import { DeleteReserve, type Growth } from './delete-reserve.ts'
-import { GroupCommit, type GroupEvents, type GroupWork, type Settle } from './group-commit.ts'
+import {
+  GroupCommit,
+  type GroupEvents,
+  type GroupWork,
+  type PreparedGroup,
+  type Settle,
+} from './group-commit.ts'
 import type { SqlText } from './sql-policy/sql-statement.ts'
 import { type Connection, closeLeavingLog, openConnection, type Statement } from './sqlite.ts'
 import { isSqliteError, toCellError } from './sqlite-errors.ts'
@@ -246,6 +252,30 @@ export class CellDatabase {
   commitGroup(works: readonly GroupWork[], events?: GroupEvents): void {
     this.#state.assertUsable()
     this.#group.commit(works, events)
+  }
+
+  /**
+   * Runs a group up to its COMMIT, whose fsync is deferred (see {@link CommitSync.defer}). Several cells may be prepared at a time.
+   *
+   * @returns undefined if it takes a {@link commitGroup} instead; then nothing has happened
+   */
+  prepareGroup(works: readonly GroupWork[], events: GroupEvents): PreparedGroup | undefined {
+    const syncAgain = this.syncs.deferFromHere()
+    const prepared = this.#group.prepare(works, events)
+    if (prepared === undefined) {
+      syncAgain()
+      return undefined
+    }
+    this.pins++
+    const commit = () => {
+      try {
+        prepared.commit()
+      } finally {
+        this.pins--
+        if (this.open) syncAgain()
+      }
+    }
+    return { commit }
   }
 
   /**

@@ -1,4 +1,5 @@
 import { exists } from '../base/durable-files.ts'
+import type { ScratchMemory } from '../base/scratch-memory.ts'
 import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
 import { CellError } from '../errors.ts'
 import type { Durability } from './cell-settings.ts'
@@ -58,12 +59,11 @@ export class CommitSync implements LoggedCell {
 
   /** Runs commits without their fsyncs, for changes that need not survive a power loss. */
   skip<T>(run: () => T): T {
-    if (this.#syncsInCommit) return run()
-    this.#connection.exec('PRAGMA synchronous = NORMAL')
+    const end = this.#skipFromHere()
     try {
       return run()
     } finally {
-      this.#connection.exec('PRAGMA synchronous = FULL')
+      end()
     }
   }
 
@@ -76,14 +76,30 @@ export class CommitSync implements LoggedCell {
    * @throws what `run` throws
    */
   defer<T>(run: () => T): T {
+    const end = this.deferFromHere()
+    try {
+      return run()
+    } finally {
+      end()
+    }
+  }
+
+  /** As {@link defer}, for commits until what it returns is called; outside of a transaction, as this. */
+  deferFromHere(): () => void {
     this.#state.assertUsable()
-    if (this.#syncsInCommit) return run()
+    if (this.#syncsInCommit) return nothing
     try {
       this.#wal.expect()
     } catch {
-      return run()
+      return nothing
     }
-    return this.skip(run)
+    return this.#skipFromHere()
+  }
+
+  #skipFromHere(): () => void {
+    if (this.#syncsInCommit) return nothing
+    this.#connection.exec('PRAGMA synchronous = NORMAL')
+    return () => this.#connection.exec('PRAGMA synchronous = FULL')
   }
 
   /**
@@ -108,13 +124,14 @@ export class CommitSync implements LoggedCell {
   /**
    * What {@link defer}red commits, and any before them, have added to the WAL.
    *
+   * @param memory for the bytes of the record
    * @returns undefined if only {@link sync} can store it, or nothing is pending
    */
-  record(): SharedRecord | undefined {
+  record(memory: ScratchMemory): SharedRecord | undefined {
     const { descriptor } = this.#wal
     if (this.#inLog === undefined || descriptor === undefined || !this.#state.usable) return undefined
     try {
-      const tail = this.#tail.read(descriptor, this.#frames())
+      const tail = this.#tail.read(descriptor, this.#frames(), memory)
       return tail && { ...tail, cellId: this.#inLog.cellId, cell: this }
     } catch {
       return undefined
@@ -213,6 +230,8 @@ export class CommitSync implements LoggedCell {
     return this.#isRelaxed || this.#connection.inTransaction
   }
 }
+
+function nothing(): void {}
 
 /** After a failed fsync, a later one that succeeds may not have stored what the first one did not. */
 function walLost(cause: unknown): CellError {

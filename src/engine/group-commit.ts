@@ -47,6 +47,12 @@ export interface GroupEvents {
   isOver?: (() => boolean) | undefined
 }
 
+/** A group whose work has run, in a transaction that is still open. */
+export interface PreparedGroup {
+  /** Commits and settles it. Never throws, as {@link GroupCommit.commit}. */
+  commit(): void
+}
+
 /** Pieces of work in one group: bounds how long the event loop is blocked before the fsync. */
 const GROUP_MAX = 512
 
@@ -98,6 +104,15 @@ export class GroupCommit {
    */
   commit(group: readonly GroupWork[], events?: GroupEvents): void {
     new Group(this.#target, this.#translate, events).commit(group)
+  }
+
+  /**
+   * Runs a group that the caller has gathered, up to its COMMIT. Nothing else may use the connection until then.
+   *
+   * @returns undefined if it can't be committed as a whole: then nothing has happened, and it takes a {@link commit}
+   */
+  prepare(group: readonly GroupWork[], events: GroupEvents): PreparedGroup | undefined {
+    return new Group(this.#target, this.#translate, events).prepare(group)
   }
 
   /** Commits the first of the queue; the rest follows in the next turn. */
@@ -153,6 +168,37 @@ class Group {
     return []
   }
 
+  /** See {@link GroupCommit.prepare}. */
+  prepare(group: readonly GroupWork[]): PreparedGroup | undefined {
+    const target = this.#target
+    try {
+      target.begin()
+      if (group.length === 1 || target.canShare()) {
+        const { outcomes, culprit } = this.#runUntilFull(group)
+        // If nothing has succeeded, there is nothing to commit.
+        if (culprit === undefined && outcomes.some(({ ok }) => ok)) {
+          this.#events?.beforeCommit(group.slice(0, outcomes.length), outcomes)
+          return { commit: () => this.#commitPrepared(group, outcomes) }
+        }
+      }
+    } catch {
+      // It fails once more where that can be told.
+    }
+    target.rollback()
+    return undefined
+  }
+
+  #commitPrepared(group: readonly GroupWork[], outcomes: readonly Outcome[]): void {
+    const done = group.slice(0, outcomes.length)
+    try {
+      this.#end(done, outcomes, () => {})
+    } catch (error) {
+      for (const work of done) this.#settle(work, { ok: false, error })
+    }
+    const rest = group.slice(outcomes.length)
+    if (!this.#isOver) this.commit(rest)
+  }
+
   /**
    * @returns the work that is left
    * @throws an error that makes all of the group fail; none of it is settled then
@@ -161,27 +207,38 @@ class Group {
     const target = this.#target
     target.begin()
     if (!this.#canShare()) return this.#oneByOne(group)
+    const { outcomes, culprit } = this.#runUntilFull(group)
+    if (culprit !== undefined) return this.#withoutCulprit(group, culprit)
+    const done = group.slice(0, outcomes.length)
+    this.#end(done, outcomes, () => this.#events?.beforeCommit(done, outcomes))
+    return group.slice(outcomes.length)
+  }
+
+  /** Runs as many as one transaction takes. A culprit is the one, by its number, that has ended the transaction. */
+  #runUntilFull(group: readonly GroupWork[]): { outcomes: Outcome[]; culprit?: number } {
     const outcomes: Outcome[] = []
-    for (const work of group) {
+    for (const [i, work] of group.entries()) {
       outcomes.push(this.#run(work))
-      if (!target.inTransaction) return this.#withoutCulprit(group, outcomes.length - 1)
+      if (!this.#target.inTransaction) return { outcomes, culprit: i }
       if (this.#events?.isFull(outcomes) || this.#isOver) break
     }
-    const done = group.slice(0, outcomes.length)
-    const rest = group.slice(outcomes.length)
+    return { outcomes }
+  }
+
+  /** Commits and settles what has run. @throws an error that makes all of it fail; none of it is settled then */
+  #end(done: readonly GroupWork[], outcomes: readonly Outcome[], beforeCommit: () => void): void {
     try {
-      this.#events?.beforeCommit(done, outcomes)
-      target.commit()
+      beforeCommit()
+      this.#target.commit()
     } catch (error) {
-      target.rollback()
+      this.#target.rollback()
       if (!isOneWorks(error)) throw error
       // Only the COMMIT failed, and does not say whose fault it is: that shows when each commits alone.
       for (const work of done) this.#settleAlone(work)
-      return rest
+      return
     }
     this.#events?.committed()
     for (const [i, work] of done.entries()) this.#settle(work, outcomes[i] as Outcome)
-    return rest
   }
 
   /** Asked inside the transaction, where it costs no extra lock. */

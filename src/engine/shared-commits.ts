@@ -1,6 +1,10 @@
+import { ScratchMemory } from '../base/scratch-memory.ts'
 import type { CommitLog, LoggedCell } from '../commit-log/commit-log.ts'
 import type { LogRecord } from '../commit-log/log-format.ts'
 import type { GroupWork, Outcome, Settle } from './group-commit.ts'
+
+/** Most batches need less for the bytes of their records. */
+const MEMORY_BYTES_MAX = 1_048_576
 
 /** What the commits of a cell have added to its WAL. */
 export interface SharedRecord extends LogRecord {
@@ -13,7 +17,7 @@ export interface SharedCell {
   readonly syncs: {
     readonly pending: boolean
     defer<T>(run: () => T): T
-    record(): SharedRecord | undefined
+    record(memory: ScratchMemory): SharedRecord | undefined
     recorded(record: SharedRecord): void
     sync(): Promise<void>
   }
@@ -26,6 +30,8 @@ export interface SharedCell {
  */
 export class SharedCommits {
   readonly log: CommitLog
+  /** For the bytes of one batch. */
+  readonly #memory = new ScratchMemory(MEMORY_BYTES_MAX)
   /** Cells whose group commits wait for the end of this turn of the event loop. */
   #waiting = new Set<SharedCell>()
 
@@ -46,9 +52,10 @@ export class SharedCommits {
    */
   store<Cell extends SharedCell>(cells: readonly Cell[]): readonly Cell[] {
     if (cells.length < 2) return cells
+    this.#memory.reset()
     const records = new Map<Cell, SharedRecord>()
     for (const cell of cells) {
-      const record = cell.syncs.record()
+      const record = cell.syncs.record(this.#memory)
       if (record !== undefined) records.set(cell, record)
     }
     if (records.size < 2 || !this.log.append([...records.values()])) return cells

@@ -38,7 +38,7 @@ export class Answers {
     this.#hasCommitted = true
   }
 
-  /** Throws if the node no longer reads: then the transaction must not be committed. */
+  /** For {@link Outbox.flush}, before the COMMIT: if the node no longer reads, the transaction must not be committed. */
   provisional(
     changes: readonly { index: number }[],
     outcomes: readonly Outcome[],
@@ -47,7 +47,7 @@ export class Answers {
     this.flush()
     this.#provisional = changes.map(({ index }) => index)
     const encoded = outcomes.map((outcome, i) => encode(this.#provisional[i] as number, outcome))
-    this.#out.send({ type: 'results', outcomes: encoded, transaction })
+    this.#out.post({ type: 'results', outcomes: encoded, transaction })
   }
 
   /** @param syncsLater what was committed is not on disk before {@link synced} or {@link sync} */

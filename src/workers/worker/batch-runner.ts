@@ -15,6 +15,7 @@ import type { LocalCells } from '../../store/local-cells.ts'
 import { transactionName, writeCommitMarker } from '../protocol/commit-marker.ts'
 import type { BatchCell } from '../protocol/protocol.ts'
 import { Answers } from './answers.ts'
+import { JointCommits } from './joint-commits.ts'
 import type { Outbox } from './outbox.ts'
 import {
   hasChange,
@@ -65,6 +66,7 @@ export class BatchRunner {
   #isAnnounced = false
   /** The number of the operation that is applied now. */
   #applied = 0
+  readonly #joint: JointCommits
   readonly #sliceMs: number
   readonly #processor: ProcessorTime
   /** Loaded with the first body that the node has not read. */
@@ -82,6 +84,7 @@ export class BatchRunner {
       out.post({ type: 'slow', index: this.#applied, statement: sqlShape(sql), ms })
     this.#context = slowMs === undefined ? context : { ...context, slow: { fromMs: slowMs, tell } }
     this.#out = out
+    this.#joint = new JointCommits(out)
     this.#sliceMs = sliceMs
     this.#processor = new ProcessorTime(context.clock, processorMs)
     this.#handles = new LruCache(openCellsMax)
@@ -103,25 +106,27 @@ export class BatchRunner {
     const parsed = parseBatch(cells)
     // With one changed cell, the COMMIT does the fsync. With several, all are stored together afterwards.
     const syncsLater = parsed.filter(({ operations }) => hasChange(operations)).length > 1
-    const unsynced = new Map<CellDatabase, Answers>()
-    const returned: number[] = []
-    const spent: [cell: number, ms: number][] = []
+    const runs: (CellRun & { database?: CellDatabase | undefined })[] = []
+    const spent = new Map<number, number>()
     let first = 0
     for (const [at, { cellId, operations }] of parsed.entries()) {
-      const answers = new Answers(this.#out)
-      if (at === 0 || !this.#isOver()) {
-        const database = this.#runCell({ name, cellId, operations, first, answers, syncsLater })
-        if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
+      const spend = () => {
         const ms = this.#processor.lap()
-        if (ms > 0) spent.push([at, ms])
+        if (ms > 0) spent.set(at, (spent.get(at) ?? 0) + ms)
       }
-      returned.push(...unanswered(operations, first, answers))
+      const run = { name, cellId, operations, first, answers: new Answers(this.#out), syncsLater, spend }
+      runs.push(at === 0 || !this.#isOver() ? { ...run, database: this.#runCell(run) } : run)
       first += operations.length
     }
-    if (unsynced.size > 0) await this.#sync(unsynced)
+    const isToldOf = this.#joint.commit()
+    const unsynced = new Map<CellDatabase, Answers>()
+    for (const { database, answers } of runs)
+      if (answers.hasUnsynced && database !== undefined) unsynced.set(database, answers)
+    if (unsynced.size > 0) await this.#sync(unsynced, isToldOf)
+    const returned = runs.flatMap(({ operations, first, answers }) => unanswered(operations, first, answers))
     const { counts, pool } = this.#cells
     const counted = { statements: counts.statements, commits: counts.commits, open: pool.size }
-    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf(spent), counts: counted })
+    this.#out.send({ type: 'done', returned: someOf(returned), spent: someOf([...spent]), counts: counted })
   }
 
   /** Other accounts wait for the worker: what has not started goes back to the node. */
@@ -139,8 +144,8 @@ export class BatchRunner {
   }
 
   /** Stores what the cells of the batch have committed, in the commit log if it takes that. */
-  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>): Promise<void> {
-    this.#out.send({ type: 'upkeep', index: undefined })
+  async #sync(unsynced: ReadonlyMap<CellDatabase, Answers>, isToldOf: boolean): Promise<void> {
+    if (!isToldOf) this.#out.send({ type: 'upkeep', index: undefined })
     const alone = new Set(this.#cells.commits.store([...unsynced.keys()]))
     for (const [database, answers] of unsynced) if (!alone.has(database)) answers.synced()
     if (alone.size === 0) return
@@ -160,11 +165,14 @@ export class BatchRunner {
   }
 
   /** @returns the cell's database, if it could be opened */
-  #runCell({ name, cellId, operations, first, answers, syncsLater }: CellRun): CellDatabase | undefined {
+  #runCell(run: CellRun): CellDatabase | undefined {
+    const { cellId, operations, first, answers } = run
     const changes: [index: number, operation: Readable][] = []
     let database: CellDatabase | undefined
     try {
-      if (this.#cells.pool.peek(cellId) === undefined) this.#out.send({ type: 'upkeep', index: first })
+      const isOpen = this.#cells.pool.peek(cellId) !== undefined
+      if (!isOpen || !JointCommits.allow(operations)) this.#joint.commit()
+      if (!isOpen) this.#out.send({ type: 'upkeep', index: first })
       database = this.#cells.open(cellId)
       const cell = this.#cell(cellId)
       const lookups: [index: number, operation: Readable][] = []
@@ -183,12 +191,13 @@ export class BatchRunner {
         }
       }
       if (lookups.length > 0) this.#lookUp(cell, database, lookups, answers)
-      if (changes.length > 0) this.#change({ name, cell, database, changes, answers, syncsLater })
+      if (changes.length > 0) this.#change({ ...run, cell, database, changes })
     } catch (error) {
       // The cell can't be used. Operations that have an answer keep it.
       for (const index of unanswered(operations, first, answers)) answers.add(index, { ok: false, error })
     }
     answers.flush()
+    run.spend()
     return database
   }
 
@@ -224,7 +233,7 @@ export class BatchRunner {
     if (isLarge) answers.flush()
   }
 
-  #change({ name, cell, database, changes, answers, syncsLater }: ChangeRun): void {
+  #change({ name, cell, database, operations, changes, answers, syncsLater, spend }: ChangeRun): void {
     answers.flush()
     // A BEGIN may have to checkpoint a WAL that is too long. That time must not count for the last statement.
     const [[index] = [0]] = changes
@@ -235,6 +244,7 @@ export class BatchRunner {
     )
     let transaction = ''
     let bytes = 0
+    let isJoint = syncsLater && JointCommits.allow(operations)
     const events: GroupEvents = {
       beforeCommit: (group, outcomes) => {
         this.#transactions++
@@ -242,6 +252,7 @@ export class BatchRunner {
         bytes = 0
         writeCommitMarker(database, transaction)
         answers.provisional(group as readonly Change[], outcomes, transaction)
+        if (!isJoint) this.#out.flush()
       },
       committed: () => answers.committed(transaction, syncsLater),
       isFull: (outcomes) => {
@@ -250,7 +261,17 @@ export class BatchRunner {
       },
       isOver: () => this.#isOver(),
     }
-    if (syncsLater) database.syncs.defer(() => database.commitGroup(works, events))
+    const group = isJoint ? database.prepareGroup(works, events) : undefined
+    isJoint = false
+    if (group !== undefined)
+      this.#joint.add({
+        group,
+        committed: () => {
+          answers.flush()
+          spend()
+        },
+      })
+    else if (syncsLater) database.syncs.defer(() => database.commitGroup(works, events))
     else database.commitGroup(works, events)
   }
 
@@ -297,9 +318,11 @@ interface CellRun {
   answers: Answers
   /** The fsync follows after the COMMIT, outside of it. */
   syncsLater: boolean
+  /** Charges the cell with the processor's time since the last call. */
+  spend(): void
 }
 
-interface ChangeRun extends Pick<CellRun, 'name' | 'answers' | 'syncsLater'> {
+interface ChangeRun extends CellRun {
   cell: Cell
   database: CellDatabase
   changes: readonly [index: number, operation: Readable][]

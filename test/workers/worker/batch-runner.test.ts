@@ -2,14 +2,16 @@ import fs from 'node:fs'
 import path from 'node:path'
 import { expect, onTestFinished, test, vi } from 'vitest'
 import { DEFAULT_LIMITS } from '../../../src/base/limits.ts'
-import { newCellId } from '../../../src/base/store-paths.ts'
+import { newCellId, StorePaths } from '../../../src/base/store-paths.ts'
 import { Checkpoints } from '../../../src/engine/checkpoints.ts'
+import { Transactions } from '../../../src/engine/transactions.ts'
 import { GET_ENTRY } from '../../../src/kv/queries.ts'
 import { KvStatements } from '../../../src/kv/statements.ts'
 import type { CellOperation } from '../../../src/service/operations.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
+import { commitsIn } from '../../support/wal-commits.ts'
 import { BatchWorker } from '../../support/workers/batch-worker.ts'
 
 const MIB = 1_048_576
@@ -58,8 +60,93 @@ test('the node hears for which operation a cell is opened, and that nobody’s t
   const operation: CellOperation = { op: 'kv.put', key: 'a', value: 'b' }
   await worker.run([[{ cellId, operation }], [{ cellId: other, operation }]])
   const told = written.filter((message) => message.type === 'upkeep').map(({ index }) => index)
-  // What takes long is announced a second time.
-  expect([...new Set(told)]).toEqual([0, 1, undefined])
+  // What takes long is announced a second time. Before the second cell is opened, the first one's change is committed.
+  expect([...new Set(told)]).toEqual([0, undefined, 1])
+  expect(told.at(-1)).toBeUndefined()
+})
+
+/** A worker with open cells, and what it does with one operation on each: what left together, and the commits that were made by then. */
+function openWorkerOf(count: number) {
+  const worker = new BatchWorker(path.join(tempDirectory('cellstore-batch'), 'worker'))
+  const cellIds = Array.from({ length: count }, () => {
+    const cellId = newCellId()
+    worker.cells.files.write(cellId)
+    worker.cells.handle(cellId).kv.put('k', 'before')
+    return cellId
+  })
+  const wals = cellIds.map((cellId) => new StorePaths(worker.directory).cell(cellId).wal)
+  const before = wals.map(commitsIn)
+  const commits = () => wals.map((wal, i) => commitsIn(wal) - (before[i] as number))
+  const written: { messages: BatchMessage[]; commits: number[] }[] = []
+  worker.onWrite = (messages) => written.push({ messages, commits: commits() })
+  const run = (operations: readonly CellOperation[][]) =>
+    worker.run(cellIds.map((cellId, i) => (operations[i] ?? []).map((operation) => ({ cellId, operation }))))
+  const values = () => cellIds.map((cellId) => worker.cells.handle(cellId).kv.get('k'))
+  return { worker, written, run, commits, values }
+}
+
+const put = (value: string, ifVersion?: string | null): CellOperation => ({
+  op: 'kv.put',
+  key: 'k',
+  value,
+  ifVersion,
+})
+
+const typesOf = (messages: readonly BatchMessage[]) => messages.map(({ type }) => type)
+
+test('the results of puts into several cells leave the worker together, before the first COMMIT, and are told of once they are on disk', async () => {
+  const { written, run, values } = openWorkerOf(3)
+  const syncs = vi.spyOn(fs, 'fdatasyncSync')
+  onTestFinished(() => void vi.restoreAllMocks())
+  await run([[put('a')], [put('b'), put('bb')], [put('c')]])
+  expect(written.map(({ messages, commits }) => [typesOf(messages), commits])).toEqual([
+    [
+      ['results', 'results', 'results', 'upkeep'],
+      [0, 0, 0],
+    ],
+    [
+      ['committed', 'committed', 'committed', 'done'],
+      [1, 1, 1],
+    ],
+  ])
+  expect(values()).toEqual(['a', 'bb', 'c'])
+  expect(syncs.mock.calls.length).toBeLessThanOrEqual(1)
+})
+
+test('a put that is refused commits nothing, and neither holds up nor undoes those into other cells (invariant 8)', async () => {
+  const { written, run, values, commits } = openWorkerOf(3)
+  await run([[put('a')], [put('b', null)], [put('c'), put('cc', '1')]])
+  expect(commits()).toEqual([1, 0, 1])
+  expect(values()).toEqual(['a', 'before', 'c'])
+  const outcomes = written.flatMap(({ messages }) =>
+    messages.flatMap((message) => (message.type === 'results' ? message.outcomes : [])),
+  )
+  const codes = outcomes.sort(([a], [b]) => a - b).map(([, , error]) => (error as { code?: string })?.code)
+  expect(codes).toEqual([undefined, 'precondition_failed', undefined, 'precondition_failed'])
+})
+
+test('a statement does not run while puts into other cells wait for their COMMITs: they are committed before it', async () => {
+  const { written, run, values } = openWorkerOf(3)
+  await run([[put('a')], [{ op: 'sql', sql: 'CREATE TABLE t (a)' }], [put('c')]])
+  const started = written.find(({ messages }) => typesOf(messages).includes('started'))
+  expect(started?.commits).toEqual([1, 0, 0])
+  expect(values()).toEqual(['a', 'before', 'c'])
+})
+
+test('if a COMMIT fails, the changes of its cell are refused, and those of other cells stay (invariant 8)', async () => {
+  const { written, run, values, commits } = openWorkerOf(3)
+  const commit = vi.spyOn(Transactions.prototype, 'commit')
+  commit.mockImplementationOnce(() => {
+    throw Object.assign(new Error('disk I/O error'), { code: 'SQLITE_IOERR' })
+  })
+  onTestFinished(() => void vi.restoreAllMocks())
+  await run([[put('a')], [put('b')], [put('c')]])
+  expect(commits()).toEqual([0, 1, 1])
+  expect(values()).toEqual(['before', 'b', 'c'])
+  const last = written.flatMap(({ messages }) => messages)
+  expect(last.filter(({ type }) => type === 'committed')).toHaveLength(2)
+  const refused = last.findLast((message) => message.type === 'results' && message.transaction === undefined)
+  expect(refused).toMatchObject({ outcomes: [[0, undefined, {}]] })
 })
 
 test('an operation on an open cell is announced by nothing, however long the worker was idle', async () => {
