@@ -13,6 +13,7 @@ const SCHEMA = `
 export const HAS_CELLS_KEY = 'has_cells'
 
 const BUSY_MS_MAX = 5_000
+const SYNCHRONOUS = 'synchronous = NORMAL'
 
 /**
  * What only this machine knows of its cells: when entries expire, how far backups have come. Each part keeps its own table
@@ -109,6 +110,16 @@ export class LocalState {
     }
   }
 
+  /** Runs a write that a power loss must not take. */
+  durably(run: () => void): void {
+    this.#connection.pragma('synchronous = FULL')
+    try {
+      run()
+    } finally {
+      this.#connection.pragma(SYNCHRONOUS)
+    }
+  }
+
   #tryTo(control: 'BEGIN IMMEDIATE' | 'COMMIT' | 'ROLLBACK'): void {
     try {
       this.#connection.exec(control)
@@ -154,7 +165,7 @@ function openConfigured(path: string): Connection {
     // The workers and the archiver write here too, each for microseconds.
     connection.pragma(`busy_timeout = ${BUSY_MS_MAX}`)
     connection.pragma('journal_mode = WAL')
-    connection.pragma('synchronous = NORMAL')
+    connection.pragma(SYNCHRONOUS)
     connection.prepare('SELECT count(*) FROM sqlite_schema').get()
     return connection
   } catch (error) {

@@ -151,8 +151,6 @@ function manifestOf(
   read: readonly ReadLog[],
 ): LogManifest {
   const [from, last] = timesOf(read)
-  // What some cells committed after it may be here, too; of others it is not.
-  const complete = completeTo !== undefined && completeTo >= from
   return {
     format: LOG_FORMAT,
     kind: 'log',
@@ -162,8 +160,10 @@ function manifestOf(
     number,
     previous,
     from,
-    to: complete ? completeTo : last,
-    complete,
+    to: Math.max(last, completeTo ?? last),
+    complete: completeTo !== undefined,
+    // What some cells committed after it may be here, too; of others it is not.
+    ...(completeTo !== undefined && { complete_to: completeTo }),
     created_at: new Date(now).toISOString(),
     cells: cellsOf(read),
   }

@@ -1,5 +1,6 @@
 import type { Clock } from '../../base/clock.ts'
 import type { CollectedLook, UnshippedLog } from '../changes/cell-log.ts'
+import type { ClockWatch } from '../versions/clock-watch.ts'
 import type { Wanted } from './flushes.ts'
 import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.ts'
 import type { LogPort } from './log-port.ts'
@@ -37,12 +38,14 @@ export interface LookParts {
   spoolDirectory: string
   /** Called before an object is made. */
   onCollected(collected: CollectedLook): void
+  /** While it holds back, no object says up to when it is complete: the clock may be wrong. */
+  clockWatch: ClockWatch
   clock: Clock
 }
 
 /** Asks the cells for what is not shipped, and makes an object of it. */
 export async function lookAtCells(
-  { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clock }: LookParts,
+  { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clockWatch, clock }: LookParts,
   wanted: Wanted,
   signal: AbortSignal,
 ): Promise<Look> {
@@ -55,7 +58,8 @@ export async function lookAtCells(
   const { logs, isAll } = selectLogs(collected.logs)
   const next = await sequence.next({ signal })
   const isWhole = isAll && collected.isAll
-  const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
+  const isComplete = isWhole && collected.unreadable.length === 0 && !clockWatch.isPaused()
+  const completeTo = isComplete ? asOf : undefined
   const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
   const made = await makeLogObject(order, { directory: spoolDirectory, signal })
   const { object } = made

@@ -5,6 +5,7 @@ import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
 import type { CollectedLook } from '../changes/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
+import { ClockWatch } from '../versions/clock-watch.ts'
 import { type Flushed, Flushes, type FlushOptions } from './flushes.ts'
 import { LagWatch } from './lag-watch.ts'
 import type { LogObject } from './log-object.ts'
@@ -19,6 +20,7 @@ import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 /** Flushes make no more than ten objects per second. */
 const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
+const DAY_MS = 86_400_000
 const RETRY_MS_MAX = 60_000
 
 /** At a stop, cells whose WALs are reset meanwhile are collected again so often. */
@@ -99,7 +101,8 @@ export class Shipper {
       this.#flushes.lookedIn(look)
       this.#note({ waitingBytes: unshippedBytes(logs), withoutHistory: withoutHistoryCount })
     }
-    this.#look = { ...parts, sequence: this.#sequence, unreadable: this.#unreadable, onCollected }
+    const clockWatch = new ClockWatch(clock, DAY_MS)
+    this.#look = { ...parts, sequence: this.#sequence, unreadable: this.#unreadable, onCollected, clockWatch }
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }

@@ -37,9 +37,10 @@ export function newArchiving(
   const { paths, clock, settings, destination, catalogBackup, verifications, guard } = core
   if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
-  const { log, limits, backups: plans } = settings
+  const { log, limits } = settings
+  const { keep, keepTenant, historyMs, prune, maxLagMs } = settings.backups
   const search = new UnshippedSearch({
-    isShipped: plans.maxLagMs !== undefined,
+    isShipped: maxLagMs !== undefined,
     progress: destination.progress,
     paths: (id) => paths.cell(id),
     exists: (id) => core.findCell(id)?.deletedAt === null,
@@ -54,7 +55,7 @@ export function newArchiving(
       objectStore,
       storeId: core.id,
       limits,
-      plans: { keep: plans.keep, keepTenant: plans.keepTenant, prune: plans.prune },
+      plans: { keep, keepTenant, historyMs, prune },
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },

@@ -125,13 +125,13 @@ describe('A log object', () => {
       })
       const order = { ...orderOf({ ...log, pieces }), completeTo }
       const { object } = await makeLogObject(order, spool())
-      const { complete, to } = object?.manifest ?? {}
+      const { complete_to, to } = object?.manifest ?? {}
       await object?.dispose()
-      return { complete, to }
+      return { complete_to, to }
     }
-    expect(await claims(30, [10, 20])).toEqual({ complete: true, to: 30 })
-    expect(await claims(15, [10, 20])).toEqual({ complete: true, to: 15 })
-    expect(await claims(5, [10, 20])).toEqual({ complete: false, to: 20 })
+    expect(await claims(30, [10, 20])).toEqual({ complete_to: 30, to: 30 })
+    expect(await claims(15, [10, 20])).toEqual({ complete_to: 15, to: 20 })
+    expect(await claims(5, [10, 20])).toEqual({ complete_to: 5, to: 20 })
   })
 
   test('leaves a cell out whose WAL was reset after it was collected, and keeps what it has of it', async () => {
