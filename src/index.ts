@@ -21,7 +21,7 @@ export type {
   NamedCellOptions,
   PurgedCell,
 } from './store/cell-directory.ts'
-export type { ExportedFile, ExportOptions, ExportResult } from './store/cell-export.ts'
+export type { ExportedFile, ExportOptions, ExportResult, ServedExportOptions } from './store/cell-export.ts'
 export type { ImportCellOptions } from './store/cell-imports.ts'
 export { CellStore } from './store/cell-store.ts'
 export type { StoreSettings } from './store/settings.ts'

@@ -1,4 +1,6 @@
 import type { Clock } from '../base/clock.ts'
+import { AccountCounts } from '../catalog/account-counts.ts'
+import type { Quotas } from '../catalog/account-quotas.ts'
 import type { Catalog } from '../catalog/catalog.ts'
 import type { Statement } from '../engine/sqlite.ts'
 import { CellError } from '../errors.ts'
@@ -14,6 +16,9 @@ export interface IdempotencyKey {
   fingerprint: string
 }
 
+/** For the oldest keys of an account. The catalogs of earlier versions lack it: see {@link Catalog.ensure}. */
+const BY_ACCOUNT_SCHEMA = 'CREATE INDEX idempotency_by_account ON idempotency (account_id, created_at);'
+
 export const IDEMPOTENCY_SCHEMA = `
   CREATE TABLE idempotency (
     account_id TEXT NOT NULL,
@@ -26,29 +31,46 @@ export const IDEMPOTENCY_SCHEMA = `
     PRIMARY KEY (account_id, method, path, key)
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX idempotency_by_age ON idempotency (created_at);
+  ${BY_ACCOUNT_SCHEMA}
 `
 
 const KEPT_MS = 24 * 60 * 60 * 1_000
+/** Keys that an insertion removes: it blocks the event loop. */
+const REMOVED_AT_ONCE = 100
 
-/** Results of requests that must not be carried out twice, for 24 hours. */
+const COLUMNS = 'account_id, method, path, key'
+const DELETE = `DELETE FROM idempotency WHERE (${COLUMNS}) IN (SELECT ${COLUMNS} FROM idempotency`
+
+/** Results of requests that must not be carried out twice, for 24 hours. Of an account that makes many, the newest are kept. */
 export class Idempotency {
   readonly #catalog: Catalog
+  readonly #perAccountMax: number
   readonly #clock: Clock
+  readonly #counts: AccountCounts
   readonly #find: Statement
   readonly #insert: Statement
-  readonly #removeOld: Statement
+  readonly #removeSame: Statement
+  readonly #removeExpired: Statement
+  readonly #removeOldest: Statement
 
-  constructor(catalog: Catalog, clock: Clock) {
+  constructor(catalog: Catalog, { idempotencyKeysMax = Number.POSITIVE_INFINITY }: Quotas, clock: Clock) {
     this.#catalog = catalog
+    this.#perAccountMax = idempotencyKeysMax
     this.#clock = clock
+    catalog.ensure('idempotency_by_account', BY_ACCOUNT_SCHEMA)
+    const count = catalog.prepare('SELECT count(*) FROM idempotency WHERE account_id = ?').pluck()
+    this.#counts = new AccountCounts((accountId) => catalog.read(() => count.get(accountId)) as number)
     this.#find = catalog
       .prepare(
         `SELECT fingerprint, result_id FROM idempotency
          WHERE account_id = ? AND method = ? AND path = ? AND key = ? AND created_at > ?`,
       )
       .raw()
-    this.#insert = catalog.prepare('INSERT OR REPLACE INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?)')
-    this.#removeOld = catalog.prepare('DELETE FROM idempotency WHERE created_at <= ?')
+    this.#insert = catalog.prepare('INSERT INTO idempotency VALUES (?, ?, ?, ?, ?, ?, ?)')
+    this.#removeSame = catalog.prepare(`DELETE FROM idempotency WHERE (${COLUMNS}) = (?, ?, ?, ?)`)
+    const expired = `${DELETE} WHERE created_at <= ? ORDER BY created_at LIMIT ${REMOVED_AT_ONCE})`
+    this.#removeExpired = catalog.prepare(`${expired} RETURNING account_id`).pluck()
+    this.#removeOldest = catalog.prepare(`${DELETE} WHERE account_id = ? ORDER BY created_at LIMIT ?)`)
   }
 
   /**
@@ -68,10 +90,24 @@ export class Idempotency {
     )
   }
 
-  /** Call in the transaction that makes the result. */
-  insert(accountId: string, { method, path, key, fingerprint }: IdempotencyKey, resultId: string): void {
+  /** Call in the transaction that makes the result. @returns call it once that has committed */
+  insert(
+    accountId: string,
+    { method, path, key, fingerprint }: IdempotencyKey,
+    resultId: string,
+  ): () => void {
     const now = this.#clock.now()
-    this.#removeOld.run(now - KEPT_MS)
+    const before = this.#counts.of(accountId)
+    const expired = this.#removeExpired.all(now - KEPT_MS) as string[]
+    const own = expired.filter((id) => id === accountId).length
+    const same = this.#removeSame.run(accountId, method, path, key).changes
+    const surplus = before - own - same + 1 - this.#perAccountMax
+    const oldest = Math.min(Math.max(surplus, 0), REMOVED_AT_ONCE)
+    if (oldest > 0) this.#removeOldest.run(accountId, oldest)
     this.#insert.run(accountId, method, path, key, fingerprint, resultId, now)
+    return () => {
+      for (const id of expired) this.#counts.changed(id, -1)
+      this.#counts.changed(accountId, 1 - same - oldest)
+    }
   }
 }

@@ -41,6 +41,12 @@ export class BackupListing {
     return { backups, nextCursor, restorable }
   }
 
+  /** How many versions are stored, also those that cannot be restored. */
+  async count(cellId: string): Promise<number> {
+    this.assertCell(cellId)
+    return (await this.#destination.index.versions(cellId)).length
+  }
+
   /** The newest version that can be restored. Takes no listing if this node stored it. */
   async latest(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {
     this.assertCell(cellId)

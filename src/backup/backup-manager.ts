@@ -1,3 +1,4 @@
+import { AccountPace } from '../base/account-pace.ts'
 import { checkNames } from '../base/known-names.ts'
 import { type Paged, paged } from '../base/paging.ts'
 import { isCellId } from '../base/store-paths.ts'
@@ -15,6 +16,7 @@ import type { CatalogBackup } from './catalog-backup.ts'
 import { storeBeforeDeletion } from './final-backup.ts'
 import type { CallOptions } from './object-store/object-store.ts'
 import { reportSetBack } from './restore/report-set-back.ts'
+import type { RestorePermits } from './restore/restore-permits.ts'
 import { planRestore } from './restore/restore-plan.ts'
 import type { RestoresInProgress } from './restore/restores-in-progress.ts'
 import { type Flushed, holdsAllOf } from './shipping/flushes.ts'
@@ -50,6 +52,7 @@ export interface BackupManagerParts {
   catalogBackup: CatalogBackup
   verifications: VerificationTable
   archiver: ArchiverClient
+  permits: RestorePermits
   /** A cell's record in the catalog, also of a deleted cell; undefined for an unknown id. */
   record(cellId: string): CellRecord | undefined
   /** Whether the cell's database file is on this machine. */
@@ -57,6 +60,9 @@ export interface BackupManagerParts {
   /** @throws `store_closed` */
   assertRunning(): void
 }
+
+/** Each plan for a moment ships, and may so make a log object: of an account, one every five seconds, and ten at once after a pause. */
+const PLANS_SHIPPED = { perSecond: 0.2, burst: 10 }
 
 /** Backups of cells in the object store, and restores from them. Available as `store.backups`. */
 export class BackupManager {
@@ -66,6 +72,7 @@ export class BackupManager {
   readonly #restores: RestoresInProgress
   readonly #verification: Verification
   readonly #reports: BackupReports
+  readonly #flushesOfPlans: AccountPace
   /** @internal */
   readonly branches: BackupBranches
 
@@ -78,6 +85,7 @@ export class BackupManager {
     const { destination, archiver, verifications: table } = parts
     this.branches = new BackupBranches(parts)
     this.#reports = new BackupReports(destination.log)
+    this.#flushesOfPlans = new AccountPace(PLANS_SHIPPED, destination.clock)
     this.#verification = new Verification({ destination, archiver, table, clock: destination.clock })
   }
 
@@ -134,12 +142,15 @@ export class BackupManager {
     checkMoment(options, cellId)
     const { index, logIndex: log, reader } = destination
     const isStored = (id: string) => destination.isStored(id)
-    const ship =
-      archiver.shipping &&
-      (async (id: string) => holdsAllOf(id, await archiver.flush(options.signal, { about: [id] })))
+    const { accountId, signal } = options
+    const ship = async (id: string) => {
+      if (accountId !== undefined) await this.#flushesOfPlans.turn(accountId, signal)
+      return holdsAllOf(id, await archiver.flush(signal, { about: [id] }))
+    }
+    const parts = { index, log, reader, ship: archiver.shipping && ship, isStored }
     const wanted = { ...options, record: record(cellId), isLocal: isLocal(cellId) }
     try {
-      return await planRestore({ index, log, reader, ship, isStored }, cellId, wanted)
+      return await planRestore(parts, cellId, wanted)
     } catch (error) {
       throw toBackupError(error, options.signal)
     }
@@ -180,6 +191,11 @@ export class BackupManager {
       entries: ({ backups }) => backups,
       next: list,
     })
+  }
+
+  /** How many versions of a cell are stored, without a look at any of them. @throws `cell_not_found` @internal */
+  count(cellId: string): Promise<number> {
+    return this.#listing.count(cellId)
   }
 
   /** The newest backup that can be restored, or undefined. @throws `cell_not_found` */
@@ -315,7 +331,8 @@ export class BackupManager {
     { signal, onProgress, permit, requestId }: BackupOptions,
   ): Promise<RestoreResult | undefined> {
     const { version, onlyIfLost: recovers } = request
-    const run = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    const job = () => this.#runRestore(cellId, request, { signal, onProgress, permit })
+    const run = () => this.#parts.permits.during(cellId, permit, job)
     return await this.#reports.restore({ cellId, version, recovers, requestId, signal }, run)
   }
 

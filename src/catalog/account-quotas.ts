@@ -10,6 +10,8 @@ export interface Quotas {
   cellsMax?: number | undefined
   /** Active API keys. As many revoked ones are remembered. */
   apiKeysMax?: number | undefined
+  /** Idempotency keys that are remembered for a day. Of more, the newest. */
+  idempotencyKeysMax?: number | undefined
   /** Bytes of the database files of its cells. Over it, no file grows, and no cell is created: over HTTP only. */
   bytesMax?: number | undefined
   /** Backups that it requested over HTTP and that are kept. */
@@ -20,7 +22,9 @@ export interface Quotas {
   nodeCreationsPerSecond?: number | undefined
   /** Backups that it requested over HTTP and that are under way; all accounts together may have four times as many. */
   backupsAtOnce?: number | undefined
-  /** MiB per second of backups that it requests over HTTP; a minute's worth at once after a pause. */
+  /** Plans of restores and lists of backups that it asks for over HTTP, under way; all accounts together: four times as many. */
+  backupReadsAtOnce?: number | undefined
+  /** MiB per second of backups and restores that it requests over HTTP, exports and imports; a minute's worth at once after a pause. */
   backupMibPerSecond?: number | undefined
 }
 
@@ -40,11 +44,13 @@ export const OVERRIDE_NAMES: Known<QuotaOverrides> = {
 export const QUOTA_NAMES: Known<Quotas> = {
   cellsMax: true,
   apiKeysMax: true,
+  idempotencyKeysMax: true,
   bytesMax: true,
   backupsMax: true,
   creationsPerSecond: true,
   nodeCreationsPerSecond: true,
   backupsAtOnce: true,
+  backupReadsAtOnce: true,
   backupMibPerSecond: true,
 }
 
@@ -52,10 +58,12 @@ export const QUOTA_NAMES: Known<Quotas> = {
 export const DEFAULT_QUOTAS = {
   cellsMax: 100_000,
   apiKeysMax: 1_000,
+  idempotencyKeysMax: 10_000,
   backupsMax: 100_000,
   creationsPerSecond: 200,
   nodeCreationsPerSecond: 400,
   backupsAtOnce: 4,
+  backupReadsAtOnce: 4,
   backupMibPerSecond: 32,
 } as const satisfies Quotas
 

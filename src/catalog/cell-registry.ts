@@ -64,6 +64,10 @@ const DELETED_CELLS_SCHEMA =
 const DELETED_PAGES_SCHEMA =
   'CREATE INDEX deleted_pages ON cells (account_id, number) WHERE deleted_at IS NOT NULL;'
 
+/** For the deleted cells of a name. */
+const DELETED_NAMES_SCHEMA =
+  'CREATE INDEX deleted_names ON cells (name, account_id, number) WHERE deleted_at IS NOT NULL AND name IS NOT NULL;'
+
 /** Not unique: in directories of earlier versions several cells may have one name. */
 const NAMED_CELLS_SCHEMA =
   'CREATE INDEX named_cells ON cells (name, account_id, number) WHERE deleted_at IS NULL AND name IS NOT NULL;'
@@ -81,6 +85,7 @@ export const CELLS_SCHEMA = `
   CREATE INDEX cells_by_account ON cells (account_id, number) WHERE deleted_at IS NULL;
   ${DELETED_CELLS_SCHEMA}
   ${DELETED_PAGES_SCHEMA}
+  ${DELETED_NAMES_SCHEMA}
   ${NAMED_CELLS_SCHEMA}
 `
 
@@ -134,6 +139,7 @@ export class CellRegistry {
     this.#limits = limits
     catalog.ensure('deleted_cells', DELETED_CELLS_SCHEMA)
     catalog.ensure('deleted_pages', DELETED_PAGES_SCHEMA)
+    catalog.ensure('deleted_names', DELETED_NAMES_SCHEMA)
     catalog.ensure('named_cells', NAMED_CELLS_SCHEMA)
     this.#find = catalog.prepare(`SELECT ${COLUMNS} FROM cells WHERE id = ?`).raw()
     this.#insert = catalog.prepare(`INSERT INTO cells (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)`)

@@ -13,6 +13,7 @@ const SCHEMA = `
 export const HAS_CELLS_KEY = 'has_cells'
 
 const BUSY_MS_MAX = 5_000
+const SYNCHRONOUS = 'synchronous = NORMAL'
 
 /**
  * What only this machine knows of its cells: when entries expire, how far backups have come. Each part keeps its own table
@@ -111,12 +112,17 @@ export class LocalState {
 
   /** What was written so far survives a power loss from here on. */
   sync(): void {
+    // The fsync of a commit covers all that is in the log before it.
+    this.durably(() => this.set('synced', randomUUID()))
+  }
+
+  /** Runs a write that a power loss must not take. */
+  durably(run: () => void): void {
     this.#connection.pragma('synchronous = FULL')
     try {
-      // The fsync of a commit covers all that is in the log before it.
-      this.set('synced', randomUUID())
+      run()
     } finally {
-      this.#connection.pragma('synchronous = NORMAL')
+      this.#connection.pragma(SYNCHRONOUS)
     }
   }
 
@@ -165,7 +171,7 @@ function openConfigured(path: string): Connection {
     // The workers and the archiver write here too, each for microseconds.
     connection.pragma(`busy_timeout = ${BUSY_MS_MAX}`)
     connection.pragma('journal_mode = WAL')
-    connection.pragma('synchronous = NORMAL')
+    connection.pragma(SYNCHRONOUS)
     connection.prepare('SELECT count(*) FROM sqlite_schema').get()
     return connection
   } catch (error) {

@@ -6,6 +6,7 @@ import { PLAN_DEFAULT, parsePlan, TENANT_PLAN_DEFAULT } from '../backup/versions
 import { StorePaths } from '../base/store-paths.ts'
 import { RememberedObjectStore } from '../catalog/remembered-object-store.ts'
 import { CellError, isCellError } from '../errors.ts'
+import { DEFAULT_HISTORY_MS } from '../store/settings.ts'
 import { LOG_LEVELS, type LogLevel } from './log.ts'
 import type { RemoteFlags } from './remote/remote-node.ts'
 
@@ -20,6 +21,8 @@ export interface StoreFlags extends RemoteFlags {
   /** Plans, as they are written. Only some commands take them. */
   keep?: string
   keepTenant?: string
+  /** In milliseconds. */
+  history?: number
 }
 
 const UNITS_MS: Readonly<Record<string, number>> = { s: 1_000, m: 60_000, h: 3_600_000, d: 86_400_000 }
@@ -60,7 +63,7 @@ export function addStoreFlags(
     .addOption(jsonOption())
 }
 
-/** Adds the plans of a store: which versions of a cell stay. */
+/** Adds what decides which versions of a cell stay. */
 export function addPlanFlags(command: Command): Command {
   return command
     .addOption(
@@ -75,6 +78,11 @@ export function addPlanFlags(command: Command): Command {
       )
         .env('CELLSTORE_KEEP_TENANT')
         .default(TENANT_PLAN_DEFAULT),
+    )
+    .addOption(
+      durationOption('--history <duration>', 'how far back a cell can be restored to any moment')
+        .env('CELLSTORE_KEEP_HISTORY')
+        .default(DEFAULT_HISTORY_MS, '7d'),
     )
 }
 

@@ -82,12 +82,13 @@ export const setQuotas = accountsActionWith(quotasSchema, async (call, body) => 
 /** Without it, an account that was made over HTTP could not be used. */
 export const createKeyOfAccount = accountsActionWith(createKeySchema, async (call, body) => {
   refuseIdempotency(call)
-  const { context, permit, scope } = call
+  const { context, permit } = call
   const { store } = context
   const { id } = accountOf(call)
-  const options = { name: body.name ?? undefined, ...scopeOptions(body), by: scope }
+  const given = { name: body.name ?? undefined, ...scopeOptions(body) }
   const created = await store.inTurn(id, () => {
     permit?.check()
+    const options = { ...given, by: permit?.scopeToGive() }
     return store.durably(() => inBodyTerms(() => store.apiKeys.create(id, options)))
   })
   logKeyChange(call, 'created', { id: created.id, accountId: id })

@@ -9,6 +9,7 @@ import type { JsonText } from '../service/operations.ts'
 import type { CellDirectory } from '../store/cell-directory.ts'
 import type { ProblemDocument } from './answers/problem-document.ts'
 import type { BackupCharges } from './backup-charges.ts'
+import type { BackupReads } from './backup-reads.ts'
 import type { BegunRestores } from './begun-restores.ts'
 import type { FileBody } from './file-body.ts'
 import type { HttpLimits } from './handler-options.ts'
@@ -26,6 +27,7 @@ export interface HttpContext {
   readonly service: CellService
   readonly limits: HttpLimits
   readonly backupCharges: BackupCharges
+  readonly backupReads: BackupReads
   readonly restores: BegunRestores
   readonly streams: OpenStreams
   /** What of an error its reader may see. */
@@ -43,6 +45,17 @@ export interface HttpContext {
   readonly node: NodeView | undefined
 }
 
+/** What a key allows that makes a request. */
+export interface KeyPermit extends OperationPermit {
+  /**
+   * The scope of the keys that it may make: after a rotation they end with its grace. Only its own rotation can be repeated, in
+   * case the first answer was lost.
+   *
+   * @param rotatedId the key that is rotated; undefined: a new one is made
+   */
+  scopeToGive(rotatedId?: string): KeyScope | undefined
+}
+
 /** A request whose sender is known and whose body was read. */
 export interface Call {
   readonly context: HttpContext
@@ -55,7 +68,7 @@ export interface Call {
   /** What its key may do. Undefined: the store's owner asks, or the route is open to anyone. */
   readonly scope: KeyScope | undefined
   /** Asked again before a queued operation starts. Undefined on routes that are open to anyone. */
-  readonly permit: OperationPermit | undefined
+  readonly permit: KeyPermit | undefined
 }
 
 /** A call of an account. */

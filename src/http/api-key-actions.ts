@@ -33,11 +33,12 @@ const rotateSchema = z.strictObject({ grace_ms: integer.optional(), expires_at: 
 
 export const createApiKey = accountActionWith(createSchema, async (call, body) => {
   refuseIdempotency(call)
-  const { context, accountId, scope, permit } = call
+  const { context, accountId, permit } = call
   const { store } = context
-  const options = { name: body.name ?? undefined, ...scopeOptions(body), by: scope }
+  const given = { name: body.name ?? undefined, ...scopeOptions(body) }
   const created = await store.inTurn(accountId, () => {
     permit?.check()
+    const options = { ...given, by: permit?.scopeToGive() }
     return store.durably(() => inBodyTerms(() => store.apiKeys.create(accountId, options)))
   })
   logKeyChange(call, 'created', { id: created.id, accountId })
@@ -46,12 +47,14 @@ export const createApiKey = accountActionWith(createSchema, async (call, body) =
 
 export const rotateApiKey = accountActionWith(rotateSchema, async (call, body) => {
   refuseIdempotency(call)
-  const { context, accountId, scope, permit, segments } = call
+  const { context, accountId, permit, segments } = call
   const { store } = context
-  const options = { ...rotateOptions(body), by: scope }
+  const keyId = segments[0] ?? ''
+  const given = rotateOptions(body)
   const rotated = await store.inTurn(accountId, () => {
     permit?.check()
-    return store.durably(() => inBodyTerms(() => store.apiKeys.rotate(accountId, segments[0] ?? '', options)))
+    const options = { ...given, by: permit?.scopeToGive(keyId) }
+    return store.durably(() => inBodyTerms(() => store.apiKeys.rotate(accountId, keyId, options)))
   })
   logKeyChange(call, 'rotated', { id: rotated.replaces.id, accountId, newKeyId: rotated.id })
   return { ...ok(encodeRotatedKey(rotated)), status: 201 }

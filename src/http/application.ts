@@ -9,6 +9,7 @@ import { CellStore } from '../store/cell-store.ts'
 import type { Action, Answer, Call, HttpContext } from './action.ts'
 import { type Audience, TENANTS } from './audience.ts'
 import { BackupCharges } from './backup-charges.ts'
+import { BackupReads } from './backup-reads.ts'
 import { BegunRestores } from './begun-restores.ts'
 import { withCommonHeaders } from './common-headers.ts'
 import { FileBody, isSqliteType } from './file-body.ts'
@@ -93,6 +94,7 @@ export class Application {
       limits,
       storedBytes,
       backupCharges: new BackupCharges(quotas, store.clock),
+      backupReads: new BackupReads(quotas),
       restores: new BegunRestores(store.clock),
       streams: new OpenStreams(limits.streams, options.shutdown),
       show: audience.show,

@@ -1,5 +1,5 @@
 import type { BackupList } from '../backup/versions/backup-page.ts'
-import type { BackupKind, BackupResult } from '../backup/versions/backup-types.ts'
+import type { BackupKind, BackupResult, MakeBackupOptions } from '../backup/versions/backup-types.ts'
 import { durationOf, timeOf } from '../service/json/time.ts'
 import { type Action, archiveActionWithQuery, cellActionWith, emptyBody, ok, takeTurn } from './action.ts'
 import type { BackupDocument, BackupPageDocument } from './answers/backup-answers.ts'
@@ -14,21 +14,29 @@ function backUpAs(kind: BackupKind): Action {
     const { context, cellId, accountId } = call
     const { service, backupCharges, keptBackups } = context
     const origin = accountId === undefined ? 'owner' : 'tenant'
-    const backup = () => transfer(call, (options) => service.backup(cellId, kind, { ...options, origin }))
-    if (accountId === undefined) return ok(encodeBackup(await backup()))
+    const backup = (options: MakeBackupOptions) => service.backup(cellId, kind, { ...options, origin })
+    if (accountId === undefined) return ok(encodeBackup(await transfer(call, backup)))
     const cellBytes = async () => (await service.describe(cellId)).sizeBytes
-    const counted = () => (keptBackups === undefined ? backup() : keptBackups.run(accountId, cellId, backup))
+    const counted = (onProgress: MakeBackupOptions['onProgress']) => {
+      const run = () => transfer(call, (options) => backup({ ...options, onProgress }))
+      return keptBackups === undefined ? run() : keptBackups.run(accountId, cellId, run)
+    }
     return ok(encodeBackup(await backupCharges.run(accountId, cellBytes, counted)))
   })
 }
 
 export const listBackups = archiveActionWithQuery(['cursor', 'limit'], async (call, query) => {
-  const { context, accountId, cellId } = call
-  const { service, store, limits } = context
+  const { context, request, accountId, cellId } = call
+  const { service, store, limits, backupReads } = context
   const limit = query.limit(limits.pageDefault, store.settings.limits.pageMax)
   const page = { cursor: query.text('cursor'), limit, accountId }
-  await takeTurn(call, accountId ?? '')
-  return ok(encodeBackupPage(await service.listBackups(cellId, page)))
+  const list = await backupReads.run(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    // Only the object store can say whether there is such a cell.
+    if (call.cell === undefined && accountId !== undefined) context.backupCharges.beginRead(accountId)
+    return await service.listBackups(cellId, page, signal)
+  })
+  return ok(encodeBackupPage(list))
 })
 
 function encodeBackup(result: BackupResult): BackupDocument {

@@ -1,4 +1,4 @@
-import type { BackupResult } from '../backup/versions/backup-types.ts'
+import type { BackupProgressEvent, BackupResult } from '../backup/versions/backup-types.ts'
 import { Budget } from '../base/budget.ts'
 import type { Clock } from '../base/clock.ts'
 import { overLimit, TRY_LATER } from '../base/over-limit.ts'
@@ -12,7 +12,7 @@ const RETRY_MS = 1_000
 /** Seconds of bytes that an account may back up at once after a pause. */
 const BURST_SECONDS = 60
 
-/** Of one backup, export or import: its first MiB is charged when it begins. */
+/** Of one backup, restore, export or import: its first MiB is charged when it begins. */
 export interface FileCharge {
   /** Charges all of its bytes. Call it once. */
   move(bytes: number): void
@@ -20,7 +20,7 @@ export interface FileCharge {
   release(): void
 }
 
-/** Charges accounts for the backups that they request, and for exports and imports. Scheduled backups, and those of the store's owner, are free. */
+/** Charges accounts for the backups and restores that they request, and for exports and imports. Scheduled backups, and those of the store's owner, are free. */
 export class BackupCharges {
   readonly #running: Budget | undefined
   readonly #mib: TokenBuckets | undefined
@@ -43,23 +43,28 @@ export class BackupCharges {
   }
 
   /**
-   * Runs a backup, and charges one MiB before it and the rest after it.
+   * Runs a backup, and charges one MiB before it and the rest after it: of one that fails, what it had moved.
    *
    * @param cellBytes size of the cell: what a base reads
+   * @param backup has to tell how far it is
    * @throws as {@link begin}
    */
   async run(
     accountId: string,
     cellBytes: () => Promise<number>,
-    backup: () => Promise<BackupResult>,
+    backup: (onProgress: (event: BackupProgressEvent) => void) => Promise<BackupResult>,
   ): Promise<BackupResult> {
     const charge = this.begin(accountId)
+    let moved = 0
     try {
       const wholeBytes = this.#mib === undefined ? 0 : await cellBytes()
-      const result = await backup()
-      charge.move(result.baseVersion === null ? wholeBytes : result.sizeBytes)
+      const result = await backup(({ bytes }) => {
+        moved = Math.max(moved, bytes)
+      })
+      moved = result.baseVersion === null ? wholeBytes : result.sizeBytes
       return result
     } finally {
+      charge.move(moved)
       charge.release()
     }
   }
@@ -82,10 +87,24 @@ export class BackupCharges {
       release()
       throw error
     }
-    const move = (bytes: number) => {
+    return { move: this.#move(accountId), release }
+  }
+
+  /**
+   * Begins what reads the object store: a restore, of which many of an account may wait for their turn, or the search for a
+   * cell that the catalog does not have. Nothing of it is held.
+   *
+   * @throws `rate_limited` if the account has used up its share
+   */
+  beginRead(accountId: string): Pick<FileCharge, 'move'> {
+    if (this.#mib !== undefined) this.#chargeFirst(accountId, this.#mib)
+    return { move: this.#move(accountId) }
+  }
+
+  #move(accountId: string): FileCharge['move'] {
+    return (bytes) => {
       if (bytes > MIB) this.#mib?.take(accountId, Math.ceil(bytes / MIB) - 1)
     }
-    return { move, release }
   }
 
   #chargeFirst(accountId: string, mib: TokenBuckets): void {
@@ -98,7 +117,7 @@ export class BackupCharges {
         usage,
         retryAfterMs,
       }
-      const has = `The account has just backed up ${usage} MiB, and ${BURST_SECONDS} seconds' worth is the most at once`
+      const has = `The account has just backed up, restored or moved ${usage} MiB, and ${BURST_SECONDS} seconds' worth is the most at once`
       throw overLimit('rate_limited', has, facts, TRY_LATER)
     }
     mib.take(accountId)

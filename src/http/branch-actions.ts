@@ -39,7 +39,7 @@ export async function branchCell(
   const source = decodeSource(from)
   const charge = backupCharges.begin(accountId)
   const arrival = storedBytes?.arrival(accountId)
-  let built = 0
+  let moved = 0
   try {
     return await service.branchCell({
       ...options,
@@ -49,14 +49,17 @@ export async function branchCell(
       admit: () => storedBytes?.checkRoomForCell(accountId),
       permit: (bytes) => {
         permit?.check()
+        moved = Math.max(moved, bytes)
         arrival?.take(bytes)
-        built = bytes
+      },
+      onProgress: ({ bytes }) => {
+        moved = Math.max(moved, bytes)
       },
     })
   } catch (error) {
     throw asTold({ accountId, cell: store.findCell(source.cellId) }, error)
   } finally {
-    charge.move(built)
+    charge.move(moved)
     arrival?.release()
     charge.release()
   }

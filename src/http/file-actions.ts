@@ -10,6 +10,9 @@ import { FileBody, SQLITE_TYPE } from './file-body.ts'
 import { IDEMPOTENCY_HEADER } from './idempotency.ts'
 import { Query } from './query.ts'
 
+/** More time for every export, whatever its rate. */
+const SLOW_START_MS = 60_000
+
 const MIB_FREE: FileCharge = { move: () => {}, release: () => {} }
 
 /** The cell as one SQLite file. It is copied first: a client that reads slowly holds up nobody. */
@@ -17,25 +20,44 @@ export const exportCell = cellAction(async (call) => {
   const { context, accountId, cellId } = call
   const charge = accountId === undefined ? MIB_FREE : context.backupCharges.begin(accountId)
   let exported: ExportedFile
+  let hasBegun = false
+  const permit = {
+    check() {
+      call.permit?.check()
+      hasBegun = true
+    },
+  }
   try {
-    exported = await context.service.exportCell(cellId, progressOf(call))
+    exported = await context.service.exportCell(cellId, { ...optionsOf(call), permit })
   } catch (error) {
+    if (hasBegun) charge.move(context.store.databaseBytes(cellId))
     charge.release()
     throw error
   }
   const { path, sizeBytes, remove } = exported
   charge.move(sizeBytes)
   logCellChange(call, 'a cell is exported', cellId, { sizeBytes })
-  const file = new FileBody(path, sizeBytes, async () => {
-    charge.release()
-    await remove()
+  const file = new FileBody({
+    path,
+    length: sizeBytes,
+    check: () => call.permit?.check(),
+    deadline: accountId === undefined ? undefined : deadlineOf(call, sizeBytes),
+    done: async () => {
+      charge.release()
+      await remove()
+    },
   })
   const name = `attachment; filename="${cellId}.db"`
   return { status: 200, file, headers: { 'Content-Type': SQLITE_TYPE, 'Content-Disposition': name } }
 })
 
+/** The disk has room for few copies: a client that takes one slowly would keep others from theirs. */
+function deadlineOf({ context: { store, limits } }: CellCall, bytes: number) {
+  return { clock: store.clock, ms: SLOW_START_MS + (bytes / limits.exportBytesPerSecond) * 1_000 }
+}
+
 /** A client that goes away ends its export: nobody else could take the file. */
-function progressOf({ accountId, request }: CellCall) {
+function optionsOf({ accountId, request }: CellCall) {
   const { signal, onProgress } = request
   if (accountId !== undefined || onProgress === undefined) return { signal }
   return {

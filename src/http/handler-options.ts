@@ -28,6 +28,8 @@ export interface HttpLimits {
   bodyBytesMax: number
   /** A database that is imported, in bytes. No cell is larger than the store's `limits.cellBytesMax` in any case. */
   importBytesMax: number
+  /** Bytes of an export that its client takes a second, on average and after its first minute. A slower one gets no more. */
+  exportBytesPerSecond: number
   /** Values and names in a request's body, except for SQL: those are read by the worker that runs it. */
   bodyValuesMax: number
   /** Rows and bytes of one SQL answer. */
@@ -45,6 +47,7 @@ export interface HttpLimits {
 export const DEFAULT_HTTP_LIMITS: HttpLimits = {
   bodyBytesMax: 2_097_152,
   importBytesMax: 1_073_741_824,
+  exportBytesPerSecond: 65_536,
   bodyValuesMax: 10_000,
   result: { rowsMax: 10_000, bytesMax: 10_485_760 },
   statementMsMax: 5_000,

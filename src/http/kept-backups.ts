@@ -5,7 +5,6 @@ import type { CellService } from '../service/cell-service.ts'
 
 /** An account over its quota has this many cells counted again with each request. */
 const CHECKED_CELLS = 4
-const PAGE = 1_000
 
 /**
  * Bounds the backups that an account has requested and that are kept. Retention removes versions without a word to this
@@ -14,13 +13,13 @@ const PAGE = 1_000
 export class KeptBackups {
   readonly #max: number
   readonly #requested: RequestedBackups
-  readonly #service: Pick<CellService, 'listBackups'>
+  readonly #service: Pick<CellService, 'countBackups'>
   readonly #clock: Clock
 
   constructor(
     max: number,
     requested: RequestedBackups,
-    service: Pick<CellService, 'listBackups'>,
+    service: Pick<CellService, 'countBackups'>,
     clock: Clock,
   ) {
     this.#max = max
@@ -50,18 +49,7 @@ export class KeptBackups {
   async #recount(accountId: string, cellId: string): Promise<void> {
     const others = this.#requested.leastRecentlyChecked(accountId, CHECKED_CELLS)
     for (const each of new Set([cellId, ...others])) {
-      this.#requested.lower(each, await this.#countVersions(each), this.#clock.now())
+      this.#requested.lower(each, await this.#service.countBackups(each), this.#clock.now())
     }
-  }
-
-  async #countVersions(cellId: string): Promise<number> {
-    let count = 0
-    let cursor: string | undefined
-    do {
-      const { backups, nextCursor } = await this.#service.listBackups(cellId, { cursor, limit: PAGE })
-      count += backups.length
-      cursor = nextCursor ?? undefined
-    } while (cursor !== undefined && count < this.#max)
-    return count
   }
 }

@@ -13,7 +13,7 @@ export class Permit {
   readonly #request: HttpRequest
   readonly #store: CellDirectory
   /** Undefined: the owner of the store asks. */
-  readonly #key: Readonly<VerifiedApiKey> | undefined
+  #key: Readonly<VerifiedApiKey> | undefined
   /** Of the keys that it was last checked against. */
   #version: number | undefined
 
@@ -36,12 +36,18 @@ export class Permit {
     return this.#key?.scope
   }
 
+  scopeToGive(rotatedId?: string): KeyScope | undefined {
+    if (this.#key === undefined) return undefined
+    const { keyId, scope, endsAt } = this.#key
+    return keyId === rotatedId ? scope : { ...scope, expiresAt: endsAt }
+  }
+
   /** Costs nothing while nothing has changed. @throws `unauthorized` if the key is no longer valid; `account_suspended` */
   check(): void {
     const { version } = this.#store.apiKeys
     const isSame = version === this.#version && version !== undefined
     if (isSame && (this.#key === undefined || !hasEnded(this.#key, this.#store.clock))) return
-    this.#audience.identify(this.#request, this.#store)
+    this.#key = this.#audience.identify(this.#request, this.#store)
     this.#version = version
   }
 }

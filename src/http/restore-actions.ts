@@ -1,5 +1,6 @@
 import { z } from 'zod'
 import type {
+  BackupProgressEvent,
   PlanOptions,
   RestoreOptions,
   RestorePlan,
@@ -39,19 +40,41 @@ type RestoreBody = z.infer<typeof restoreSchema>
 export const restore = archiveActionWith(restoreSchema, async (call, body) => {
   const { context, request, requestId, accountId, cellId } = call
   const wanted = { accountId, ...decodeMoment(body) }
+  const charge = accountId === undefined ? undefined : context.backupCharges.beginRead(accountId)
   if (body.dry_run === true) return await plan(call, wanted)
   checkRoom(call)
-  const permit = {
-    check() {
-      call.permit?.check()
-      // Many may have been admitted while there was room for one.
-      checkRoom(call)
-    },
-  }
-  const run: Run = (options) =>
-    context.service.restore(cellId, { ...options, permit, requestId, ...wanted }).catch((error) => {
+  const run: Run = async ({ signal, onProgress: tell }) => {
+    const arrival = accountId === undefined ? undefined : context.storedBytes?.arrival(accountId)
+    let release = () => {}
+    let moved = 0
+    const permit = {
+      check() {
+        call.permit?.check()
+        // Many may have been admitted while there was room for one.
+        if (accountId === undefined || !comesBack(call)) return
+        context.storedBytes?.checkRoomForCell(accountId)
+        release = context.store.holdRoomForCell(accountId, cellId)
+      },
+      checkBuilt(bytes: number) {
+        moved = Math.max(moved, bytes)
+        arrival?.take(bytes, context.store.databaseBytes(cellId))
+      },
+    }
+    const onProgress = (event: BackupProgressEvent) => {
+      moved = Math.max(moved, event.bytes)
+      tell?.(event)
+    }
+    try {
+      const options = { signal, onProgress, permit, requestId, ...wanted }
+      return await context.service.restore(cellId, options)
+    } catch (error) {
       throw asTold(call, error)
-    })
+    } finally {
+      charge?.move(moved)
+      arrival?.release()
+      release()
+    }
+  }
   if (prefersAsync(request.header('prefer'))) return await answerAtOnce(call, run)
   return ok(encodeRestore(await transfer(call, run)))
 })
@@ -64,19 +87,24 @@ function decodeMoment({ version, timestamp: text }: RestoreBody) {
 
 /** What the restore would do. */
 async function plan(call: ArchiveCall, options: PlanOptions): Promise<Answer> {
-  const { context, accountId, cellId, request } = call
-  await takeTurn(call, accountId ?? '')
-  const signal = accountId === undefined ? request.signal : undefined
-  return ok(encodePlan(await context.service.planRestore(cellId, { ...options, signal })))
+  const { context, request, accountId, cellId } = call
+  const planned = await context.backupReads.run(accountId, request, async (signal) => {
+    await takeTurn(call, accountId ?? '')
+    return await context.service.planRestore(cellId, { ...options, signal })
+  })
+  return ok(encodePlan(planned))
 }
 
 /** A cell that comes back needs room in its account's quotas. @throws `quota_exceeded` */
-function checkRoom({ context: { store, storedBytes }, accountId, cellId }: ArchiveCall): void {
-  const cell = store.findCell(cellId)
-  const isBack = cell === undefined || cell.deletedAt !== null
-  if (!isBack || accountId === undefined) return
-  store.checkRoomForCell(accountId)
-  storedBytes?.checkRoomForCell(accountId)
+function checkRoom(call: ArchiveCall): void {
+  const { store, storedBytes } = call.context
+  if (call.accountId === undefined || !comesBack(call)) return
+  store.checkRoomForCell(call.accountId)
+  storedBytes?.checkRoomForCell(call.accountId)
+}
+
+function comesBack({ context, cellId }: ArchiveCall): boolean {
+  return context.store.findCell(cellId)?.deletedAt !== null
 }
 
 /** How far a restore is that was answered before its end. */

@@ -8,10 +8,15 @@ import { StoredBytes } from './stored-bytes.ts'
 /** Above the quota, the share of it that deletions may take while they work. */
 const DELETE_SHARE = 1 / 16
 
-/** The bytes of one import. */
+/** The bytes of one import, or of one restore. */
 export interface Arrival {
-  /** Sets how many they are. @throws `quota_exceeded` */
-  take(bytes: number): void
+  /**
+   * Sets how many they are.
+   *
+   * @param replaced bytes of the cell that they replace; what is not larger is never refused
+   * @throws `quota_exceeded`
+   */
+  take(bytes: number, replaced?: number): void
   /** There is a cell that has them, or there is none. */
   release(): void
 }
@@ -21,7 +26,7 @@ export class StoredBytesQuota {
   readonly #defaultMax: number | undefined
   readonly #store: CellDirectory
   readonly #stored: StoredBytes
-  /** Bytes of databases that are not cells yet, by account. */
+  /** Bytes of databases that are not cells yet, and by which they exceed the cells that they replace, by account. */
   readonly #arriving = new Map<string, number>()
 
   /** @param defaultMax of accounts without a quota of their own; undefined: those have no bound */
@@ -37,7 +42,7 @@ export class StoredBytesQuota {
     if (max !== undefined && this.#stored.of(accountId) >= max) throw this.#exceeded(accountId, max)
   }
 
-  /** For one import: its bytes count before there is a cell, so that several at once share what is left. */
+  /** For one import or restore: its bytes count before a cell has them, so that several at once share what is left. */
   arrival(accountId: string): Arrival {
     let held = 0
     const hold = (bytes: number) => {
@@ -46,13 +51,13 @@ export class StoredBytesQuota {
       else this.#arriving.set(accountId, all)
       held = bytes
     }
-    const take = (bytes: number) => {
+    const take = (bytes: number, replaced = 0) => {
       const max = this.#maxOf(accountId)
       if (max === undefined) return
-      const usage = this.#stored.of(accountId) + (this.#arriving.get(accountId) ?? 0) - held
+      const usage = this.#stored.of(accountId) + (this.#arriving.get(accountId) ?? 0) - held - replaced
       const has = `The account stores or imports ${usage} bytes, and this database has ${bytes}`
-      if (usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
-      hold(bytes)
+      if (bytes > replaced && usage + bytes > max) throw quotaExceeded('bytesMax', has, max, usage)
+      hold(Math.max(0, bytes - replaced))
     }
     return { take, release: () => hold(0) }
   }
@@ -85,6 +90,7 @@ export class StoredBytesQuota {
       recover: (cellId) => service.recover(cellId),
       verify: (cellId, options) => service.verify(cellId, options),
       listBackups: (cellId, page, signal) => service.listBackups(cellId, page, signal),
+      countBackups: (cellId) => service.countBackups(cellId),
       latestBackup: (cellId, signal) => service.latestBackup(cellId, signal),
     }
   }

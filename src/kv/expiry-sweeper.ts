@@ -1,6 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Clock, Timer } from '../base/clock.ts'
 import type { Log } from '../base/log.ts'
+import { unlessAborted } from '../base/unless-aborted.ts'
 import { isCellError } from '../errors.ts'
 import type { ExpiryHints } from './expiry-hints.ts'
 
@@ -8,6 +9,8 @@ import type { ExpiryHints } from './expiry-hints.ts'
 const COLLECT_AFTER_MS = 1_000
 /** A cell that could not be opened is tried again after this time. */
 const RETRY_MS = 60_000
+/** One cell may hold up the others for so long: its worker may be busy with a tenant's statements. */
+const CELL_MS_MAX = 10_000
 /** The longest wait: timers do not notice that the clock was set, or that the machine slept. */
 const LOOK_MS_MAX = 3_600_000
 
@@ -101,12 +104,21 @@ export class ExpirySweeper {
   }
 
   async #sweepCell(cellId: string): Promise<void> {
+    const late = new AbortController()
+    const timer = this.#clock.setTimer(() => late.abort(tookTooLong()), CELL_MS_MAX)
+    const signal = AbortSignal.any([this.#stop.signal, late.signal])
     try {
-      await this.#collect?.(cellId, this.#stop.signal)
+      await unlessAborted(this.#collect?.(cellId, signal) ?? Promise.resolve(), signal)
     } catch (err) {
       if (isCellError(err, 'cell_not_found')) return this.#hints.remove(cellId)
       this.#log.warn({ cellId, err }, 'expired entries could not be collected')
       this.#hints.set(cellId, this.#clock.now() + RETRY_MS)
+    } finally {
+      timer.cancel()
     }
   }
+}
+
+function tookTooLong(): Error {
+  return new Error(`The cell was too busy for ${CELL_MS_MAX} ms; trying again.`)
 }

@@ -14,7 +14,7 @@ import type { QuarantineState } from '../engine/quarantine.ts'
 import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { BranchCellOptions } from '../store/cell-branches.ts'
 import type { CreatedCell } from '../store/cell-creations.ts'
-import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
+import type { ExportedFile, ServedExportOptions } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { WatchOptions } from '../store/watch/cell-change.ts'
 import type { ChangeStream } from '../store/watch/change-stream.ts'
@@ -57,9 +57,9 @@ export interface CellService {
   /**
    * Writes a cell into a file of the store's spool, as `cell.export()`. Restores it first, as {@link execute}.
    *
-   * @throws `disk_full`; the signal's reason
+   * @throws `disk_full`; the signal's reason; what the permit throws
    */
-  exportCell(cellId: string, options?: ExportOptions): Promise<ExportedFile>
+  exportCell(cellId: string, options?: ServedExportOptions): Promise<ExportedFile>
 
   /**
    * Makes a cell of a database, as `store.importCell()`: its schema is checked with the service's own SQL policy.
@@ -110,6 +110,9 @@ export interface CellService {
    * @param page.accountId refuses the cell if it is not this account's; its backups tell if the catalog does not
    */
   listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList>
+
+  /** How many backups of a cell are stored, damaged ones too. Takes a listing, and reads none of them. */
+  countBackups(cellId: string): Promise<number>
 
   /** The newest backup of a cell that can be restored, as `store.backups.latest()`; undefined if there is none. */
   latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined>

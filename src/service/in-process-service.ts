@@ -18,7 +18,7 @@ import type { DeleteCellOptions } from '../store/call-options.ts'
 import type { Cell } from '../store/cell.ts'
 import type { BranchCellOptions } from '../store/cell-branches.ts'
 import type { CreatedCell } from '../store/cell-creations.ts'
-import type { ExportedFile, ExportOptions } from '../store/cell-export.ts'
+import type { ExportedFile, ServedExportOptions } from '../store/cell-export.ts'
 import type { ImportCellOptions } from '../store/cell-imports.ts'
 import type { CellStore } from '../store/cell-store.ts'
 import type { WatchOptions } from '../store/watch/cell-change.ts'
@@ -128,7 +128,7 @@ export class InProcessService implements CellService {
     await this.#store.confirmRecord(cellId)
   }
 
-  async exportCell(cellId: string, options: ExportOptions = {}): Promise<ExportedFile> {
+  async exportCell(cellId: string, options: ServedExportOptions = {}): Promise<ExportedFile> {
     await this.#untilLocal(cellId)
     return await this.#store.exportToSpool(cellId, options)
   }
@@ -175,6 +175,10 @@ export class InProcessService implements CellService {
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
     return await this.#store.backups.list(cellId, { ...page, signal })
+  }
+
+  async countBackups(cellId: string): Promise<number> {
+    return await this.#store.backups.count(cellId)
   }
 
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {

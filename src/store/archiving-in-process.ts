@@ -2,6 +2,7 @@ import type { ManifestHead } from '../backup/archive/manifest.ts'
 import { Archiver } from '../backup/archiver/archiver.ts'
 import { BackupManager } from '../backup/backup-manager.ts'
 import { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
+import { RestorePermits } from '../backup/restore/restore-permits.ts'
 import { CellsInProcess } from './cells-in-process.ts'
 import type { LocalCells } from './local-cells.ts'
 import { type Replication, replicationOf } from './replication.ts'
@@ -42,7 +43,8 @@ export function archivingInProcess(
     look: async (id) => local.lookAtLog(id),
     log: settings.log,
   })
-  const cells = new CellsInProcess({ local, record, restored, search }, archived)
+  const permits = new RestorePermits()
+  const cells = new CellsInProcess({ local, record, restored, search, permits }, archived)
   const archiver = new Archiver({
     destination,
     cells,
@@ -57,6 +59,7 @@ export function archivingInProcess(
     catalogBackup,
     verifications,
     archiver,
+    permits,
     record,
     isLocal: (id) => local.isLocal(id),
     assertRunning: () => archiver.assertRunning(),

@@ -14,6 +14,7 @@ import { checkCreateOptions } from './call-options.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import type { CellFiles } from './cell-files.ts'
 import type { CellsFolder } from './cells-folder.ts'
+import { ReturningCells } from './returning-cells.ts'
 import type { UnfinishedCells } from './unfinished-cells.ts'
 
 export interface CellCreationsParts {
@@ -39,9 +40,11 @@ export type CreatedCell = { id: string; replayed?: true }
 export class CellCreations {
   readonly #parts: CellCreationsParts
   readonly #queue = new KeyedQueue()
+  readonly #returning: ReturningCells
 
   constructor(parts: CellCreationsParts) {
     this.#parts = parts
+    this.#returning = new ReturningCells(parts.registry)
   }
 
   /** @throws as `CellDirectory.createCell` */
@@ -87,7 +90,16 @@ export class CellCreations {
   /** @throws `quota_exceeded` */
   checkRoom(accountId: string): void {
     const { quotas, registry } = this.#parts
-    quotas.checkCells(accountId, () => registry.count(accountId))
+    quotas.checkCells(accountId, () => registry.count(accountId) + this.#returning.count(accountId))
+  }
+
+  /** Before a cell is restored that comes back. @returns call it when the restore has ended @throws `quota_exceeded` */
+  holdRoom(accountId: string, cellId: string): () => void {
+    const release = () => this.#returning.delete(accountId, cellId)
+    release()
+    this.checkRoom(accountId)
+    this.#returning.add(accountId, cellId)
+    return release
   }
 
   /** @throws `cell_not_found` if the cell was deleted so long ago that it is forgotten */
@@ -151,10 +163,12 @@ export class CellCreations {
       }
       if (accountId !== undefined) this.checkRoom(accountId)
       this.#parts.registry.checkName(record.accountId, record.name)
+      let committed = () => {}
       this.#parts.registry.insert(record, () => {
         if (accountId !== undefined && idempotency !== undefined)
-          this.#parts.idempotency.insert(accountId, idempotency, record.id)
+          committed = this.#parts.idempotency.insert(accountId, idempotency, record.id)
       })
+      committed()
       return { id: record.id }
     } catch (error) {
       // If the disk failed, the next start may still find the commit in the catalog's WAL, and then needs the file.

@@ -83,6 +83,8 @@ export interface CellDirectory {
   durably<T>(change: () => T): Promise<T>
   /** Before a deleted cell is restored. @throws `quota_exceeded` if the account has its quota of cells @internal */
   checkRoomForCell(accountId: string): void
+  /** Counts a cell that a restore brings back until it is called. @throws as {@link checkRoomForCell} @internal */
+  holdRoomForCell(accountId: string, cellId: string): () => void
   /** Size of a cell's database file; 0 if there is none. @internal */
   databaseBytes(id: string): number
   /** A cell's record in the catalog, also of a deleted cell. */

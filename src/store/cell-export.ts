@@ -8,7 +8,8 @@ import { checkNames, type Known } from '../base/known-names.ts'
 import type { CellDatabase } from '../engine/cell-database.ts'
 import { setJournalMode } from '../engine/database-header.ts'
 import { CellError } from '../errors.ts'
-import { checkRoomFor, newSpoolFile, removeSpoolFile } from './spool-files.ts'
+import type { Spool } from './spool.ts'
+import { newSpoolFile, removeSpoolFile } from './spool-files.ts'
 
 /** How {@link Cell.export} runs. */
 export interface ExportOptions {
@@ -37,8 +38,13 @@ export interface ExportedCell {
   /** Opens it if necessary. */
   database(): CellDatabase
   sizeBytes: number
-  /** The store's spool folder. */
-  spool: string
+  spool: Spool
+}
+
+/** How a cell is exported on a caller's behalf. */
+export interface ServedExportOptions extends ExportOptions {
+  /** Throws if the caller may not have the cell: asked before it is copied, and again once it is. */
+  permit?: { check(): void } | undefined
 }
 
 const EXPORT_NAMES: Known<ExportOptions> = { signal: true, onProgress: true }
@@ -69,16 +75,36 @@ export async function exportCell(
  *
  * @param bytes of the cell, for which there must be room
  * @param copy writes the file, and leaves none if it fails. @returns its bytes
- * @throws `disk_full`; what `copy` throws
+ * @throws `disk_full`; what `copy` and `permit` throw
  */
 export async function exportToSpool(
-  spool: string,
+  spool: Spool,
   bytes: number,
   copy: (file: string) => Promise<number>,
+  permit?: ServedExportOptions['permit'],
 ): Promise<ExportedFile> {
-  const file = await newSpoolFile(spool, 'export')
-  checkRoomFor(bytes, spool)
-  return { path: file, sizeBytes: await copy(file), remove: () => removeSpoolFile(file) }
+  const file = await newSpoolFile(spool.folder, 'export')
+  const sizeBytes = await copyInto(spool, bytes, () => {
+    permit?.check()
+    return copy(file)
+  })
+  const exported = { path: file, sizeBytes, remove: () => removeSpoolFile(file) }
+  try {
+    permit?.check()
+    return exported
+  } catch (error) {
+    await exported.remove()
+    throw error
+  }
+}
+
+async function copyInto(spool: Spool, bytes: number, copy: () => Promise<number>): Promise<number> {
+  const room = spool.take(bytes)
+  try {
+    return await copy()
+  } finally {
+    room.release()
+  }
 }
 
 /**

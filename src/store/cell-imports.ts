@@ -13,6 +13,7 @@ import type { CellCreations, CreatedCell } from './cell-creations.ts'
 import type { CreateCellOptions } from './cell-directory.ts'
 import { CELL_SCHEMA, type CellFiles } from './cell-files.ts'
 import type { StoreSettings } from './settings.ts'
+import type { Spool, SpoolRoom } from './spool.ts'
 import { newSpoolFile, receiveFile, removeSpoolFile } from './spool-files.ts'
 
 /** What becomes of an imported database, and what it may be. */
@@ -67,6 +68,7 @@ export interface CellImportsParts {
   creations: CellCreations
   files: CellFiles
   paths: StorePaths
+  spool: Spool
   settings: StoreSettings
   /** Called when the cell's file is there, and before the catalog has the cell. */
   built(id: string): void
@@ -104,18 +106,23 @@ export class CellImports {
     { sqlPolicy, accountId, bytesMax, signal, onBytes, permit }: ImportCellOptions,
     build: BuildCell,
   ): Promise<void> {
-    const { files, paths, settings, built } = this.#parts
+    const { files, spool, settings, built } = this.#parts
     const { cellBytesMax } = settings.limits
     const max = Math.min(bytesMax ?? cellBytesMax, cellBytesMax)
-    const received = await newSpoolFile(paths.spool, 'import')
+    const received = await newSpoolFile(spool.folder, 'import')
+    const room = spool.take(0)
+    let cellRoom: SpoolRoom | undefined
     try {
       const bytes = await receiveFile(source(), received, {
         bytesMax: max,
         tooLarge: () => tooLarge(max),
+        room,
         signal,
         onBytes,
       })
       permit?.(bytes)
+      // The cell's file is about as large.
+      cellRoom = spool.take(bytes)
       const rules = importRules(settings, sqlPolicy ?? settings.sqlPolicy)
       await files.adopt(id, (target) => build({ source: received, target, bytes, rules, accountId, signal }))
       // The build may have waited for its turn, and made more of few bytes.
@@ -125,6 +132,8 @@ export class CellImports {
       files.remove(id)
       throw error
     } finally {
+      cellRoom?.release()
+      room.release()
       await removeSpoolFile(received)
     }
   }

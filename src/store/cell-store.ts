@@ -32,7 +32,7 @@ import type {
   NamedCellOptions,
   PurgedCell,
 } from './cell-directory.ts'
-import { copyDatabase, type ExportedFile, type ExportOptions, exportToSpool } from './cell-export.ts'
+import { copyDatabase, type ExportedFile, exportToSpool, type ServedExportOptions } from './cell-export.ts'
 import { type ImportCellOptions, importHere } from './cell-imports.ts'
 import { LocalCells } from './local-cells.ts'
 import type { StoreSettings } from './settings.ts'
@@ -69,6 +69,7 @@ export class CellStore implements CellDirectory {
     this.#upkeep = upkeep
     this.#cells = new LocalCells({
       paths,
+      spool: core.spool,
       settings,
       hints,
       folder: cellsFolder,
@@ -161,6 +162,11 @@ export class CellStore implements CellDirectory {
   /** @internal */
   checkRoomForCell(accountId: string): void {
     this.core.checkRoomForCell(accountId)
+  }
+
+  /** @internal */
+  holdRoomForCell(accountId: string, cellId: string): () => void {
+    return this.core.holdRoomForCell(accountId, cellId)
   }
 
   /** @internal */
@@ -268,9 +274,9 @@ export class CellStore implements CellDirectory {
   }
 
   /** @internal */
-  exportToSpool(id: string, options: ExportOptions): Promise<ExportedFile> {
+  exportToSpool(id: string, { permit, ...options }: ServedExportOptions): Promise<ExportedFile> {
     const copy = (file: string) => copyDatabase(this.#cells.open(id), file, options)
-    return exportToSpool(this.#cells.spool, this.#cells.sizeBytes(id), copy)
+    return exportToSpool(this.#cells.spool, this.#cells.sizeBytes(id), copy, permit)
   }
 
   /** @throws `cell_not_found` */

@@ -15,14 +15,14 @@ import { Kv } from '../kv/kv.ts'
 import { type ExportOptions, type ExportResult, exportCell } from './cell-export.ts'
 import { CellStatement, type PrepareOptions } from './cell-statement.ts'
 import type { StoreSettings } from './settings.ts'
+import type { Spool } from './spool.ts'
 import type { WatchOptions } from './watch/cell-change.ts'
 import type { ChangeStream } from './watch/change-stream.ts'
 
 /** What a handle needs from the process that opens its cell. Every method takes the cell's id. */
 export interface CellProvider {
   readonly settings: StoreSettings
-  /** The store's folder for files on their way. */
-  readonly spool: string
+  readonly spool: Spool
   record(id: string): CellRecord
   open(id: string): CellDatabase
   sizeBytes(id: string): number

@@ -2,13 +2,15 @@ import type { ManifestHead } from '../backup/archive/manifest.ts'
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../backup/archiver/cell-port.ts'
 import type { StoredBackup } from '../backup/changes/cell-cuts.ts'
 import {
-  type CollectedLogs,
+  type CollectedLook,
   type CollectLimits,
+  lookOf,
   type ShippedPlace,
   withAccounts,
 } from '../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../backup/changes/unshipped-search.ts'
 import { type DatabaseReader, OpenDatabaseReader } from '../backup/create/database-reader.ts'
+import type { RestorePermits } from '../backup/restore/restore-permits.ts'
 import { type CellRecord, cellNotFound } from '../catalog/cell-registry.ts'
 import type { ArchivedCells, LocalCells } from './local-cells.ts'
 
@@ -19,12 +21,15 @@ export interface CellsInProcessParts {
   /** Records a restored cell in the catalog, also if it was unknown or deleted there. */
   restored(id: string, manifest: ManifestHead): void
   search: UnshippedSearch
+  permits: RestorePermits
 }
 
 /** The archiver's way to the cells that this process opens: direct calls. */
 export class CellsInProcess implements CellPort {
   readonly #parts: CellsInProcessParts
   readonly #archived: ArchivedCells
+
+  #looks = 0
 
   constructor(parts: CellsInProcessParts, archived: ArchivedCells) {
     this.#parts = parts
@@ -86,6 +91,10 @@ export class CellsInProcess implements CellPort {
     return { record: record(cellId), isLocal: local.isLocal(cellId), last: installer.lastVersion(cellId) }
   }
 
+  async checkBuilt(cellId: string, bytes: number): Promise<void> {
+    this.#parts.permits.checkBuilt(cellId, bytes)
+  }
+
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
     this.#assertExists(cellId, existed)
     this.#archived.installer.noteMark(cellId, name)
@@ -102,11 +111,16 @@ export class CellsInProcess implements CellPort {
     this.#archived.installer.end(cellId)
   }
 
-  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
     const { search, record } = this.#parts
-    const collected = await search.collect(limits.about, () => this.#archived.logs.collect(limits))
+    const look = ++this.#looks
+    const collect = async () => lookOf(await this.#archived.logs.collect(limits), look)
+    const collected = await search.collect(limits, collect)
     return withAccounts(collected, record)
   }
+
+  /** All cells are here: a look waits for nobody. */
+  async hurryLook(): Promise<void> {}
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {
     this.#archived.logs.shipped(places)

@@ -23,12 +23,14 @@ import { CellFiles } from './cell-files.ts'
 import { cellHooks } from './cell-hooks.ts'
 import type { CellsFolder } from './cells-folder.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
+import type { Spool } from './spool.ts'
 import type { WatchOptions } from './watch/cell-change.ts'
 import type { ChangeHub } from './watch/change-hub.ts'
 import type { ChangeStream } from './watch/change-stream.ts'
 
 export interface LocalCellsParts {
   paths: StorePaths
+  spool: Spool
   settings: StoreSettings
   hints: ExpiryHints
   folder: CellsFolder
@@ -115,8 +117,8 @@ export class LocalCells implements CellProvider {
     this.archived = { cutter, installer, logs }
   }
 
-  get spool(): string {
-    return this.#parts.paths.spool
+  get spool(): Spool {
+    return this.#parts.spool
   }
 
   /** @throws `cell_not_found` for a cell that is unknown or deleted */

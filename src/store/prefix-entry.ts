@@ -31,6 +31,8 @@ export class PrefixEntry {
   readonly guard: EpochGuard
   /** The object store for all that the node writes. */
   readonly store: ObjectStore
+  /** Called before the prefix is taken over although others have written there. What it does is on disk when it returns. */
+  goesOnAfterOthers: () => void = () => {}
   readonly #raw: ObjectStore
   readonly #holder: EpochHolder
   readonly #settings: StoreSettings
@@ -128,7 +130,9 @@ export class PrefixEntry {
     const identity = await readIdentity(this.#raw, options)
     // Before the epoch: it is not this store's to take.
     if (identity !== undefined) checkOwner(this.#raw, identity, storeId)
-    const wait = await this.#holder.tryTake(identity !== undefined, options)
+    const wait = await this.#holder.tryTake(identity !== undefined, options, (othersWrote) => {
+      if (othersWrote) this.goesOnAfterOthers()
+    })
     if (wait === undefined && identity === undefined)
       await claimPrefix(this.store, storeId, this.#clock.now(), options)
     return wait

@@ -3,11 +3,8 @@ import fs from 'node:fs/promises'
 import path from 'node:path'
 import { pipeline } from 'node:stream/promises'
 import { DIRECTORY_MODE, FILE_MODE } from '../base/durable-files.ts'
-import { freeBytes } from '../base/free-bytes.ts'
-import { CellError } from '../errors.ts'
-
-/** What stays free on the disk, for everybody else. */
-const SPARE_BYTES = 64 * 1_048_576
+import type { CellError } from '../errors.ts'
+import type { SpoolRoom } from './spool.ts'
 
 /** A file on its way into the store or out of it. A start empties the spool. */
 export async function newSpoolFile(spool: string, purpose: 'export' | 'import'): Promise<string> {
@@ -20,22 +17,14 @@ export async function removeSpoolFile(file: string): Promise<void> {
   for (const suffix of ['', '-journal', '-wal', '-shm']) await fs.rm(file + suffix, { force: true })
 }
 
-/** @throws `disk_full` if a file of this size would not leave room for others */
-export function checkRoomFor(bytes: number, spool: string): void {
-  const free = freeBytes(spool)
-  if (bytes + SPARE_BYTES <= free) return
-  throw new CellError(
-    'disk_full',
-    `The file takes ${bytes} bytes, the disk has ${free}, and ${SPARE_BYTES} of them stay free.`,
-  )
-}
-
 /** How a stream is written to the spool. */
 export interface Receiving {
   /** Bytes that the file may have. */
   bytesMax: number
   /** What is thrown for more. */
   tooLarge(): CellError
+  /** Of the file on the disk. */
+  room: SpoolRoom
   signal?: AbortSignal | undefined
   /** Called with the bytes so far. */
   onBytes?: ((bytes: number) => void) | undefined
@@ -45,13 +34,14 @@ export interface Receiving {
 export async function receiveFile(
   source: AsyncIterable<Uint8Array>,
   file: string,
-  { bytesMax, tooLarge, signal, onBytes }: Receiving,
+  { bytesMax, tooLarge, room, signal, onBytes }: Receiving,
 ): Promise<number> {
   let bytes = 0
   const counted = async function* () {
     for await (const chunk of source) {
       bytes += chunk.length
       if (bytes > bytesMax) throw tooLarge()
+      room.wrote(bytes)
       onBytes?.(bytes)
       yield chunk
     }

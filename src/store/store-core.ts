@@ -47,6 +47,7 @@ import { lostCells } from './lost-cells.ts'
 import type { PrefixEntry } from './prefix-entry.ts'
 import { purgeDeleted } from './purge-deleted.ts'
 import { databaseSettings, type StoreSettings } from './settings.ts'
+import { Spool } from './spool.ts'
 import { type StoreParts, startStore } from './start-store.ts'
 import { StoreObservations } from './store-observations.ts'
 import type { StoreOptions } from './store-options.ts'
@@ -64,6 +65,7 @@ export class StoreCore implements CellDirectory {
   readonly settings: StoreSettings
   readonly state: LocalState
   readonly files: CellFiles
+  readonly spool: Spool
   readonly cellsFolder: CellsFolder
   readonly registry: CellRegistry
   readonly names: CellNames
@@ -131,11 +133,12 @@ export class StoreCore implements CellDirectory {
       this.names = new CellNames(this.registry, log)
       this.requestedBackups = new RequestedBackups(this.#catalog)
       this.files = new CellFiles(paths)
+      this.spool = new Spool(paths.spool)
       const unfinished = this.#emptySpool()
       this.census = new CellCensus({ registry: this.registry, files: this.files, paths, clock })
       this.hints = new ExpiryHints(this.state)
       const { accounts, registry, turns, files, cellsFolder } = this
-      const idempotency = new Idempotency(this.#catalog, clock)
+      const idempotency = new Idempotency(this.#catalog, settings.quotas, clock)
       const parts = { accounts, registry, idempotency, quotas, turns, files, cellsFolder, unfinished, clock }
       const checkDurability = (durability: Durability) => this.#checkDurability(durability)
       const creations = new CellCreations({ catalog: this.#catalog, checkDurability, ...parts })
@@ -149,6 +152,7 @@ export class StoreCore implements CellDirectory {
         const verifications = new VerificationTable(this.state)
         this.verifications = verifications
         destination.moved.listen(() => verifications.clear())
+        if (entry !== undefined) entry.goesOnAfterOthers = () => destination.markNothingStored()
         if (settings.backups.recoverInBackground) this.recovery = this.#newRecovery(objectStore)
       }
       const { names, hints, changes, destination, verifications, recovery } = this
@@ -156,7 +160,8 @@ export class StoreCore implements CellDirectory {
       const lifecycle = new CellLifecycle({ ...ofCells, destination, clock, log })
       this.lifecycle = lifecycle
       const imported = (id: string) => lifecycle.imported(id)
-      this.imports = new CellImports({ creations, files, paths, settings, built: imported })
+      const { spool } = this
+      this.imports = new CellImports({ creations, files, paths, spool, settings, built: imported })
       this.branches = new CellBranches({ creations, files, log, built: (id) => lifecycle.branched(id) })
       this.guard?.lost.listen((error) => this.#takenOver(error))
     } catch (error) {
@@ -220,6 +225,10 @@ export class StoreCore implements CellDirectory {
 
   checkRoomForCell(accountId: string): void {
     this.#creations.checkRoom(accountId)
+  }
+
+  holdRoomForCell(accountId: string, cellId: string): () => void {
+    return this.#creations.holdRoom(accountId, cellId)
   }
 
   findCell(id: string): CellRecord | undefined {

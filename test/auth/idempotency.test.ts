@@ -1,6 +1,8 @@
+import Database from 'better-sqlite3'
 import { describe, expect, test } from 'vitest'
 import type { IdempotencyKey } from '../../src/auth/idempotency.ts'
-import { openTestStore } from '../support/open-test-store.ts'
+import type { Quotas } from '../../src/catalog/account-quotas.ts'
+import { openTestStore, type TestStore } from '../support/open-test-store.ts'
 import { codeOf } from '../support/thrown.ts'
 
 const DAY_MS = 24 * 3_600_000
@@ -9,8 +11,8 @@ function keyed(change: Partial<IdempotencyKey> = {}): IdempotencyKey {
   return { method: 'POST', path: '/v1/databases', key: 'k', fingerprint: 'f', ...change }
 }
 
-async function openAccounts() {
-  const test = await openTestStore()
+async function openAccounts(quotas: Quotas = {}) {
+  const test = await openTestStore({ quotas })
   const [a, b] = [test.store.accounts.create().id, test.store.accounts.create().id]
   const create = (accountId: string, idempotency: IdempotencyKey) =>
     test.store.createCell({ accountId, idempotency })
@@ -95,9 +97,66 @@ test('what is older than a day does not pile up', async () => {
     create(a, keyed({ key: `k${i}` }))
     clock.step(DAY_MS / 2)
   }
-  await test.store.close()
-  const { default: Database } = await import('better-sqlite3')
-  const catalog = new Database(`${test.directory}/catalog.db`)
-  expect(catalog.prepare('SELECT count(*) FROM idempotency').pluck().get()).toBeLessThanOrEqual(2)
-  catalog.close()
+  expect(await keysKept(test)).toBeLessThanOrEqual(2)
 })
+
+test('what has expired is removed a few at a time, so that no creation pays for all of them', async () => {
+  const { test, clock, a, b, create } = await openAccounts()
+  for (let i = 0; i < 250; i++) create(a, keyed({ key: `k${i}` }))
+  clock.step(DAY_MS)
+  create(b, keyed())
+  expect(await keysKept(test)).toBe(151)
+})
+
+describe('an account over its quota of idempotency keys', () => {
+  const three = { idempotencyKeysMax: 3 }
+
+  test('loses the oldest, whatever becomes of the cells', async () => {
+    const { test, a, clock, create } = await openAccounts(three)
+    const ids: string[] = []
+    for (const key of ['1', '2', '3', '4']) {
+      const { id } = create(a, keyed({ key }))
+      ids.push(id)
+      test.store.deleteCell(id)
+      clock.step(1)
+    }
+    expect(create(a, keyed({ key: '2' })).id).toBe(ids[1])
+    expect(create(a, keyed({ key: '4' })).id).toBe(ids[3])
+    expect(create(a, keyed({ key: '1' })).replayed).toBeUndefined()
+    expect(await keysKept(test)).toBe(3)
+  })
+
+  test('takes none of another account’s', async () => {
+    const { test, a, b, create } = await openAccounts(three)
+    const { id } = create(b, keyed())
+    for (let i = 0; i < 10; i++) create(a, keyed({ key: `k${i}` }))
+    expect(create(b, keyed()).id).toBe(id)
+    expect(await keysKept(test)).toBe(4)
+  })
+
+  test('still repeats its newest request after the clock was set back', async () => {
+    const { a, clock, create } = await openAccounts(three)
+    for (let i = 0; i < 5; i++) create(a, keyed({ key: `k${i}` }))
+    clock.step(-DAY_MS)
+    const { id } = create(a, keyed({ key: 'newest' }))
+    expect(create(a, keyed({ key: 'newest' })).id).toBe(id)
+  })
+
+  test('has the same bound after a restart, and for keys that had expired', async () => {
+    const { test, a, clock, create } = await openAccounts(three)
+    for (let i = 0; i < 3; i++) create(a, keyed({ key: `k${i}` }))
+    await test.reopen()
+    clock.step(DAY_MS)
+    for (const key of ['k0', 'k1', 'x', 'y', 'z']) create(a, keyed({ key }))
+    expect(await keysKept(test)).toBe(3)
+  })
+})
+
+/** Closes the store. */
+async function keysKept({ store, directory }: TestStore): Promise<number> {
+  await store.close()
+  const catalog = new Database(`${directory}/catalog.db`)
+  const count = catalog.prepare('SELECT count(*) FROM idempotency').pluck().get() as number
+  catalog.close()
+  return count
+}

@@ -77,3 +77,37 @@ test('an owner’s key can’t suspend its own account', async () => {
   expect({ status, json }).toMatchObject({ status: 403, json: { code: 'forbidden' } })
   expect(bench.store.accounts.find(bench.accountId)?.suspendedAt).toBeNull()
 })
+
+test('deleted cells that come back at once have together no more than the quota of cells', async () => {
+  const bench = await open({ store: { quotas: { cellsMax: 2 } } })
+  const cells = [bench.cell]
+  for (let i = 0; i < 3; i++) {
+    const id = cells.at(-1) as string
+    await bench.store.backups.snapshot(id)
+    bench.store.deleteCell(id)
+    cells.push(bench.newCell())
+  }
+  const create = () => bench.send({ method: 'POST', path: '/v1/databases', body: {} })
+  const restore = (id: string | undefined) =>
+    bench.send({ method: 'POST', path: `/v1/databases/${id}/restore`, body: {} })
+  bench.objectStore.gates = (call) => call === 'get'
+  const restores = cells.slice(0, 3).map(restore)
+  await bench.objectStore.arrival()
+  expect((await create()).json).toMatchObject({ code: 'quota_exceeded', limit: 2, usage: 2 })
+  bench.objectStore.open()
+  const replies = await Promise.all(restores)
+  expect(replies.map(({ status }) => status).sort()).toEqual([200, 403, 403])
+  expect(bench.store.cells({ accountId: bench.accountId }).cells).toHaveLength(2)
+  bench.store.deleteCell(cells[3] as string)
+  expect((await create()).status).toBe(201)
+})
+
+test('a restore that fails gives its cell’s room in the quota back', async () => {
+  const bench = await open({ store: { quotas: { cellsMax: 1 } } })
+  const { version } = await bench.store.backups.snapshot(bench.cell)
+  bench.store.deleteCell(bench.cell)
+  const body = { version: version.replace(/\d{8}T/, '20250101T') }
+  const failed = await bench.send({ method: 'POST', path: '/v1/databases/{cell}/restore', body })
+  expect(failed.status).toBe(404)
+  expect((await bench.send({ method: 'POST', path: '/v1/databases', body: {} })).status).toBe(201)
+})

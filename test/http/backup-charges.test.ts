@@ -1,8 +1,11 @@
-import { describe, expect, test } from 'vitest'
+import { randomUUID } from 'node:crypto'
+import { describe, expect, onTestFinished, test } from 'vitest'
 import type { BackupResult } from '../../src/backup/versions/backup-types.ts'
 import { BackupCharges } from '../../src/http/backup-charges.ts'
+import type { CellService } from '../../src/service/cell-service.ts'
+import { InProcessService } from '../../src/service/in-process-service.ts'
 import { FakeClock } from '../support/fake-clock.ts'
-import { Bench } from '../support/http/bench.ts'
+import { type Ask, Bench } from '../support/http/bench.ts'
 import { viaFetch } from '../support/http/transports.ts'
 import { rejectedBy } from '../support/thrown.ts'
 
@@ -75,4 +78,80 @@ test('A backup that fails is no longer under way', async () => {
     )
     await expect(failing).rejects.toThrow('lost')
   }
+})
+
+describe('What moves bytes is charged for them, also if it fails:', () => {
+  const limited = { status: 429, json: { code: 'rate_limited', limit: 1 } }
+
+  /** An account that may move a MiB a second, with a cell of two of them and a backup. */
+  async function openCharged(): Promise<Bench> {
+    const bench = await Bench.open(viaFetch, { store: { quotas: { backupMibPerSecond: 1 } } })
+    onTestFinished(() => bench.close())
+    // Time stands still: nothing comes back.
+    bench.clock.monotonic = () => 0
+    bench.store.openCell(bench.cell).exec('CREATE TABLE t AS SELECT randomblob(2000000) AS a')
+    await bench.store.backups.snapshot(bench.cell)
+    return bench
+  }
+
+  /** How often it can be asked until the account has moved what it may at once, which is 60 MiB. */
+  async function askUntilLimited(bench: Bench, ask: Ask): Promise<number> {
+    for (let i = 0; i <= 60; i++) {
+      const reply = await bench.send(ask)
+      if (reply.status !== 429) continue
+      expect(reply).toMatchObject(limited)
+      return i
+    }
+    return Number.POSITIVE_INFINITY
+  }
+
+  test('a restore', async () => {
+    const bench = await openCharged()
+    const restore = { method: 'POST', path: '/v1/databases/{cell}/restore', body: {} }
+    expect(await askUntilLimited(bench, restore)).toBe(30)
+    expect((await bench.send({ ...restore, key: bench.strangerKey })).status).toBe(404)
+  })
+
+  test('a backup that the object store refuses', async () => {
+    const charges = new BackupCharges({ backupMibPerSecond: 1 }, new FakeClock())
+    const failing = () =>
+      charges.run(
+        'a',
+        async () => 30 * MIB,
+        async (onProgress) => {
+          onProgress({ phase: 'upload', bytes: 20 * MIB, total: 30 * MIB })
+          throw new TypeError('lost')
+        },
+      )
+    for (let i = 0; i < 3; i++) await expect(failing()).rejects.toThrow('lost')
+    await expect(failing()).rejects.toMatchObject({ code: 'rate_limited' })
+  })
+
+  test('the search for a cell that the catalog does not have', async () => {
+    const bench = await openCharged()
+    const path = () => `/v1/databases/${randomUUID()}/backups`
+    for (let i = 0; i < 60; i++) expect((await bench.send({ method: 'GET', path: path() })).status).toBe(404)
+    expect(await bench.send({ method: 'GET', path: path() })).toMatchObject(limited)
+    expect((await bench.send({ method: 'GET', path: '/v1/databases/{cell}/backups' })).status).toBe(200)
+  })
+
+  test('an export that ends before it is whole', async () => {
+    const bench = await openCharged()
+    const { key, id } = bench.store.apiKeys.create(bench.accountId)
+    // The key is revoked while the cell is copied.
+    const service = new InProcessService(bench.store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
+    const revoked: Pick<CellService, 'exportCell'> = {
+      exportCell: (cellId, options) =>
+        service.exportCell(cellId, {
+          ...options,
+          onProgress: () => void bench.store.apiKeys.revoke(bench.accountId, id),
+        }),
+    }
+    await bench.serve(bench.store, viaFetch, { service: revoked as CellService })
+    const ask = { method: 'GET', path: '/v1/databases/{cell}/export' }
+    expect((await bench.send({ ...ask, key })).status).toBe(401)
+    expect(
+      await askUntilLimited(bench, { method: 'GET', path: `/v1/databases/${randomUUID()}/backups` }),
+    ).toBe(58)
+  })
 })

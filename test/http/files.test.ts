@@ -108,6 +108,21 @@ describe.each(SERVED)('databases as bodies, through %s', (served) => {
     await third.arrayBuffer()
   })
 
+  test('a key that is revoked gets no more of an export that it has begun', async () => {
+    const cell = bench.store.openCell(bench.cell)
+    cell.exec('CREATE TABLE t (a); INSERT INTO t VALUES (zeroblob(20000000));')
+    const { id, key } = bench.store.apiKeys.create(bench.accountId)
+    const exported = await ask(`/v1/databases/${bench.cell}/export`, { key })
+    expect(exported.status).toBe(200)
+    bench.store.apiKeys.revoke(bench.accountId, id)
+    const outcome = await exported.arrayBuffer().then(
+      () => 'whole',
+      () => 'cut off',
+    )
+    expect(outcome).toBe('cut off')
+    await until(() => left().length === 0, 'the spool is empty')
+  })
+
   test('an account has no export of another one’s cell, and nobody without a key', async () => {
     const strangers = await ask(`/v1/databases/${bench.cell}/export`, { key: bench.strangerKey })
     expect(strangers.status).toBe(404)

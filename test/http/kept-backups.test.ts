@@ -46,6 +46,22 @@ test('What was removed makes room, of whatever cell it was', async () => {
   await bench.close()
 })
 
+test('A refused one lists what is kept of the cell, and reads nothing', async () => {
+  const bench = await Bench.open(viaFetch, {
+    store: { quotas: { backupsMax: 1 }, backups: { maxLagMs: 3_600_000 } },
+  })
+  expect((await bench.send(backUp)).status).toBe(200)
+  expect((await bench.send(put)).status).toBe(200)
+  const calls: string[] = []
+  bench.objectStore.gates = (call, key) => {
+    calls.push(`${call} ${key}`)
+    return false
+  }
+  expect((await bench.send(backUp)).status).toBe(403)
+  expect(calls).toEqual([`list snapshots/${bench.cell}/`])
+  await bench.close()
+})
+
 test('A deleted cell comes back only if the account has room for it', async () => {
   const bench = await Bench.open(viaFetch, { store: { quotas: { cellsMax: 1 } } })
   const restore = { method: 'POST', path: '/v1/databases/{cell}/restore' }

@@ -1,4 +1,5 @@
 import { once } from 'node:events'
+import fs from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { NodeServer } from '../../src/http/node-server.ts'
@@ -17,19 +18,24 @@ let keyId: string
 let key: string
 /** Called when an operation reaches the service; the operation waits for it. */
 let beforeOperation: () => void | Promise<void>
+/** Called while a cell is copied for an export. */
+let whileCopied: () => void
 
 beforeEach(async () => {
-  bench = await Bench.open(viaFetch)
+  bench = await Bench.open(viaFetch, { store: { openCellsMax: 1 } })
   const created = bench.store.apiKeys.create(bench.accountId)
   keyId = created.id
   key = created.key
   beforeOperation = () => {}
+  whileCopied = () => {}
   const inProcess = new InProcessService(bench.store, { restoreWaitMs: 1_000, answerBytesMax: 1_000_000 })
-  const service: Pick<CellService, 'execute'> = {
+  const service: Pick<CellService, 'execute' | 'exportCell'> = {
     execute: async (...asked) => {
       await beforeOperation()
       return await inProcess.execute(...asked)
     },
+    exportCell: (cellId, options) =>
+      inProcess.exportCell(cellId, { ...options, onProgress: () => whileCopied() }),
   }
   server = new NodeServer(bench.store, { service: service as CellService })
   port = ((await server.start({ host: '127.0.0.1', port: 0 })) as AddressInfo).port
@@ -116,5 +122,31 @@ describe.each(['backup', 'backup/incr', 'restore'])('POST …/%s', (route) => {
     bench.objectStore.open()
     expect((await before).status).toBe(200)
     expect((await waits).status).toBe(401)
+  })
+})
+
+describe('GET …/export', () => {
+  const exported = () => exchange(port, head('GET', '/v1/databases/{cell}/export', '')).ended
+  // Scheduled backups have files there, too.
+  const spooled = () => fs.readdirSync(bench.data.paths.spool).filter((name) => name.startsWith('export-'))
+
+  test('has nothing for a key that was revoked while the cell’s data came back', async () => {
+    await bench.store.backups.snapshot(bench.cell)
+    // With one cell open at a time, this closes the other.
+    bench.store.openCell(bench.store.createCell().id).kv.get('k')
+    fs.rmSync(bench.cellDirectory, { recursive: true })
+    bench.objectStore.hold()
+    const answer = exported()
+    await bench.objectStore.arrival()
+    revoke()
+    bench.objectStore.open()
+    expect(answersIn(await answer).map(({ status }) => status)).toEqual([401])
+    expect(spooled()).toEqual([])
+  })
+
+  test('has nothing for a key that was revoked while the cell was copied', async () => {
+    whileCopied = revoke
+    expect(answersIn(await exported()).map(({ status }) => status)).toEqual([401])
+    expect(spooled()).toEqual([])
   })
 })

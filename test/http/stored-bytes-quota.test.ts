@@ -89,3 +89,63 @@ test('A deleted cell gives its bytes back, and a start counts those of all cells
   expect((await bench.send(put('k'))).status).toBe(403)
   await bench.close()
 })
+
+interface Backup {
+  cell: string
+  version: string
+}
+
+/** Cells of the account, each empty now, with a backup of when it took most of the quota. */
+async function largeBackups(bench: Bench, count: number): Promise<Backup[]> {
+  const backups: Backup[] = []
+  for (let i = 0; i < count; i++) {
+    const cell = bench.newCell()
+    const empty = await bench.store.backups.snapshot(cell)
+    expect((await bench.send(sql('CREATE TABLE t AS SELECT zeroblob(300000) AS a'))).status).toBe(200)
+    const { version } = await bench.store.backups.snapshot(cell)
+    const back = await bench.send(restoreOf({ cell, version: empty.version }))
+    expect(back.status).toBe(200)
+    backups.push({ cell, version })
+  }
+  return backups
+}
+
+const restoreOf = ({ cell, version }: Backup) => ({
+  method: 'POST',
+  path: `/v1/databases/${cell}/restore`,
+  body: { version },
+})
+
+test('Restores to larger states, one after the other and at once, have together no more than the quota', async () => {
+  const bench = await openBench()
+  const backups = await largeBackups(bench, 4)
+  const [first, second, ...others] = backups as [Backup, Backup, ...Backup[]]
+  expect((await bench.send(restoreOf(first))).status).toBe(200)
+  const refused = await bench.send(restoreOf(second))
+  expect({ status: refused.status, json: refused.json }).toMatchObject({
+    status: 403,
+    json: {
+      code: 'quota_exceeded',
+      limit: MAX,
+      detail: expect.stringMatching(/stores or imports \d+ bytes, .* quotas\.bytesMax is 400000\./),
+    },
+  })
+  expect(bench.store.databaseBytes(second.cell)).toBeLessThan(50_000)
+  // What does not grow is restored.
+  expect((await bench.send(restoreOf(first))).status).toBe(200)
+  await bench.send({ method: 'DELETE', path: `/v1/databases/${first.cell}` })
+  const replies = await Promise.all([second, ...others].map((backup) => bench.send(restoreOf(backup))))
+  expect(replies.map(({ status }) => status).sort()).toEqual([200, 403, 403])
+  await bench.close()
+})
+
+test('Deleted cells that come back at once have together no more than the quota', async () => {
+  const bench = await openBench()
+  const backups = await largeBackups(bench, 3)
+  for (const { cell } of backups) await bench.send({ method: 'DELETE', path: `/v1/databases/${cell}` })
+  const replies = await Promise.all(backups.map((backup) => bench.send(restoreOf(backup))))
+  expect(replies.map(({ status }) => status).sort()).toEqual([200, 403, 403])
+  const ended = backups.filter(({ cell }) => bench.store.findCell(cell)?.deletedAt !== null)
+  expect(ended.map(({ cell }) => bench.store.databaseBytes(cell))).toEqual([0, 0])
+  await bench.close()
+})

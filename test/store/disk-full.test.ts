@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import fs from 'node:fs'
 import path from 'node:path'
+import { Writable } from 'node:stream'
 import { describe, expect, onTestFinished, test } from 'vitest'
 import { StorePaths } from '../../src/base/store-paths.ts'
 import { CellStore } from '../../src/store/cell-store.ts'
@@ -45,6 +46,20 @@ function fillUp(disk: string): string {
 }
 
 describe.skipIf(!canMount)('a disk without room (needs root, to mount a small one)', () => {
+  test('takes no import and makes no export that would leave too little for all others', async () => {
+    const directory = path.join(smallDisk(), 'data')
+    const store = await CellStore.create(directory)
+    const cell = store.createCell()
+    const file = path.join(tempDirectory(), 'exported.db')
+    await cell.export(file)
+    expect(await rejectedBy(store.importCell(file))).toMatchObject({ code: 'disk_full' })
+    const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() })
+    expect(await rejectedBy(cell.export(nowhere))).toMatchObject({ code: 'disk_full' })
+    expect(store.cells().cells).toHaveLength(1)
+    expect(fs.readdirSync(path.join(directory, 'spool'))).toEqual([])
+    await store.close()
+  })
+
   test('refuses changes as disk_full; what was acknowledged is there, reads work, and with room all goes on', async () => {
     const disk = smallDisk()
     const directory = path.join(disk, 'data')

@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { CellError } from '../../src/errors.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
 
 const MIB = 1_048_576
@@ -20,4 +21,32 @@ test.each([
     expect(rows).toEqual([{ bytes: 5_000_000 }])
   }
   expect(node.lostWorkers).toEqual([])
+})
+
+test('a restore that is refused for its size changes nothing', async () => {
+  const node = await openWorkerStore()
+  const { id } = node.store.createCell()
+  await node.service.execute(id, { op: 'sql', sql: 'CREATE TABLE t AS SELECT zeroblob(500000) AS x' })
+  await node.service.backup(id, 'snapshot')
+  await node.service.execute(id, { op: 'sql', sql: 'DROP TABLE t' })
+  const { version } = await node.service.backup(id, 'snapshot')
+  const asked: number[] = []
+  const permit = {
+    check: () => {},
+    checkBuilt: (bytes: number) => {
+      asked.push(bytes)
+      throw new CellError('quota_exceeded', 'It is too large.', { limit: 1 })
+    },
+  }
+  const [, large] = (await node.service.listBackups(id, {})).backups
+  await expect(node.service.restore(id, { permit, version: large?.version })).rejects.toMatchObject({
+    code: 'quota_exceeded',
+    details: { limit: 1 },
+  })
+  expect(asked).toEqual([expect.any(Number)])
+  expect(asked[0]).toBeGreaterThan(500_000)
+  expect((await node.service.listBackups(id, {})).backups[0]?.version).toBe(version)
+  await expect(node.service.execute(id, { op: 'sql', sql: 'SELECT x FROM t' })).rejects.toThrow(
+    'no such table',
+  )
 })

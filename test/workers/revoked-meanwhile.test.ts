@@ -1,3 +1,4 @@
+import fs from 'node:fs'
 import { expect, test } from 'vitest'
 import { CellError } from '../../src/errors.ts'
 import { openWorkerStore } from '../support/worker-store.ts'
@@ -24,3 +25,17 @@ test.each(['backup', 'restore'] as const)(
     expect((await service.listBackups(id, {})).backups).toHaveLength(1)
   },
 )
+
+test('an export that waits for its cell’s worker leaves nothing once its caller may no longer have it', async () => {
+  const { store, service } = await openWorkerStore()
+  const { id } = store.createCell()
+  let checks = 0
+  const permit = {
+    check: () => {
+      if (++checks > 1) throw new CellError('unauthorized', 'The key was revoked.')
+    },
+  }
+  await expect(service.exportCell(id, { permit })).rejects.toMatchObject({ code: 'unauthorized' })
+  expect(checks).toBe(2)
+  expect(fs.readdirSync(store.paths.spool)).toEqual([])
+})

@@ -1,5 +1,5 @@
 import { expect, test, vi } from 'vitest'
-import type { CollectedLogs } from '../../src/backup/changes/cell-log.ts'
+import type { CollectedLook } from '../../src/backup/changes/cell-log.ts'
 import { NodeCells } from '../../src/workers/node/node-cells.ts'
 import { until } from '../support/until.ts'
 import { openWorkerStore, type WorkerStore } from '../support/worker-store.ts'
@@ -21,8 +21,8 @@ async function cellsOf(node: WorkerStore, cellId: string): Promise<NodeCells> {
 
 async function collected(
   cells: NodeCells,
-  isEnough: (logs: CollectedLogs) => boolean,
-): Promise<CollectedLogs> {
+  isEnough: (logs: CollectedLook) => boolean,
+): Promise<CollectedLook> {
   let logs = await cells.collectLogs(ALL)
   await until(async () => {
     logs = await cells.collectLogs(ALL)

@@ -25,6 +25,7 @@ import type {
 } from '../versions/backup-types.ts'
 import type { BackupDestination } from './backup-destination.ts'
 import type { CellPort } from './cell-port.ts'
+import { cellTurn } from './cell-turn.ts'
 import { withEta } from './eta.ts'
 import type { ArchiverLoad, Need } from './job.ts'
 import { JobQueue, type JobQueueLimits } from './job-queue.ts'
@@ -184,11 +185,15 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       permit?.check()
       const { runner, index } = this.#parts.destination
+      const source = this.#source(cellId, turn.signal)
       try {
-        const result = await runner.run(cellId, this.#source(cellId), { kind, origin, onProgress, ...turn })
+        const result = await runner.run(cellId, source, { kind, origin, onProgress, ...turn })
         return { result, head: index.known(result.version)?.head }
       } finally {
-        await this.#cells.endBackup(cellId)
+        const ended = this.#cells.endBackup(cellId)
+        // It comes after the call that has begun the backup, in the same queue.
+        if (source.isBegun) await ended
+        else ended.catch(() => {})
       }
     })
   }
@@ -202,14 +207,15 @@ export class Archiver implements ArchiverClient {
       onBegin?.()
       permit?.check()
       try {
-        const start = await this.#cells.beginRestore(cellId)
+        const start = await cellTurn(this.#cells.beginRestore(cellId), this.#clock, turn.signal)
         if (onlyIfLost && start.isLocal) return undefined
         const existed = start.record?.deletedAt === null
         const noteMark = (name: string) => this.#cells.noteMark(cellId, name, existed)
         const dropHistory = () => this.#cells.dropHistory(cellId)
         const install = (manifest: ManifestHead, names: RestoredNames) =>
           this.#cells.install(cellId, { manifest, ...names, existed })
-        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId }
+        const checkBuilt = (bytes: number) => this.#cells.checkBuilt(cellId, bytes)
+        const wanted = { ...start, recovers: onlyIfLost, version, timestamp, accountId, checkBuilt }
         return await this.#restorer.run(cellId, {
           ...wanted,
           dropHistory,
@@ -249,11 +255,13 @@ export class Archiver implements ArchiverClient {
     })
   }
 
-  #source(cellId: string): BackupSource {
+  #source(cellId: string, signal: AbortSignal): BackupSource & { isBegun: boolean } {
     const { cells, destination, openReader } = this.#parts
-    return {
+    const source: BackupSource & { isBegun: boolean } = {
+      isBegun: false,
       begin: async () => {
-        const { record, ...state } = await cells.beginBackup(cellId)
+        const { record, ...state } = await cellTurn(cells.beginBackup(cellId), this.#clock, signal)
+        source.isBegun = true
         return { ...state, identity: identityOfCell(destination.storeId, record) }
       },
       dropChain: () => cells.dropChain(cellId),
@@ -267,6 +275,7 @@ export class Archiver implements ArchiverClient {
         failed: () => cells.failed(cellId),
       },
     }
+    return source
   }
 
   get load(): ArchiverLoad {

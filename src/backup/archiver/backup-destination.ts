@@ -14,6 +14,7 @@ import { RestoreThreads, type SeparateChecks } from '../restore/restore-threads.
 import { RestoresInProgress } from '../restore/restores-in-progress.ts'
 import { backedUpTo } from '../shipping/backed-up-to.ts'
 import { LogIndex } from '../shipping/log-index.ts'
+import { AgedHorizon } from '../versions/aged-horizon.ts'
 import { ObjectStoreClaim } from '../versions/object-store-claim.ts'
 import { Retention, type RetentionParts } from '../versions/retention.ts'
 import type { RetentionTable } from '../versions/retention-table.ts'
@@ -21,7 +22,7 @@ import { UploadSweep } from '../versions/upload-sweep.ts'
 import { VersionIndex } from '../versions/version-index.ts'
 
 /** Which versions stay. */
-export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'prune'>
+export type RetentionPlans = Pick<RetentionParts, 'keep' | 'keepTenant' | 'historyMs' | 'prune'>
 
 export interface BackupDestinationParts {
   objectStore: ObjectStore
@@ -62,6 +63,8 @@ export class BackupDestination {
   readonly trackers: ChangeTrackers
   readonly runner: BackupRunner
   readonly retention: Retention
+  /** Of log objects. */
+  readonly horizon: AgedHorizon
   /** The last log object that is stored, if this process ships; its archiver sets it. */
   lastLogObject: () => string | null = () => null
   /** What cells with a history committed before it is stored: see `ShippingStatus`. The archiver of this process sets it. */
@@ -72,7 +75,7 @@ export class BackupDestination {
   readonly threads: RestoreThreads
   /** Restores that were asked for in this process, and purges. */
   readonly restores = new RestoresInProgress()
-  /** Emitted when backups go to another place than before, where nothing is stored yet. */
+  /** Emitted when backups go to another place than before, where nothing is stored yet; or to one where others have written. */
   readonly moved = new Emitter()
   readonly #paths: (cellId: string) => CellPaths
   readonly #sweep: UploadSweep
@@ -106,6 +109,7 @@ export class BackupDestination {
       clock,
       log,
     })
+    this.horizon = new AgedHorizon(table, clock)
     this.moved.listen(() => {
       this.trackers.markNothingStored()
       table.markNothingStored()
@@ -131,9 +135,18 @@ export class BackupDestination {
     })
   }
 
+  /**
+   * Others have written to the prefix, and this directory goes on as it is. Their versions and log objects may be those of any
+   * cell, in the very histories of this directory. So each cell begins a new one, with a new base. On disk when it returns.
+   */
+  markNothingStored(): void {
+    this.progress.markNothingStored()
+    this.moved.emit()
+  }
+
   /** Up to when everything that the cell has committed is stored; null if nothing is. Asks only the local state. */
   backedUpTo(cellId: string): number | null {
-    return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo())
+    return backedUpTo(this.progress.storedUpTo(cellId), this.collectedTo(), this.clock.now())
   }
 
   /** Whether all that the cell has committed is in the object store, as far as this machine shows it. */

@@ -2,7 +2,7 @@ import type { CellRecord } from '../../catalog/cell-registry.ts'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../changes/cell-cuts.ts'
 import type { KnownVersions } from '../changes/cell-cutter.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 import type { RestoredNames } from '../restore/cell-installer.ts'
 
 /** A cell at the start of its backup. */
@@ -52,6 +52,8 @@ export interface CellPort {
 
   /** A restore builds `incoming.db` from here on: every process that opens the cell leaves that file alone. */
   beginRestore(cellId: string): Promise<RestoreStart>
+  /** The restored database is proven, and the cell unchanged. @throws what the restore is refused with for its size */
+  checkBuilt(cellId: string, bytes: number): Promise<void>
   /**
    * A mark will say that the cell is restored: the cell counts as changed, and the time of the mark's name is used up.
    *
@@ -70,7 +72,9 @@ export interface CellPort {
   endRestore(cellId: string): Promise<void>
 
   /** What all cells have committed and not shipped. Bounded in time: a process that does not answer is left out. */
-  collectLogs(limits: CollectLimits): Promise<CollectedLogs>
+  collectLogs(limits: CollectLimits): Promise<CollectedLook>
+  /** Somebody waits for a cell: the look that is under way waits for no process that takes long. */
+  hurryLook(): Promise<void>
   /** Everything before these places is in the object store. */
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** What is not shipped of a cell takes too much room: it is given up, and the next version begins a new history. */

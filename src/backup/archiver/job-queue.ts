@@ -41,7 +41,7 @@ export interface Turn {
 
 /**
  * The one queue for backups and restores: bounded, fair, and cancellable. The more needed job comes first, and accounts
- * take turns. One job of a cell runs at a time. A job may wait for so long, and run for so long: each of its calls has a
+ * take turns; none has all slots of a lane for what it asks. One job of a cell runs at a time. A job may wait for so long, and run for so long: each of its calls has a
  * deadline, but there can be any number of calls (invariant 13).
  */
 export class JobQueue {
@@ -180,7 +180,7 @@ export class JobQueue {
       const hasRoom = this.#room(lane)
       const next = this.#waiting[lane].take((job) => {
         const isCellFree = !job.isExclusive || job.hasBegun || !this.#cells.has(job.request.cellId)
-        return isCellFree && hasRoom(job)
+        return isCellFree && this.#isWithinShare(lane, job) && hasRoom(job)
       })
       if (next === undefined) return
       running.add(next)
@@ -188,6 +188,13 @@ export class JobQueue {
       next.hasBegun = true
       next.begin()
     }
+  }
+
+  /** What accounts ask for leaves a slot of each lane to other accounts: a job may take as long as its cell does. */
+  #isWithinShare(lane: Lane, { need, request: { account } }: Job): boolean {
+    if (need !== 'requested' || account === '') return true
+    const own = [...this.#running[lane]].filter((job) => job.request.account === account)
+    return own.length < Math.max(1, this.#limits.atOnce[lane] - 1)
   }
 
   /** Which jobs may run next to those of the lane that run now. */

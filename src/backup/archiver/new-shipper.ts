@@ -26,7 +26,7 @@ export function newShipper(
   const { objectStore, storeId, index, claim, spoolDirectory, clock, log } = destination
   const retention = new LogRetention({
     objectStore,
-    historyMs,
+    horizon: () => destination.horizon.of(historyMs),
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: (cellId) => cells.isDeleted(cellId),

@@ -50,6 +50,10 @@ export interface CollectLimits {
   except?: readonly string[] | undefined
   /** The cells of which somebody wants to know whether they have a history; undefined: all. */
   about?: readonly string[] | undefined
+  /** Cells for which somebody waits. */
+  wanted?: readonly string[] | undefined
+  /** Processes that take long are left out, because somebody waits for a cell that may be in another one. */
+  isHurried?: boolean | undefined
 }
 
 export interface CollectedLogs {
@@ -66,13 +70,32 @@ export interface CollectedLogs {
   unreadable: string[]
   /** Epoch milliseconds: all that was committed before it is in `logs`, if `isAll` and `unreadable` is empty. */
   asOf: number
+  /** The wanted cells of which all that they had committed before the question is in `logs`, or which one of the lists above names. */
+  whole: string[]
+}
+
+/**
+ * A look at the cells of several processes. One that was busy may answer a question of an earlier look. So looks are numbered: what
+ * was committed before a look is in `logs` if the question is of this look or of a later one.
+ */
+export interface CollectedLook extends Omit<CollectedLogs, 'whole'> {
+  look: number
+  /** The earliest look of which a question is answered here. */
+  askedIn: number
+  /** The same, of each wanted cell that is whole. */
+  whole: Record<string, number>
+}
+
+/** A look at the cells of one process. */
+export function lookOf({ whole, ...collected }: CollectedLogs, look: number): CollectedLook {
+  return { ...collected, look, askedIn: look, whole: Object.fromEntries(whole.map((id) => [id, look])) }
 }
 
 /** @param record what the catalog has of a cell */
 export function withAccounts(
-  collected: CollectedLogs,
+  collected: CollectedLook,
   record: (cellId: string) => { accountId: string | null } | undefined,
-): CollectedLogs {
+): CollectedLook {
   const logs = collected.logs.map((log) => ({ ...log, accountId: record(log.cellId)?.accountId ?? null }))
   return { ...collected, logs }
 }

@@ -8,6 +8,7 @@ import type { ChangeTrackers } from './change-trackers.ts'
 const CELLS_PER_TURN = 16
 /** Whose rows are saved together: other processes wait meanwhile to save theirs. */
 const CELLS_PER_SAVE = 64
+const NOTHING = { bytes: 0, isWhole: true }
 
 /** Tells what the cells of this process have not shipped yet. */
 export class LogCollector {
@@ -24,7 +25,7 @@ export class LogCollector {
   }
 
   /** Those first that were collected longest ago. */
-  async collect({ cellsMax, bytesMax, except, about }: CollectLimits): Promise<CollectedLogs> {
+  async collect({ cellsMax, bytesMax, except, about, wanted = [] }: CollectLimits): Promise<CollectedLogs> {
     const asOf = this.#clock.now()
     const collected: CollectedLogs = {
       logs: [],
@@ -34,11 +35,14 @@ export class LogCollector {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf,
+      whole: [],
     }
+    const partial = new Set<string>()
     const leftOut = new Set(except)
     let room = bytesMax
     let looked = 0
-    for (const cellId of [...this.#trackers.unshipped]) {
+    const unshipped = [...this.#trackers.unshipped]
+    for (const [i, cellId] of unshipped.entries()) {
       if (looked++ % CELLS_PER_TURN === CELLS_PER_TURN - 1) await turnOfTheLoop()
       if (leftOut.has(cellId)) {
         collected.unreadable.push(cellId)
@@ -48,10 +52,14 @@ export class LogCollector {
       if (isFull) {
         collected.isAll = false
         collected.hasMore = true
+        for (const left of unshipped.slice(i)) partial.add(left)
         break
       }
-      room -= this.#collectCell(cellId, room, collected)
+      const { bytes, isWhole } = this.#collectCell(cellId, room, collected)
+      room -= bytes
+      if (!isWhole) partial.add(cellId)
     }
+    collected.whole = wanted.filter((cellId) => !partial.has(cellId))
     return about === undefined
       ? collected
       : { ...collected, withoutHistory: among(collected.withoutHistory, about) }
@@ -74,8 +82,8 @@ export class LogCollector {
     this.#trackers.use(cellId, (tracker) => tracker.dropHistory())
   }
 
-  /** @returns bytes of what was added */
-  #collectCell(cellId: string, room: number, collected: CollectedLogs): number {
+  /** @returns bytes of what was added, and whether it is all */
+  #collectCell(cellId: string, room: number, collected: CollectedLogs): { bytes: number; isWhole: boolean } {
     const tracker = this.#trackers.get(cellId)
     let unshipped: ReturnType<typeof tracker.collect>
     try {
@@ -85,7 +93,7 @@ export class LogCollector {
         this.#log.error({ cellId, err }, 'the files of a cell cannot be read, so it is not shipped')
       this.#unreadable.add(cellId)
       collected.unreadable.push(cellId)
-      return 0
+      return NOTHING
     }
     this.#unreadable.delete(cellId)
     if (unshipped === undefined) {
@@ -93,18 +101,18 @@ export class LogCollector {
         collected.withoutHistory.push(cellId)
         collected.withoutHistoryCount++
       } else this.#trackers.settled(cellId)
-      return 0
+      return NOTHING
     }
     const { pieces, bytes, isAll, hasMore } = unshipped
     if (!isAll) collected.isAll = false
     if (hasMore) collected.hasMore = true
     if (pieces.length === 0) {
       if (isAll) this.#trackers.settled(cellId)
-      return 0
+      return { bytes: 0, isWhole: isAll }
     }
     const history = tracker.history.shipped?.id as string
     collected.logs.push({ cellId, history, pieces })
     this.#trackers.collected(cellId)
-    return bytes
+    return { bytes, isWhole: isAll }
   }
 }

@@ -80,6 +80,10 @@ const LATER_COLUMNS = [
 /** With a chain, the newest backup is stored. */
 const FILL_STORED_TO = 'UPDATE backup_progress SET stored_to = last_backup_at WHERE chain IS NOT NULL'
 
+const NOTHING_STORED = `
+  UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, stored_to = NULL, dirty = 1, dirty_since_snapshot = 1,
+    changed_at = coalesce(changed_at, last_backup_at)`
+
 const SELECT = `
   SELECT cell_id AS cellId, chain, base, history, line, last_version AS lastVersion, dirty, dirty_since_snapshot AS dirtySinceSnapshot,
     last_backup_at AS lastBackupAt, last_snapshot_at AS lastSnapshotAt, changed_at AS changedAt, stored_to AS storedTo
@@ -239,12 +243,18 @@ export class BackupProgressTable {
       this.#state.set(TARGET_KEY, target)
       return false
     }
-    this.#state.define(
-      `UPDATE backup_progress SET chain = NULL, base = NULL, history = NULL, last_version = NULL, stored_to = NULL, dirty = 1, dirty_since_snapshot = 1,
-         changed_at = coalesce(changed_at, last_backup_at)`,
-    )
+    this.#state.define(NOTHING_STORED)
+    this.#state.define('UPDATE backup_progress SET last_version = NULL')
     this.#state.set(TARGET_KEY, target)
     return true
+  }
+
+  /**
+   * Every cell counts as changed, and no chain and no history continues. Versions that others have made are found by their
+   * times, as later ones than those that are known here. On disk when it returns.
+   */
+  markNothingStored(): void {
+    this.#state.durably(() => this.#state.define(NOTHING_STORED))
   }
 
   /** Notes versions that this directory's state never made: retention leaves them to a person. */

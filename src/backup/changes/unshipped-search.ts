@@ -1,7 +1,7 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { Log } from '../../base/log.ts'
 import type { CellPaths } from '../../base/store-paths.ts'
-import { among, type CollectedLogs } from './cell-log.ts'
+import { among, type CollectedLook, type CollectLimits } from './cell-log.ts'
 import { fingerprintOf } from './file-fingerprint.ts'
 import { unshippedSegments } from './history.ts'
 import type { BackupProgress, BackupProgressTable } from './progress-table.ts'
@@ -37,6 +37,11 @@ export class UnshippedSearch {
   readonly #failed: Cells[] = []
   /** Searches and looks that run. */
   readonly #running = new Set<Promise<void>>()
+  /** Which cells searches run for. */
+  readonly #searches = new Set<Cells>()
+  readonly #looking = new Set<string>()
+  /** For each collection under way: the cells that nobody has found yet, or too late for the process that had answered already. */
+  readonly #watching = new Set<Cells[]>()
   /** Searches and looks so far. */
   #begun = 0
   #repeat: Promise<void> | undefined
@@ -58,25 +63,28 @@ export class UnshippedSearch {
   /**
    * What is collected while cells are searched for is not all; of those that could not be looked at, nobody knows it. What ends
    * meanwhile may have come too late for the process that had answered already.
-   *
-   * @param about as in `CollectLimits`
    */
   async collect(
-    about: readonly string[] | undefined,
-    collect: () => Promise<CollectedLogs>,
-  ): Promise<CollectedLogs> {
+    { about, wanted = [] }: Pick<CollectLimits, 'about' | 'wanted'>,
+    collect: () => Promise<CollectedLook>,
+  ): Promise<CollectedLook> {
     const missed = [...this.#missed]
     this.#tryAgain()
     const wasOver = this.isOver
     const begun = this.#begun
-    const collected = await collect()
+    const sought = this.#sought()
+    this.#watching.add(sought)
+    const collected = await collect().finally(() => this.#watching.delete(sought))
     const isOver = wasOver && this.isOver && this.#begun === begun
+    const whole = { ...collected.whole }
+    for (const cellId of wanted)
+      if (this.#isCutShort || sought.some((may) => may(cellId))) delete whole[cellId]
     const unreadable = union(collected.unreadable, missed, this.#missed)
     const changed = this.#changedWithoutHistory()
     const withoutHistory = union(collected.withoutHistory, about ? among(changed, about) : changed)
     const withoutHistoryCount = Math.max(collected.withoutHistoryCount, changed.length)
     const isAll = collected.isAll && isOver
-    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll }
+    return { ...collected, unreadable, withoutHistory, withoutHistoryCount, isAll, whole }
   }
 
   /** Of those that no process has open, too: nobody has to look at them. */
@@ -93,6 +101,7 @@ export class UnshippedSearch {
   /** The cell may have something to ship. */
   found(cellId: string): void {
     this.#waiting.add(cellId)
+    this.#nowSought((id) => id === cellId)
     if (this.#looks < LOOKS_AT_ONCE && !this.#stopped) void this.#run(this.#lookAtAll())
   }
 
@@ -100,6 +109,15 @@ export class UnshippedSearch {
   async stop(): Promise<void> {
     this.#stopped = true
     await Promise.all([...this.#running, this.#repeat])
+  }
+
+  #sought(): Cells[] {
+    const cells = new Set([...this.#waiting, ...this.#looking])
+    return [...this.#failed, ...this.#searches, (cellId) => cells.has(cellId)]
+  }
+
+  #nowSought(may: Cells): void {
+    for (const sought of this.#watching) sought.push(may)
   }
 
   /** @param work never rejects */
@@ -111,6 +129,8 @@ export class UnshippedSearch {
   }
 
   async #search(may: Cells): Promise<void> {
+    this.#searches.add(may)
+    this.#nowSought(may)
     try {
       for (let after = ''; ; await turnOfTheLoop()) {
         if (this.#stopped) {
@@ -125,6 +145,8 @@ export class UnshippedSearch {
     } catch (err) {
       this.#failed.push(may)
       this.#parts.log.error({ err }, 'could not look for what cells have not shipped; trying again')
+    } finally {
+      this.#searches.delete(may)
     }
   }
 
@@ -133,12 +155,15 @@ export class UnshippedSearch {
     for (const cellId of this.#waiting) {
       if (this.#stopped) break
       this.#waiting.delete(cellId)
+      this.#looking.add(cellId)
       try {
         await this.#look(cellId)
       } catch (err) {
         this.#missed.add(cellId)
         if (!this.#stopped)
           this.#parts.log.warn({ cellId, err }, 'could not look at the log of a cell; trying again')
+      } finally {
+        this.#looking.delete(cellId)
       }
     }
     this.#looks--

@@ -78,7 +78,7 @@ export class EpochHolder {
    * Takes the next epoch, unless another node may hold the newest one.
    *
    * @param hasHistory the directory's state goes on with what the prefix holds
-   * @param willTake called when nothing is in the way; may throw
+   * @param willTake called when nothing is in the way, with whether the prefix has history that the directory did not write; may throw
    * @returns undefined once it is taken; how long to wait before the next try
    * @throws `object_store_in_use`; `store_outdated` if the prefix has history that the directory did not write;
    * what the object store throws
@@ -86,7 +86,7 @@ export class EpochHolder {
   async tryTake(
     hasHistory: boolean,
     options: CallOptions = {},
-    willTake = () => {},
+    willTake: (othersWrote: boolean) => void = () => {},
   ): Promise<HolderWait | undefined> {
     const { store, remembered, guard } = this.#parts
     for (let attempt = 1; ; attempt++) {
@@ -94,7 +94,7 @@ export class EpochHolder {
       const tail = await readTail(store, known, options)
       const wait = tail && this.#judge(tail, hasHistory)
       if (wait !== undefined) return wait
-      willTake()
+      willTake(tail !== undefined && !this.#wrote(tail))
       // The next number, also if a fence of this directory could not be stored: writers look for the next one alone.
       const epoch = (tail?.epoch ?? known) + 1
       // On disk before it is in the object store: so the object store never has more than a directory knows of itself.

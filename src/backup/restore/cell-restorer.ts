@@ -31,6 +31,8 @@ export interface CellRestore extends WantedRestore, BuildOptions, MarkedCell {
   recovers: boolean
   /** Ends what is shipped of the cell. */
   dropHistory(): Promise<void>
+  /** Called with the bytes of the database once it is proven; may throw. */
+  checkBuilt(bytes: number): Promise<void>
   /** Switches the cell to the database in `incoming.db`. */
   install(manifest: ManifestHead, names: RestoredNames): Promise<void>
 }
@@ -57,6 +59,7 @@ export class CellRestorer {
     let marked: NewMark | undefined
     try {
       signal?.throwIfAborted()
+      await restore.checkBuilt(sizeBytes)
       // Also what was committed while the database was built: it stays restorable. What is committed during this PUT does not.
       const isStored = await this.#ship(cellId, restore)
       await this.#endHistory(cellId, restore)

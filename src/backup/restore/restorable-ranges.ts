@@ -1,16 +1,19 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { collectLog } from '../shipping/cell-pieces.ts'
 import { type LastPiece, lastPiece } from '../shipping/last-piece.ts'
 import type { LogIndex } from '../shipping/log-index.ts'
 import type { LogRef } from '../shipping/log-row.ts'
-import { refsUpTo } from '../shipping/version-place.ts'
+import { endOfVersion, firstAfter } from '../shipping/version-place.ts'
 import type { RestorableRange } from '../versions/backup-types.ts'
 import type { RestoredMark } from '../versions/object-keys.ts'
 import { goesOn, isUnchanged, knownTo, placeOf, timeOf } from './known-history.ts'
 
 /** For a page, no more log objects than these are read: what only others could show is not claimed. */
 const OBJECTS_MAX = 1_000
+/** Versions to look at in one turn of the event loop: each takes some tens of microseconds. */
+const VERSIONS_PER_TURN = 64
 
 export interface ReadOptions extends CallOptions {
   objectsMax?: number | undefined
@@ -38,7 +41,11 @@ export async function restorableRanges(
   const reach = new Reach(log, cellId, await refsAfter(log, versions, options), options)
   const ranges: RestorableRange[] = []
   let next = newer
-  for (const manifest of versions) {
+  for (const [i, manifest] of versions.entries()) {
+    if (i % VERSIONS_PER_TURN === VERSIONS_PER_TURN - 1) {
+      await turnOfTheLoop()
+      options.signal?.throwIfAborted()
+    }
     const from = timeOf(manifest)
     const isSame = next !== undefined && goesOn(manifest, next, marks)
     const to = await reach.of(manifest, next, isSame)
@@ -55,6 +62,8 @@ class Reach {
   readonly #log: LogIndex
   readonly #cellId: string
   readonly #refs: readonly LogRef[]
+  /** Of them, those that are missing. */
+  readonly #missing: readonly LogRef[]
   readonly #options: CallOptions
   #room: number
   /** A log object with what the cell committed in the history after the version before: all that it committed earlier is in those up to it. */
@@ -69,6 +78,7 @@ class Reach {
     this.#log = log
     this.#cellId = cellId
     this.#refs = refs
+    this.#missing = refs.filter(({ isMissing }) => isMissing)
     this.#room = objectsMax
     this.#options = { signal }
   }
@@ -78,10 +88,10 @@ class Reach {
     if (!isSame) this.#proof = undefined
     if (manifest.log === undefined) return timeOf(manifest)
     if (next !== undefined && isSame && (await this.#isKnown(manifest, next))) return timeOf(next)
-    const own = this.#refsBetween(manifest, next)
+    const own = this.#between(manifest, next)
     // Half of them are for what is between versions.
     const most = this.#room / 2
-    if (own.length > most) {
+    if (own.end - own.begin > most) {
       const last = await this.#lastPiece(manifest, own, most)
       if (last === undefined) return timeOf(manifest)
       if (this.#isWhole(manifest, last.key)) {
@@ -96,7 +106,7 @@ class Reach {
         ...this.#options,
         until: next && timeOf(next),
         through: next && isSame ? placeOf(next) : undefined,
-        refs: this.#refsAfter(manifest).slice(0, this.#room),
+        refs: this.#refs.slice(own.begin, own.begin + this.#room),
         isNewest: next === undefined,
       },
     )
@@ -109,7 +119,7 @@ class Reach {
   async #isKnown(manifest: ManifestHead, next: ManifestHead): Promise<boolean> {
     if (isUnchanged(manifest, next)) return true
     if (this.#proof === undefined) {
-      const last = await this.#lastPiece(manifest, this.#refsBetween(manifest, next))
+      const last = await this.#lastPiece(manifest, this.#between(manifest, next))
       if (last !== undefined && isAtOrAfter(last, next)) this.#proof = last.key
     }
     return this.#proof !== undefined && this.#isWhole(manifest, this.#proof)
@@ -117,10 +127,12 @@ class Reach {
 
   async #lastPiece(
     { log }: ManifestHead,
-    refs: readonly LogRef[],
+    { begin, end }: Stretch,
     objectsMax = this.#room,
   ): Promise<LastPiece | undefined> {
     const wanted = { ...this.#options, history: log?.history, objectsMax }
+    // From the end on, as many as are read at most.
+    const refs = this.#refs.slice(Math.max(begin, end - objectsMax), end)
     const { last, objects } = await lastPiece(this.#log, this.#cellId, refs, wanted)
     this.#room = Math.max(0, this.#room - objects)
     return last !== undefined && last.piece.sequence > (log?.sequence ?? 0) ? last : undefined
@@ -128,18 +140,22 @@ class Reach {
 
   /** Whether no log object from a version up to another object is missing. */
   #isWhole({ log }: ManifestHead, upTo: string): boolean {
-    return this.#refs.every(({ key, isMissing }) => key <= (log?.after ?? '') || key > upTo || !isMissing)
+    const missing = this.#missing[firstAfter(this.#missing, log?.after ?? null)]
+    return missing === undefined || missing.key > upTo
   }
 
   /** The log objects that can have what the cell committed after a version, and before the next one. */
-  #refsBetween(manifest: ManifestHead, next: ManifestHead | undefined): readonly LogRef[] {
-    const refs = this.#refsAfter(manifest)
-    return next?.log === undefined ? refs : refsUpTo(refs, next.log)
+  #between({ log }: ManifestHead, next: ManifestHead | undefined): Stretch {
+    const begin = firstAfter(this.#refs, log?.after ?? null)
+    const end = next?.log === undefined ? this.#refs.length : endOfVersion(this.#refs, next.log, begin)
+    return { begin, end }
   }
+}
 
-  #refsAfter({ log }: ManifestHead): LogRef[] {
-    return this.#refs.filter(({ key }) => key > (log?.after ?? ''))
-  }
+/** Some log objects, by their numbers in the row of all. Slices of it would be copied for each version. */
+interface Stretch {
+  begin: number
+  end: number
 }
 
 /** Pieces are shipped in their order: one from there on shows that all before are. */

@@ -1,10 +1,11 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { type CellError, isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
 import type { Place } from '../changes/history.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { checkPrevious, type LogIndex } from './log-index.ts'
-import type { LogManifest, StoredPiece } from './log-manifest.ts'
+import { completeTo, type LogManifest, type StoredPiece } from './log-manifest.ts'
 import type { LogRef } from './log-row.ts'
 import { refsUpTo, type VersionPlace } from './version-place.ts'
 
@@ -80,11 +81,13 @@ export async function collectLog(
   const isEnough = (read: number) =>
     log.isBroken ||
     (through !== undefined && log.holds(through, ofVersion?.slice(read) ?? [])) ||
-    (until !== undefined && log.isPast(until)) ||
-    (horizon !== undefined && log.isCompleteAfter(horizon))
+    (until !== undefined && log.isPast(until))
   if (isEnough(0)) return log.end(0)
+  let isBelieved: boolean | undefined
   let before: LogRef | undefined
   for (let i = 0; i < refs.length; i += PARALLEL_READS) {
+    // What is kept in memory is read without any wait.
+    await turnOfTheLoop()
     signal?.throwIfAborted()
     const some = refs.slice(i, i + PARALLEL_READS)
     const manifests = await Promise.all(some.map((ref) => readable(index, ref)))
@@ -95,6 +98,9 @@ export async function collectLog(
       if (!(manifest instanceof Error)) add(log, ref, manifest, wanted)
       before = ref
       if (isEnough(i + j + 1)) return log.end(i + j + 1)
+      if (horizon === undefined || isBelieved === false || !log.isCompleteAfter(horizon)) continue
+      isBelieved = await wasReached(index, log.completeTo, refs.at(-1))
+      if (isBelieved) return log.end(i + j + 1)
     }
   }
   return log.end(refs.length)
@@ -110,7 +116,14 @@ function add(
     if (cell.cell_id !== cellId || cell.history !== history) continue
     for (const piece of cell.pieces) if (piece.sequence > sequence) log.add(ref, piece)
   }
-  if (manifest.complete) log.complete(manifest.to)
+  const time = completeTo(manifest)
+  if (time !== undefined) log.complete(time)
+}
+
+/** The clock may have been far ahead when it said up to when an object is complete. Then the newest object is from before that. */
+async function wasReached(index: LogIndex, time = 0, newest: LogRef | undefined): Promise<boolean> {
+  const manifest = newest && (await readable(index, newest))
+  return manifest !== undefined && 'created_at' in manifest && Date.parse(manifest.created_at) >= time
 }
 
 async function readable(index: LogIndex, ref: LogRef): Promise<LogManifest | CellError> {
@@ -143,6 +156,10 @@ class LogJoin {
 
   constructor(sequence: number) {
     this.#sequence = sequence
+  }
+
+  get completeTo(): number | undefined {
+    return this.#completeTo
   }
 
   get isBroken(): boolean {
@@ -181,7 +198,7 @@ class LogJoin {
   complete(time: number): void {
     // Before a suspect, a later object proves nothing about what came with it.
     if (this.#suspect !== undefined || this.#broken !== undefined) return
-    this.#completeTo = Math.max(time, this.#completeTo ?? time)
+    this.#completeTo = time
   }
 
   add(ref: LogRef, piece: StoredPiece): void {

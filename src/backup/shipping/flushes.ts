@@ -1,8 +1,10 @@
+import type { CollectedLook, CollectLimits } from '../changes/cell-log.ts'
+
 /** What a caller of a flush wants. */
 export interface FlushOptions {
   /** It does not wait for others to share its object. */
   isAtOnce?: boolean | undefined
-  /** The caller wants to know only of these cells whether they have a history; undefined: of all. */
+  /** The caller waits for these cells only. Undefined, or without any: for all cells; without any, it is told of none. */
   about?: readonly string[] | undefined
 }
 
@@ -19,7 +21,19 @@ export function holdsAllOf(cellId: string, { withoutHistory, unreadable }: Flush
   return !withoutHistory.includes(cellId) && !unreadable.includes(cellId)
 }
 
-interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {}
+interface Flush extends PromiseWithResolvers<Flushed>, FlushOptions {
+  /** The first look that began after the call. */
+  since?: number
+}
+
+/** What callers want of a look. */
+export type Wanted = Pick<CollectLimits, 'about' | 'wanted' | 'isHurried'>
+
+/** What a look has found that is stored now. */
+export interface StoredLook extends Flushed, Pick<CollectedLook, 'askedIn' | 'whole'> {
+  /** It was all that there was. */
+  isAll: boolean
+}
 
 /** Callers that wait for what was committed before their call: a look at the cells that begins after it finds all of that. */
 export class Flushes {
@@ -43,20 +57,28 @@ export class Flushes {
     return flush.promise
   }
 
-  /** A look at the cells begins. @returns the cells that callers want to know of; undefined: all */
-  look(): string[] | undefined {
+  /** A look at the cells begins. */
+  look(): Wanted {
     this.#looked.push(...this.#waiting.splice(0))
-    const asked = new Set<string>()
-    for (const { about } of this.#looked) {
-      if (about === undefined) return undefined
-      for (const cellId of about) asked.add(cellId)
-    }
-    return [...asked]
+    const wanted = [...new Set(this.#looked.flatMap(({ about = [] }) => about))]
+    const isAboutAll = this.#looked.some(({ about }) => about === undefined)
+    return { about: isAboutAll ? undefined : wanted, wanted, isHurried: wanted.length > 0 }
   }
 
-  /** All that the last look has found is stored. */
-  stored(flushed: Flushed): void {
-    for (const flush of this.#looked.splice(0)) flush.resolve(flushed)
+  /** The look has the number by which later answers are told from earlier ones. */
+  lookedIn(look: number): void {
+    for (const flush of this.#looked) flush.since ??= look
+  }
+
+  /** What the last look has found is stored. Who waits for all cells goes on waiting unless that was all. */
+  stored({ isAll, askedIn, whole, withoutHistory, unreadable }: StoredLook): void {
+    const isStored = ({ since = Number.POSITIVE_INFINITY, about = [] }: Flush) => {
+      if (isAll && askedIn >= since) return true
+      return about.length > 0 && about.every((cellId) => (whole[cellId] ?? -1) >= since)
+    }
+    const [stored, waiting] = [this.#looked.filter(isStored), this.#looked.filter((each) => !isStored(each))]
+    this.#looked = waiting
+    for (const flush of stored) flush.resolve({ withoutHistory, unreadable })
   }
 
   reject(error: unknown): void {

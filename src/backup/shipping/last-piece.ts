@@ -1,3 +1,4 @@
+import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { isCellError } from '../../errors.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import type { LogIndex } from './log-index.ts'
@@ -37,6 +38,8 @@ export async function lastPiece(
 ): Promise<FoundPiece> {
   let objects = 0
   for (let end = refs.length; end > 0 && objects < objectsMax; end -= PARALLEL_READS) {
+    // What is kept in memory is read without any wait.
+    await turnOfTheLoop()
     signal?.throwIfAborted()
     const some = refs.slice(Math.max(0, end - PARALLEL_READS), end)
     objects += some.length

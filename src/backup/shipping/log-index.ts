@@ -1,5 +1,6 @@
 import { LruCache } from '../../base/lru-cache.ts'
 import { SharedReads } from '../../base/shared-reads.ts'
+import { unlessAborted } from '../../base/unless-aborted.ts'
 import { isCellError } from '../../errors.ts'
 import { corrupt, inObject } from '../archive/backup-errors.ts'
 import { MANIFEST_MEMBER } from '../archive/manifest.ts'
@@ -58,9 +59,15 @@ export class LogIndex {
    * @param after null: all
    */
   after(after: string | null, options: CallOptions = {}): Promise<LogRef[]> {
-    const looking = this.#looking.catch(() => {}).then(() => this.#row.after(after ?? '', options))
+    const { signal } = options
+    const looking = this.#looking
+      .catch(() => {})
+      .then(() => {
+        signal?.throwIfAborted()
+        return this.#row.after(after ?? '', options)
+      })
     this.#looking = looking
-    return looking
+    return unlessAborted(looking, signal)
   }
 
   /** @throws `backup_corrupt` that names the object */

@@ -19,6 +19,7 @@ const schema: z.ZodType<LogManifest> = z.object({
   from: z.number(),
   to: z.number(),
   complete: z.boolean(),
+  complete_to: z.number().optional(),
   created_at: z.iso.datetime(),
   cells: z.array(
     z.object({

@@ -17,8 +17,10 @@ export interface LogManifest {
   from: number
   /** Epoch milliseconds: nothing here was committed after it. */
   to: number
-  /** What the cells that have a history committed up to `to` is here or in earlier objects. Otherwise the next object has the rest. */
+  /** What the cells that have a history had committed up to `complete_to` is here or in earlier objects. Otherwise later objects have the rest. */
   complete: boolean
+  /** Epoch milliseconds, by the clock: up to when it is complete. Objects of earlier commits lack it. */
+  complete_to?: number | undefined
   /** RFC 3339. */
   created_at: string
   cells: CellPieces[]
@@ -47,4 +49,11 @@ export interface StoredPiece {
   to: number
   /** When its commits were made: the WAL had so many frames when the millisecond `time` (epoch) was over. */
   commits: [frames: number, time: number][]
+}
+
+/** Up to when what the cells had committed is in an object or in earlier ones, in epoch milliseconds; undefined if it does not say. */
+export function completeTo({ complete, complete_to, to, created_at }: LogManifest): number | undefined {
+  if (!complete) return undefined
+  // Without it, `to` says it, unless that is a commit's: the line of time of one cell may be ahead of the clock.
+  return complete_to ?? (to <= Date.parse(created_at) ? to : undefined)
 }

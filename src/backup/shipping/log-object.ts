@@ -162,6 +162,8 @@ function manifestOf(
     from,
     to: Math.max(last, completeTo ?? last),
     complete: completeTo !== undefined,
+    // What some cells committed after it may be here, too; of others it is not.
+    ...(completeTo !== undefined && { complete_to: completeTo }),
     created_at: new Date(now).toISOString(),
     cells: cellsOf(read),
   }

@@ -1,9 +1,11 @@
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../changes/cell-log.ts'
 
 /** What shipping asks of the processes that have cells open. */
 export interface LogPort {
   /** What the cells have committed and not shipped. */
-  collectLogs(limits: CollectLimits): Promise<CollectedLogs>
+  collectLogs(limits: CollectLimits): Promise<CollectedLook>
+  /** Somebody waits for a cell: the look that is under way waits for no process that takes long. */
+  hurryLook(): Promise<void>
   /** What comes before these places is stored. */
   logsShipped(places: ShippedPlace[]): Promise<void>
   /** Gives up what the cell has not shipped: its next version begins a new history. */

@@ -2,6 +2,7 @@ import type { Clock } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CallOptions, ObjectStore } from '../object-store/object-store.ts'
 import { LOG_PREFIX, type LogNumber, logKey, parseLogKey } from '../versions/object-keys.ts'
+import { atMostAhead } from '../versions/retention-verdicts.ts'
 import type { CellPieces, LogManifest } from './log-manifest.ts'
 import type { StoredLog } from './stored-log.ts'
 import type { VersionCover } from './version-cover.ts'
@@ -11,8 +12,8 @@ const ROUND_MS = 6 * 3_600_000
 
 export interface LogRetentionParts {
   objectStore: ObjectStore
-  /** How long moments can be restored. */
-  historyMs: number
+  /** Epoch milliseconds: later moments stay restorable. Undefined: nothing may go yet. */
+  horizon(): number | undefined
   readManifest(stored: StoredLog): Promise<LogManifest>
   /** Looks at versions from now on. @param horizon epoch milliseconds: later moments stay restorable */
   newCover(horizon: number): Pick<VersionCover, 'of' | 'forget'>
@@ -70,8 +71,9 @@ export class LogRetention {
 
   /** @returns the keys that it has removed */
   async run(options: CallOptions = {}): Promise<string[]> {
-    const { objectStore, newCover, historyMs, clock, log } = this.#parts
-    const horizon = clock.now() - historyMs
+    const { objectStore, newCover, log } = this.#parts
+    const horizon = this.#parts.horizon()
+    if (horizon === undefined) return []
     const round = { horizon, cover: newCover(horizon), voids: new VoidLogs(this.#parts, options), options }
     const removed: string[] = []
     let previous: StoredLog | undefined
@@ -108,20 +110,20 @@ export class LogRetention {
 
   async #mayGo(stored: StoredLog, round: Round): Promise<boolean> {
     const { horizon, voids } = round
-    const { to, cells } = await this.#parts.readManifest(stored)
-    if (to >= horizon) return false
+    const { to, created_at, cells } = await this.#parts.readManifest(stored)
+    if (atMostAhead(to, Date.parse(created_at)) >= horizon) return false
     // What nobody reads need not be in a version.
-    return (await this.#isHeld(cells, to, round)) || (await voids.has(stored.key))
+    return (await this.#isHeld(cells, round)) || (await voids.has(stored.key))
   }
 
-  async #isHeld(cells: readonly CellPieces[], to: number, { cover, options }: Round): Promise<boolean> {
+  async #isHeld(cells: readonly CellPieces[], { cover, options }: Round): Promise<boolean> {
     for (const cell of cells) {
-      let state = await cover.of(cell, to, options)
+      let state = await cover.of(cell, options)
       // What a deleted cell committed after its last version goes with its age.
       if (state === 'unheld' && (await this.#parts.isDeleted(cell.cell_id))) continue
       if (state === 'unheld' && (await this.#madeVersion(cell.cell_id))) {
         cover.forget(cell.cell_id)
-        state = await cover.of(cell, to, options)
+        state = await cover.of(cell, options)
       }
       if (state !== 'held') return false
     }

@@ -1,5 +1,7 @@
 import type { Clock } from '../../base/clock.ts'
-import type { CollectedLogs } from '../changes/cell-log.ts'
+import type { CollectedLook, UnshippedLog } from '../changes/cell-log.ts'
+import type { ClockWatch } from '../versions/clock-watch.ts'
+import type { Wanted } from './flushes.ts'
 import { type LogObject, type MadeLogObject, makeLogObject } from './log-object.ts'
 import type { LogPort } from './log-port.ts'
 import { selectLogs } from './log-selection.ts'
@@ -17,7 +19,8 @@ const COLLECT = { cellsMax: 10_000, bytesMax: 64 * 1_048_576 }
 export type Outcome = 'all' | 'more' | 'later'
 
 /** What a look at the cells has found. */
-export interface Look extends Pick<CollectedLogs, 'asOf' | 'withoutHistory' | 'unreadable'> {
+export interface Look
+  extends Pick<CollectedLook, 'asOf' | 'withoutHistory' | 'unreadable' | 'askedIn' | 'whole'> {
   /** What it has found. Undefined if that is nothing to store. */
   object: LogObject | undefined
   outcome: Outcome
@@ -34,28 +37,29 @@ export interface LookParts {
   storeId: string
   spoolDirectory: string
   /** Called before an object is made. */
-  onCollected(collected: CollectedLogs): void
+  onCollected(collected: CollectedLook): void
+  /** While it holds back, no object says up to when it is complete: the clock may be wrong. */
+  clockWatch: ClockWatch
   clock: Clock
 }
 
-/** Asks the cells for what is not shipped, and makes an object of it. @param about as in `CollectLimits` */
+/** Asks the cells for what is not shipped, and makes an object of it. */
 export async function lookAtCells(
-  { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clock }: LookParts,
-  about: readonly string[] | undefined,
+  { cells, sequence, unreadable, claim, storeId, spoolDirectory, onCollected, clockWatch, clock }: LookParts,
+  wanted: Wanted,
   signal: AbortSignal,
 ): Promise<Look> {
-  const collected = await cells.collectLogs({ ...COLLECT, except: unreadable.cellIds, about })
+  const collected = await cells.collectLogs({ ...COLLECT, except: unreadable.cellIds, ...wanted })
   onCollected(collected)
-  const { asOf, withoutHistory } = collected
-  if (collected.logs.length === 0) {
-    const outcome = collected.isAll ? 'all' : 'later'
-    return { object: undefined, outcome, asOf, withoutHistory, unreadable: collected.unreadable, bytes: 0 }
-  }
+  const { asOf } = collected
+  if (collected.logs.length === 0)
+    return { ...collected, object: undefined, outcome: collected.isAll ? 'all' : 'later', bytes: 0 }
   await claim(signal)
   const { logs, isAll } = selectLogs(collected.logs)
   const next = await sequence.next({ signal })
   const isWhole = isAll && collected.isAll
-  const completeTo = isWhole && collected.unreadable.length === 0 ? asOf : undefined
+  const isComplete = isWhole && collected.unreadable.length === 0 && !clockWatch.isPaused()
+  const completeTo = isComplete ? asOf : undefined
   const order = { ...next, store_id: storeId, logs, completeTo, now: clock.now() }
   const made = await makeLogObject(order, { directory: spoolDirectory, signal })
   const { object } = made
@@ -65,10 +69,23 @@ export async function lookAtCells(
     object,
     outcome: outcomeOf({ object, ...noted }, { isWhole, hasMore }),
     asOf,
-    withoutHistory,
+    withoutHistory: collected.withoutHistory,
+    askedIn: collected.askedIn,
+    whole: wholeIn(object, collected),
     unreadable: [...collected.unreadable, ...noted.unreadable.map(({ cellId }) => cellId)],
     bytes: unshippedBytes(logs),
   }
+}
+
+/** The wanted cells of which everything that was collected is in the object. */
+function wholeIn(object: LogObject | undefined, { whole, logs }: CollectedLook): Record<string, number> {
+  const places = new Map(object?.places.map((place) => [place.cellId, place]))
+  const isIn = ({ cellId, pieces }: UnshippedLog) => {
+    const [place, last] = [places.get(cellId), pieces.at(-1)]
+    return place?.sequence === last?.sequence && place?.frames === last?.to
+  }
+  const partial = new Set(logs.filter((log) => !isIn(log)).map(({ cellId }) => cellId))
+  return Object.fromEntries(Object.entries(whole).filter(([cellId]) => !partial.has(cellId)))
 }
 
 /** @param wanted `isWhole`: all that waits was to be in the object; `hasMore`: there was no room for some of it */

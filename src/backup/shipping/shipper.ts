@@ -3,8 +3,9 @@ import type { Emitter } from '../../base/emitter.ts'
 import type { Log } from '../../base/log.ts'
 import { unlessAborted } from '../../base/unless-aborted.ts'
 import { CellError } from '../../errors.ts'
-import type { CollectedLogs } from '../changes/cell-log.ts'
+import type { CollectedLook } from '../changes/cell-log.ts'
 import type { ObjectStore } from '../object-store/object-store.ts'
+import { ClockWatch } from '../versions/clock-watch.ts'
 import { type Flushed, Flushes, type FlushOptions } from './flushes.ts'
 import { LagWatch } from './lag-watch.ts'
 import type { LogObject } from './log-object.ts'
@@ -19,6 +20,7 @@ import { UnshippedBound, unshippedBytes } from './unshipped-bound.ts'
 /** Flushes make no more than ten objects per second. */
 const TICK_MS_MIN = 100
 const RETRY_MS = 1_000
+const DAY_MS = 86_400_000
 const RETRY_MS_MAX = 60_000
 
 /** At a stop, cells whose WALs are reset meanwhile are collected again so often. */
@@ -76,6 +78,7 @@ export class Shipper {
   #pending: Look | undefined
   readonly #flushes = new Flushes()
   #ticking: Promise<void> | undefined
+  #isLooking = false
   #timer: { timer: Timer; at: number; keepsAlive: boolean } | undefined
   /** By the monotonic clock. */
   #begunAt = Number.NEGATIVE_INFINITY
@@ -93,9 +96,13 @@ export class Shipper {
     this.#unreadable = new UnreadableCells(log)
     this.#bound = new UnshippedBound({ cells, bytesMax: settings.bytesMax, makeVersion, log })
     this.#watch = new LagWatch(settings.lagMs, clock, log)
-    const onCollected = ({ logs, withoutHistoryCount }: CollectedLogs) =>
+    const onCollected = ({ look, logs, withoutHistoryCount }: CollectedLook) => {
+      this.#isLooking = false
+      this.#flushes.lookedIn(look)
       this.#note({ waitingBytes: unshippedBytes(logs), withoutHistory: withoutHistoryCount })
-    this.#look = { ...parts, sequence: this.#sequence, unreadable: this.#unreadable, onCollected }
+    }
+    const clockWatch = new ClockWatch(clock, DAY_MS)
+    this.#look = { ...parts, sequence: this.#sequence, unreadable: this.#unreadable, onCollected, clockWatch }
     this.#state = notBegun(clock.now())
     epoch.lost.listen((error) => this.#end(error))
   }
@@ -117,13 +124,19 @@ export class Shipper {
   }
 
   /**
-   * Resolves once everything that was committed before this call is stored and counts.
+   * Resolves once everything that was committed before this call is stored and counts. For some cells, it waits for the processes that
+   * may have them: no statement in another one holds it up.
    *
    * @throws `taken_over`, `store_closed`; what the object store throws: then it is shipped later
    */
   flush(signal?: AbortSignal, options: FlushOptions = {}): Promise<Flushed> {
     if (this.#ended !== undefined) return Promise.reject(this.#ended)
     const flushed = this.#flushes.add(options)
+    // One hurry is enough.
+    if (this.#isLooking && (options.about ?? []).length > 0) {
+      this.#isLooking = false
+      void this.#parts.cells.hurryLook().catch(() => {})
+    }
     this.#plan(this.#pace(this.#failures > 0 ? RETRY_MS : TICK_MS_MIN))
     return unlessAborted(flushed, signal)
   }
@@ -227,7 +240,7 @@ export class Shipper {
 
   async #ship(): Promise<Outcome> {
     const { signal } = this.#abort
-    const pending = this.#pending ?? (await lookAtCells(this.#look, this.#flushes.look(), signal))
+    const pending = this.#pending ?? (await this.#lookAtCells(signal))
     this.#pending = pending
     const { object, outcome, bytes } = pending
     if (object !== undefined) {
@@ -244,6 +257,7 @@ export class Shipper {
       await this.#parts.cells.logsShipped(object.places)
     }
     this.#pending = undefined
+    this.#flushes.stored({ ...pending, isAll: outcome === 'all' })
     if (outcome === 'all') this.#caughtUp(pending)
     if (object !== undefined) {
       this.#bound.catchUp()
@@ -252,8 +266,18 @@ export class Shipper {
     return outcome
   }
 
-  #caughtUp({ asOf, withoutHistory, unreadable }: Look): void {
-    this.#flushes.stored({ withoutHistory, unreadable })
+  async #lookAtCells(signal: AbortSignal): Promise<Look> {
+    const wanted = this.#flushes.look()
+    this.#isLooking = true
+    try {
+      const isHurried = wanted.isHurried && !this.#isStopping
+      return await lookAtCells(this.#look, { ...wanted, isHurried }, signal)
+    } finally {
+      this.#isLooking = false
+    }
+  }
+
+  #caughtUp({ asOf, unreadable }: Look): void {
     if (unreadable.length > 0) return
     this.#note({ backedUpTo: asOf })
     this.#watch.caughtUp()

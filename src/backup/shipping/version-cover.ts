@@ -1,6 +1,7 @@
 import type { ManifestHead } from '../archive/manifest.ts'
 import type { CallOptions } from '../object-store/object-store.ts'
 import { parseVersion } from '../versions/object-keys.ts'
+import { isFromBefore } from '../versions/retention-verdicts.ts'
 import { listingOf, type VersionIndex } from '../versions/version-index.ts'
 import type { CellPieces } from './log-manifest.ts'
 
@@ -29,11 +30,11 @@ export class VersionCover {
     this.#horizon = horizon
   }
 
-  /** @param to nothing in the pieces was committed later, in epoch milliseconds */
-  async of({ cell_id, history, pieces }: CellPieces, to: number, options: CallOptions): Promise<Cover> {
+  async of({ cell_id, history, pieces }: CellPieces, options: CallOptions): Promise<Cover> {
     if (!this.#versions.has(cell_id)) this.#versions.set(cell_id, await this.#find(cell_id, options))
     const versions = this.#versions.get(cell_id)
     const last = pieces.at(-1)?.sequence ?? 0
+    const to = pieces.at(-1)?.commits.at(-1)?.[1] ?? 0
     if (versions === undefined || !holds(versions.newest, history, last, to)) return 'unheld'
     return holds(versions.first, history, last, to) ? 'held' : 'needed'
   }
@@ -46,22 +47,29 @@ export class VersionCover {
   async #find(cellId: string, options: CallOptions): Promise<CoveringVersions | undefined> {
     const versions = await this.#index.versions(cellId, options)
     const listing = listingOf(versions)
-    const firstOf = async (some: readonly { version: string }[]) => {
+    const firstOf = async (some: readonly { version: string }[], horizon = Number.POSITIVE_INFINITY) => {
       for (const { version } of some) {
+        // Most need no look at their manifests.
+        if ((parseVersion(version)?.time ?? 0) > horizon) continue
         const head = await this.#index.restorable(version, cellId, listing, options)
-        if (head !== undefined) return head
+        const createdAt = Date.parse(head?.created_at ?? '')
+        if (head !== undefined && isFromBefore({ createdAt, at: timeOf(head) }, horizon)) return head
       }
       return undefined
     }
     const newest = await firstOf(versions)
     if (newest === undefined) return undefined
-    const isOld = ({ version }: { version: string }) => (parseVersion(version)?.time ?? 0) <= this.#horizon
-    const old = await firstOf(versions.filter(isOld))
+    const old = await firstOf(versions, this.#horizon)
     return { newest, first: old ?? (await firstOf(versions.toReversed())) ?? newest }
   }
 }
 
 /** A version of another history counts by its time: a history ends before the version that begins the next one. */
-function holds({ log, created_at }: ManifestHead, history: string, sequence: number, to: number): boolean {
-  return log?.history === history ? log.sequence >= sequence : (log?.at ?? Date.parse(created_at)) > to
+function holds(head: ManifestHead, history: string, sequence: number, to: number): boolean {
+  return head.log?.history === history ? head.log.sequence >= sequence : timeOf(head) > to
+}
+
+/** On the cell's line of time. */
+function timeOf({ log, created_at }: ManifestHead): number {
+  return log?.at ?? Date.parse(created_at)
 }

@@ -12,6 +12,29 @@ export interface VersionPlace extends Place {
 
 /** The log objects that can have what a version holds. */
 export function refsUpTo(refs: readonly LogRef[], { after }: Pick<VersionPlace, 'after'>): readonly LogRef[] {
-  const cut = refs.findIndex(({ key }) => key > (after ?? ''))
-  return cut === -1 ? refs : refs.slice(0, cut + OBJECTS_AFTER_CUT)
+  return refs.slice(0, endOfVersion(refs, { after }))
+}
+
+/**
+ * After how many log objects, in their order, there is nothing that a version holds.
+ *
+ * @param begin it follows a version that was cut after so many; a node that has just started knows of none
+ */
+export function endOfVersion(
+  refs: readonly LogRef[],
+  { after }: Pick<VersionPlace, 'after'>,
+  begin = 0,
+): number {
+  return Math.min(refs.length, Math.max(begin, firstAfter(refs, after)) + OBJECTS_AFTER_CUT)
+}
+
+/** Where the first log object after a key is: there can be sixty thousand, in their order, and a thousand versions to look for. */
+export function firstAfter(refs: readonly LogRef[], after: string | null): number {
+  let [low, high] = [0, refs.length]
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if ((refs[middle] as LogRef).key > (after ?? '')) high = middle
+    else low = middle + 1
+  }
+  return low
 }

@@ -45,6 +45,8 @@ export interface BackupOptions {
     | {
         /** Throws what it is then refused with. */
         check(): void
+        /** Called with the bytes of a restored database once it is proven, before the cell is switched to it; may throw. */
+        checkBuilt?(bytes: number): void
       }
     | undefined
   /** An id of yours, for the lines of the log and the traces about it. */

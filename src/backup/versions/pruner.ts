@@ -30,6 +30,8 @@ export interface PrunerParts {
   /** The store's plans. */
   keep: string
   keepTenant: string
+  /** How far back moments can be restored. */
+  historyMs: number
   notes: RetentionNotes
   index: VersionIndex
   table: RetentionTable
@@ -108,6 +110,7 @@ export class Pruner {
       current: new Set(progress.find(cellId).chain?.versions),
       proven: proof?.version,
       now,
+      horizon: now - this.#parts.historyMs,
     })
     const judged = verdicts.map(({ version, keep, step }, i): PrunedVersion => {
       const { createdAt, origin } = facts[i] as (typeof facts)[number]

@@ -1,5 +1,6 @@
 import type { LocalState } from '../../catalog/local-state.ts'
 import type { Statement } from '../../engine/sqlite.ts'
+import type { HorizonNotes, KeptHorizons } from './aged-horizon.ts'
 import type { BackupOrigin } from './backup-types.ts'
 import type { Proof } from './retention-notes.ts'
 
@@ -9,10 +10,15 @@ export interface RememberedFacts {
   /** Bytes of the object: another size is another object. */
   sizeBytes: number
   createdAt: number
+  /** On the cell's own line of time. */
+  at: number
+  history: string | null
   origin: BackupOrigin
   /** The version that this one continues; null for a base. */
   previous: string | null
 }
+
+const HORIZONS_KEY = 'log_horizons'
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS backup_retention (
@@ -27,11 +33,18 @@ const SCHEMA = `
     version TEXT NOT NULL,
     size_bytes INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
+    at INTEGER NOT NULL,    -- the same on the cell's own line of time
+    history TEXT,
     origin TEXT NOT NULL,
     previous TEXT,
     PRIMARY KEY (cell_id, version)
   ) STRICT, WITHOUT ROWID;
 `
+
+/** A table that an earlier version made lacks some columns. What it has is read again from the object store. */
+const LACKS_HISTORY = `
+  SELECT 1 WHERE EXISTS (SELECT 1 FROM pragma_table_info('backup_versions'))
+    AND NOT EXISTS (SELECT 1 FROM pragma_table_info('backup_versions') WHERE name = 'history')`
 
 export interface StoredCells {
   cells: number
@@ -41,7 +54,8 @@ export interface StoredCells {
 }
 
 /** What this machine remembers of stored versions, in the local state. All of it can be read again from the object store. */
-export class RetentionTable {
+export class RetentionTable implements HorizonNotes {
+  readonly #state: LocalState
   readonly #storedAt: Statement
   readonly #storedCells: Statement
   readonly #noteStored: Statement
@@ -56,6 +70,8 @@ export class RetentionTable {
   readonly #removals: readonly Statement[]
 
   constructor(state: LocalState) {
+    this.#state = state
+    if (state.prepare(LACKS_HISTORY).get() !== undefined) state.define('DROP TABLE backup_versions')
     state.define(SCHEMA)
     const upsert = (columns: string, values: string, set: string) =>
       state.prepare(
@@ -77,10 +93,10 @@ export class RetentionTable {
       'proven_version = excluded.proven_version, proven_at = excluded.proven_at',
     )
     this.#facts = state.prepare(
-      `SELECT version, size_bytes AS sizeBytes, created_at AS createdAt, origin, previous
+      `SELECT version, size_bytes AS sizeBytes, created_at AS createdAt, at, history, origin, previous
        FROM backup_versions WHERE cell_id = ?`,
     )
-    this.#addFacts = state.prepare('INSERT OR REPLACE INTO backup_versions VALUES (?, ?, ?, ?, ?, ?)')
+    this.#addFacts = state.prepare('INSERT OR REPLACE INTO backup_versions VALUES (?, ?, ?, ?, ?, ?, ?, ?)')
     this.#removeFacts = state.prepare('DELETE FROM backup_versions WHERE cell_id = ? AND version = ?')
     this.#nothingStored = state.prepare('DELETE FROM backup_retention')
     this.#removals = ['backup_retention', 'backup_versions'].map((table) =>
@@ -123,12 +139,22 @@ export class RetentionTable {
     return this.#facts.all(cellId) as RememberedFacts[]
   }
 
-  addFacts(cellId: string, { version, sizeBytes, createdAt, origin, previous }: RememberedFacts): void {
-    this.#addFacts.run(cellId, version, sizeBytes, createdAt, origin, previous)
+  addFacts(cellId: string, facts: RememberedFacts): void {
+    const { version, sizeBytes, createdAt, at, history, origin, previous } = facts
+    this.#addFacts.run(cellId, version, sizeBytes, createdAt, at, history, origin, previous)
   }
 
   removeFacts(cellId: string, version: string): void {
     this.#removeFacts.run(cellId, version)
+  }
+
+  horizons(): KeptHorizons | undefined {
+    const kept = this.#state.get(HORIZONS_KEY)
+    return kept === undefined ? undefined : (JSON.parse(kept) as KeptHorizons)
+  }
+
+  noteHorizons(kept: KeptHorizons): void {
+    this.#state.set(HORIZONS_KEY, JSON.stringify(kept))
   }
 
   /** Backups go to another place than before, where nothing is stored yet. */

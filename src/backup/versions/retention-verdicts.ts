@@ -6,6 +6,10 @@ export interface VersionFacts {
   version: string
   /** Epoch milliseconds. */
   createdAt: number
+  /** The same on the cell's own line of time: later moments can't be restored from an older version alone. */
+  at: number
+  /** The unbroken row of logs that the version is in; null if nothing that is shipped follows it. */
+  history: string | null
   origin: BackupOrigin
   /** The versions below it, its base first; undefined if the version cannot be restored. */
   chain: readonly string[] | undefined
@@ -26,6 +30,8 @@ export interface RetentionCase {
   proven: string | undefined
   /** Epoch milliseconds. */
   now: number
+  /** Epoch milliseconds: later moments stay restorable, as far as the log objects reach. */
+  horizon: number
 }
 
 /** Why a version stays; a plan's step, as it is written, is a reason too. */
@@ -35,6 +41,7 @@ export type KeepReason =
   | 'proven'
   | 'unproven'
   | 'spare'
+  | 'history'
   | 'damaged'
   | 'needed'
   | 'plan'
@@ -49,6 +56,7 @@ export interface Verdict {
 
 /** Bases that stay where no version was ever proven: if one is damaged, there is another. */
 const BASES_UNPROVEN = 2
+const AHEAD_MS_MAX = 86_400_000
 
 /**
  * Decides which versions of a cell stay. A pure function. What it keeps does not depend on what it removes: a second run
@@ -67,6 +75,7 @@ export function judgeVersions(given: RetentionCase): Verdict[] {
   for (const version of currentChain(given)) keep(version, 'current')
   keepByPlans(given, (version, step) => keep(version, 'plan', step))
   keepProof(given, keep)
+  keepHistory(given, (version) => keep(version, 'history'))
   keepDamaged(given, (version) => keep(version, 'damaged'))
   for (const each of versions) {
     if (kept.has(each.version)) for (const link of linksOf(each)) keep(link, 'needed')
@@ -155,6 +164,37 @@ function keepProof(given: RetentionCase, keep: (version: string, reason: KeepRea
     if (version === base) return
     keep(version, 'unproven')
   }
+}
+
+/**
+ * A moment is restored from the newest version before it, and from what was shipped after that. So the newest one from before
+ * the horizon stays, or else the oldest. Where the logs break off, nothing leads from one history to the next: its last version
+ * stays, and the first of the next one. Tenants' versions displace no others.
+ */
+function keepHistory({ versions, horizon }: RetentionCase, keep: (version: string) => void): void {
+  const shipped = versions.filter(({ chain, history }) => chain !== undefined && history !== null)
+  for (const some of [shipped, shipped.filter(({ origin }) => origin !== 'tenant')]) {
+    const before = some.findIndex((each) => isFromBefore(each, horizon))
+    const needed = before === -1 ? some : some.slice(0, before + 1)
+    for (const [i, { version, history }] of needed.entries()) {
+      // Also undefined: the first and the last of them.
+      const isInside = needed[i - 1]?.history === history && needed[i + 1]?.history === history
+      if (!isInside) keep(version)
+    }
+  }
+}
+
+/** Log retention has the same one: `VersionCover`. */
+export function isFromBefore(
+  { createdAt, at }: Pick<VersionFacts, 'createdAt' | 'at'>,
+  horizon: number,
+): boolean {
+  return atMostAhead(at, createdAt) <= horizon
+}
+
+/** A time on a cell's own line, which may be ahead of the clock: further ahead than this, it says nothing of an age. */
+export function atMostAhead(time: number, createdAt: number): number {
+  return Math.min(time, createdAt + AHEAD_MS_MAX)
 }
 
 /** A look can be wrong, and another program may still read something: what is damaged stays as long as the plan reaches. */

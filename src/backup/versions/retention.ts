@@ -27,6 +27,8 @@ export interface RetentionParts {
   /** Plans of the store; see docs/promises.md for the defaults. */
   keep?: string | undefined
   keepTenant?: string | undefined
+  /** How far back moments can be restored: what they need stays, whatever the plans say. */
+  historyMs: number
   /** False: nothing is removed unless {@link Retention.prune} is called. */
   prune?: boolean | undefined
   index: VersionIndex

@@ -49,8 +49,8 @@ export class VersionFactsReader {
       }
       chains.set(stored.version, chain)
       if (head !== undefined) this.#table.addFacts(cellId, facts as RememberedFacts)
-      const { version, createdAt, origin } = facts as RememberedFacts
-      return { version, createdAt, origin, chain }
+      const { version, createdAt, at, history, origin } = facts as RememberedFacts
+      return { version, createdAt, at, history, origin, chain }
     })
     return all.toReversed()
   }
@@ -85,9 +85,20 @@ export class VersionFactsReader {
   }
 }
 
-function factsOf({ version, created_at, origin, chain }: ManifestHead, sizeBytes: number): RememberedFacts {
-  const previous = chain.at(-1) ?? null
-  return { version, sizeBytes, createdAt: Date.parse(created_at), origin: origin ?? 'schedule', previous }
+function factsOf(
+  { version, created_at, origin, chain, log }: ManifestHead,
+  sizeBytes: number,
+): RememberedFacts {
+  const createdAt = Date.parse(created_at)
+  return {
+    version,
+    sizeBytes,
+    createdAt,
+    at: log?.at ?? createdAt,
+    history: log?.history ?? null,
+    origin: origin ?? 'schedule',
+    previous: chain.at(-1) ?? null,
+  }
 }
 
 /** @param chains of the versions before it @returns undefined if one of them is missing or damaged */
@@ -117,5 +128,6 @@ function isSame(a: readonly string[], b: readonly string[]): boolean {
 
 function unusable(version: string, facts: RememberedFacts | undefined): VersionFacts {
   const createdAt = facts?.createdAt ?? parseVersion(version)?.time ?? 0
-  return { version, createdAt, origin: facts?.origin ?? 'schedule', chain: undefined }
+  const { at = createdAt, history = null, origin = 'schedule' } = facts ?? {}
+  return { version, createdAt, at, history, origin, chain: undefined }
 }

@@ -51,6 +51,7 @@ const WHY: Readonly<Record<string, string>> = {
   proven: 'proven last',
   unproven: 'nothing newer is proven',
   spare: 'one of the two newest bases: none is proven',
+  history: 'a moment within the history needs it',
   damaged: 'damaged, and as young as the plan reaches',
   needed: 'a version that stays needs it',
 }

@@ -31,7 +31,7 @@ export async function openStore(
   if (!mayBringBack && !exists(new StorePaths(flags.dataDir).catalog))
     throw noStore(flags.dataDir, objectStore, bringsBack)
   // A command does what it is for, and leaves the rest to the node.
-  const { keep, keepTenant } = flags
+  const { keep, keepTenant, history } = flags
   const backups = {
     snapshotEveryMs: null,
     incrementalEveryMs: null,
@@ -41,6 +41,7 @@ export async function openStore(
     recoverInBackground: false,
     keep,
     keepTenant,
+    historyMs: history,
   }
   const options = { objectStore, objectStoreWaitMs: flags.objectStoreWait, backups, clock, log }
   return storeTransport(await CellStore.open(flags.dataDir, options))

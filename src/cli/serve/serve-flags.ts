@@ -5,7 +5,6 @@ import { DURABILITIES, type Durability } from '../../engine/cell-settings.ts'
 import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import {
   DEFAULT_DRILL_EVERY_MS,
-  DEFAULT_HISTORY_MS,
   DEFAULT_INCREMENTAL_EVERY_MS,
   DEFAULT_MAX_LAG_MS,
   DEFAULT_SNAPSHOT_EVERY_MS,
@@ -127,11 +126,6 @@ export function addServeFlags(command: Command): Command {
       )
         .env('CELLSTORE_MAX_LAG')
         .default(DEFAULT_MAX_LAG_MS, '10s'),
-    )
-    .addOption(
-      durationOption('--history <duration>', 'how far back a cell can be restored to any moment')
-        .env('CELLSTORE_KEEP_HISTORY')
-        .default(DEFAULT_HISTORY_MS, '7d'),
     )
     .addOption(
       durationOption('--drain <duration>', 'after SIGTERM, how long requests under way may still take')

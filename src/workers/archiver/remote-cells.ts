@@ -1,6 +1,6 @@
 import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../backup/archiver/cell-port.ts'
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { CellCall, FromArchiver } from '../protocol/archiver-protocol.ts'
 import { fromWireError, type WireError } from '../protocol/wire-error.ts'
 
@@ -54,6 +54,10 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'beginRestore', args: [cellId] })
   }
 
+  checkBuilt(cellId: string, bytes: number): Promise<void> {
+    return this.#call({ method: 'checkBuilt', args: [cellId, bytes] })
+  }
+
   noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
     return this.#call({ method: 'noteMark', args: [cellId, name, existed] })
   }
@@ -66,8 +70,12 @@ export class RemoteCells implements CellPort {
     return this.#call({ method: 'endRestore', args: [cellId] })
   }
 
-  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+  collectLogs(limits: CollectLimits): Promise<CollectedLook> {
     return this.#call({ method: 'collectLogs', args: [limits] })
+  }
+
+  hurryLook(): Promise<void> {
+    return this.#call({ method: 'hurryLook', args: [] })
   }
 
   logsShipped(places: ShippedPlace[]): Promise<void> {

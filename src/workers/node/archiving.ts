@@ -1,6 +1,7 @@
 import fs from 'node:fs/promises'
 import { BackupManager } from '../../backup/backup-manager.ts'
 import { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
+import { RestorePermits } from '../../backup/restore/restore-permits.ts'
 import type { Log } from '../../base/log.ts'
 import { type Replication, replicationOf } from '../../store/replication.ts'
 import { jobQueueLimits, shippingSettings } from '../../store/settings.ts'
@@ -36,15 +37,17 @@ export function newArchiving(
   const { paths, clock, settings, destination, catalogBackup, verifications, guard } = core
   if (objectStore === undefined || destination === undefined || guard === undefined) return undefined
   if (catalogBackup === undefined || verifications === undefined) return undefined
-  const { log, limits, backups: plans } = settings
+  const { log, limits } = settings
+  const { keep, keepTenant, historyMs, prune, maxLagMs } = settings.backups
   const search = new UnshippedSearch({
-    isShipped: plans.maxLagMs !== undefined,
+    isShipped: maxLagMs !== undefined,
     progress: destination.progress,
     paths: (id) => paths.cell(id),
     exists: (id) => core.findCell(id)?.deletedAt === null,
     look: async (cellId) => void (await workers.runTask({ task: 'look-at-log', cellId })),
     log,
   })
+  const permits = new RestorePermits()
   const archiver = new ArchiverProcess({
     settings: {
       nodePid: process.pid,
@@ -52,11 +55,11 @@ export function newArchiving(
       objectStore,
       storeId: core.id,
       limits,
-      plans: { keep: plans.keep, keepTenant: plans.keepTenant, prune: plans.prune },
+      plans: { keep, keepTenant, historyMs, prune },
       queue: jobQueueLimits(settings),
       shipping: shippingSettings(settings),
     },
-    cells: new NodeCells(core, workers, upkeep, search),
+    cells: new NodeCells({ core, workers, upkeep, search, permits }),
     startedAt: core.observed.startedAt,
     clock,
     log,
@@ -83,6 +86,7 @@ export function newArchiving(
     catalogBackup,
     verifications,
     archiver,
+    permits,
     record,
     isLocal,
     assertRunning,

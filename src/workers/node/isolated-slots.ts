@@ -29,7 +29,7 @@ interface IsolatedSlot {
   turnSince: number
 }
 
-/** A cell that is busy without a pause gives its worker up after this long, if another account has none. */
+/** A cell that is busy without a pause gives its worker up after this long, if another account has none, or another cell of its own. */
 const TURN_MS = 5_000
 
 /** Cells whose statements hold up their neighbours. Each has a slot of its own for a while. */
@@ -70,18 +70,27 @@ export class IsolatedSlots {
 
   /**
    * Returns idle cells to the shared slots: after their time, or earlier if another cell waits for a worker. A busy one
-   * gives up its worker after its turn, if an account waits that has none.
+   * gives up its worker after its turn, if an account waits that has none, or another cell of its account. A cell that has had no
+   * worker for all of its time returns, too: what waits for it must not wait for ever.
    */
   rebalance(): void {
     const now = this.#parts.clock.monotonic()
-    const isAwaited = this.#awaiting().length > 0
-    const isDeprived = this.#awaiting().some(({ accountId }) => this.#assignedTo(accountId) === 0)
-    for (const [cellId, { accountId, slot, lastStrikeAt, turnSince }] of this.#cells) {
-      if (slot.worker === undefined || slot.stopping) continue
-      if (slot.idle) {
-        if (isAwaited || now - lastStrikeAt > this.#parts.isolationMs) void this.#release(cellId, slot)
-      } else if (isDeprived && now - turnSince > TURN_MS)
-        void this.#release(cellId, slot, () => this.#add(cellId, accountId, lastStrikeAt))
+    const awaiting = this.#awaiting()
+    const isDeprived = awaiting.some(({ accountId }) => this.#assignedTo(accountId) === 0)
+    const next = new Map(awaiting.map(({ accountId }) => [accountId, this.#leaving(accountId)]))
+    for (const [cellId, each] of this.#cells) {
+      const { accountId, slot, lastStrikeAt, turnSince } = each
+      if (slot.stopping || each.isAwaitingWorker) continue
+      const isOver = now - lastStrikeAt > this.#parts.isolationMs
+      if (slot.worker === undefined || slot.idle) {
+        if (isOver || (slot.worker !== undefined && awaiting.length > 0)) void this.#release(cellId, slot)
+        continue
+      }
+      const leaving = next.get(accountId)
+      const isRelieved = leaving !== undefined && leaving < this.#waitingOf(accountId, awaiting)
+      if (!(isDeprived || isRelieved) || now - turnSince <= TURN_MS) continue
+      if (isRelieved) next.set(accountId, leaving + 1)
+      void this.#release(cellId, slot, () => this.#add(cellId, accountId, lastStrikeAt))
     }
     this.assignWorker()
   }
@@ -108,6 +117,16 @@ export class IsolatedSlots {
   /** Slots without a worker, the oldest first. */
   #awaiting(): IsolatedSlot[] {
     return [...this.#cells.values()].filter((each) => !isAssigned(each) && !each.slot.stopping)
+  }
+
+  #waitingOf(accountId: string, awaiting: readonly IsolatedSlot[]): number {
+    return awaiting.filter((each) => each.accountId === accountId).length
+  }
+
+  /** How many of an account's workers become free already. */
+  #leaving(accountId: string): number {
+    return [...this.#cells.values()].filter((each) => each.accountId === accountId && each.slot.stopping)
+      .length
   }
 
   /** How many workers an account has, or all of them. */

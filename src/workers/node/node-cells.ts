@@ -2,13 +2,14 @@ import type { BackupStart, CellPort, RestoredCell, RestoreStart } from '../../ba
 import type { BaseCut, BaseStart, IncrementalCut, StoredBackup } from '../../backup/changes/cell-cuts.ts'
 import type { KnownVersions } from '../../backup/changes/cell-cutter.ts'
 import {
-  type CollectedLogs,
+  type CollectedLook,
   type CollectLimits,
   type ShippedPlace,
   withAccounts,
 } from '../../backup/changes/cell-log.ts'
 import type { UnshippedSearch } from '../../backup/changes/unshipped-search.ts'
 import { discardRestored } from '../../backup/restore/restore-install.ts'
+import type { RestorePermits } from '../../backup/restore/restore-permits.ts'
 import { cellNotFound } from '../../catalog/cell-registry.ts'
 import type { StoreCore } from '../../store/store-core.ts'
 import type { Upkeep } from '../../store/upkeep.ts'
@@ -21,6 +22,14 @@ import type { WorkerPool } from './worker-pool.ts'
  */
 const TRIES = 100
 
+export interface NodeCellsParts {
+  core: StoreCore
+  workers: WorkerPool
+  upkeep: Upkeep
+  search: UnshippedSearch
+  permits: RestorePermits
+}
+
 /**
  * The archiver's way to the cells of a node: tasks for the workers, and the catalog here. A worker may end at any time,
  * so each task can be repeated.
@@ -30,13 +39,15 @@ export class NodeCells implements CellPort {
   readonly #workers: WorkerPool
   readonly #upkeep: Upkeep
   readonly #search: UnshippedSearch
+  readonly #permits: RestorePermits
   readonly #building = new Set<string>()
 
-  constructor(core: StoreCore, workers: WorkerPool, upkeep: Upkeep, search: UnshippedSearch) {
+  constructor({ core, workers, upkeep, search, permits }: NodeCellsParts) {
     this.#core = core
     this.#workers = workers
     this.#upkeep = upkeep
     this.#search = search
+    this.#permits = permits
   }
 
   async beginBackup(cellId: string): Promise<BackupStart> {
@@ -83,7 +94,13 @@ export class NodeCells implements CellPort {
     this.#building.add(cellId)
     this.#workers.setBuilding([...this.#building])
     const state = await this.#run({ task: 'begin-restore', cellId })
+    // The restore may have given up meanwhile.
+    if (!this.#building.has(cellId)) this.#workers.setBuilding([...this.#building])
     return { record: this.#core.findCell(cellId), ...state }
+  }
+
+  async checkBuilt(cellId: string, bytes: number): Promise<void> {
+    this.#permits.checkBuilt(cellId, bytes)
   }
 
   async noteMark(cellId: string, name: string, existed: boolean): Promise<void> {
@@ -116,9 +133,13 @@ export class NodeCells implements CellPort {
     this.#workers.setBuilding([...this.#building])
   }
 
-  async collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
-    const collected = await this.#search.collect(limits.about, () => this.#workers.collectLogs(limits))
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
+    const collected = await this.#search.collect(limits, () => this.#workers.collectLogs(limits))
     return withAccounts(collected, (id) => this.#core.findCell(id))
+  }
+
+  async hurryLook(): Promise<void> {
+    this.#workers.hurryLook()
   }
 
   async logsShipped(places: ShippedPlace[]): Promise<void> {

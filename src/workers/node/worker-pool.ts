@@ -1,5 +1,5 @@
 import { randomBytes } from 'node:crypto'
-import type { CollectedLogs, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
+import type { CollectedLook, CollectLimits, ShippedPlace } from '../../backup/changes/cell-log.ts'
 import type { Clock, Timer } from '../../base/clock.ts'
 import type { Log } from '../../base/log.ts'
 import type { CellRecord } from '../../catalog/cell-registry.ts'
@@ -9,7 +9,6 @@ import { logSlowStatement } from '../../service/slow-statements.ts'
 import type { CellMetrics } from '../../store/store-metrics.ts'
 import type { WorkerSettings, WorkerTask, WorkerTaskResults } from '../protocol/protocol.ts'
 import { CellPlacement } from './cell-placement.ts'
-import { collectFromWorkers } from './collected-logs.ts'
 import { countCrash, crashOutcome, isForStatement } from './crash-outcome.ts'
 import { EndedWorkers } from './ended-workers.ts'
 import { KillBudget } from './kill-budget.ts'
@@ -18,6 +17,7 @@ import type { LostWorker } from './lost-worker.ts'
 import type { QueueBounds } from './operation-queue.ts'
 import type { QueuedOperation } from './queued-operation.ts'
 import { type Charged, chargedFor } from './running-work.ts'
+import { WorkerLooks } from './worker-looks.ts'
 import { type TaskOptions, WorkerEnded, type WorkerHandle } from './worker-process.ts'
 import { type SlotContext, WorkerSlot } from './worker-slot.ts'
 import { stopping, WorkerSpawner } from './worker-spawner.ts'
@@ -61,6 +61,7 @@ export class WorkerPool {
   readonly #placement: CellPlacement
   readonly #kills: KillBudget
   readonly #context: SlotContext
+  readonly #looks: WorkerLooks
   /** Cells whose own tasks took too long, and have not succeeded since. */
   readonly #slowTasks = new Set<string>()
   /** The cells whose `incoming.db` is being built. */
@@ -72,6 +73,7 @@ export class WorkerPool {
   constructor(parts: WorkerPoolParts) {
     const { clock, bounds, record, limits } = parts
     this.#parts = parts
+    this.#looks = new WorkerLooks(clock)
     const { sliceMs } = limits
     const ended = new EndedWorkers(parts.log)
     this.#ended = ended
@@ -166,9 +168,14 @@ export class WorkerPool {
   }
 
   /** What the cells of all workers have committed and not shipped. */
-  collectLogs(limits: CollectLimits): Promise<CollectedLogs> {
+  collectLogs(limits: CollectLimits): Promise<CollectedLook> {
     const workers = [...this.#spawner.alive].filter(({ isReady }) => isReady)
-    return collectFromWorkers(workers, limits, this.#parts.clock)
+    return this.#looks.collect(workers, limits)
+  }
+
+  /** The look that is under way waits for no worker that takes long. */
+  hurryLook(): void {
+    this.#looks.hurry()
   }
 
   /** Everything before these places is in the object store. */

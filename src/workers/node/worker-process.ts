@@ -84,6 +84,7 @@ export class WorkerProcess {
   /** Cells of whose commits the worker tells. */
   readonly #watchedCells = new Set<string>()
   readonly #watches: Watches
+  #cellsClosed = 0
   #taskIds = 0
   /** Monotonic time of the last ping. */
   #pingedAt = Number.NEGATIVE_INFINITY
@@ -172,8 +173,16 @@ export class WorkerProcess {
   /** Closes a cell. @returns false if it still needs the cell @throws as {@link runTask} */
   async closeCell(cellId: string, record: CellRecord | undefined): Promise<boolean> {
     const isClosed = await this.runTask({ task: 'close', cellId }, record)
-    if (isClosed) this.#usedCells.delete(cellId)
+    if (isClosed) {
+      this.#usedCells.delete(cellId)
+      this.#cellsClosed++
+    }
     return isClosed
+  }
+
+  /** How many cells it has given away. */
+  get cellsClosed(): number {
+    return this.#cellsClosed
   }
 
   /** False only if it has had nothing to do for the cell since it closed it: then the cell is not open there. */

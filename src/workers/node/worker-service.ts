@@ -30,7 +30,7 @@ import { SLOW_MS_DEFAULT } from '../../service/slow-statements.ts'
 import type { DeleteCellOptions } from '../../store/call-options.ts'
 import type { BranchCellOptions } from '../../store/cell-branches.ts'
 import type { CreatedCell } from '../../store/cell-creations.ts'
-import { type ExportedFile, type ExportOptions, exportToSpool } from '../../store/cell-export.ts'
+import { type ExportedFile, exportToSpool, type ServedExportOptions } from '../../store/cell-export.ts'
 import type { BuildCell, ImportCellOptions } from '../../store/cell-imports.ts'
 import { noBackup } from '../../store/local-cells.ts'
 import { removeSpoolFile } from '../../store/spool-files.ts'
@@ -201,18 +201,19 @@ export class WorkerService implements CellService {
     await this.confirmRecord(cellId)
   }
 
-  async exportCell(cellId: string, { signal }: ExportOptions = {}): Promise<ExportedFile> {
+  async exportCell(cellId: string, { signal, permit }: ServedExportOptions = {}): Promise<ExportedFile> {
     this.#assertRunning()
-    const { files, paths } = this.#core
+    const { files, spool } = this.#core
     if (!files.exists(cellId)) await this.#untilLocal(cellId)
-    return await exportToSpool(paths.spool, files.sizeBytes(cellId), async (file) => {
+    const copy = async (file: string) => {
       try {
         return await this.#workers.runTask({ task: 'export', cellId, file }, { signal })
       } catch (error) {
         await removeSpoolFile(file)
         throw error
       }
-    })
+    }
+    return await exportToSpool(spool, files.sizeBytes(cellId), copy, permit)
   }
 
   async importCell(source: AsyncIterable<Uint8Array>, options: ImportCellOptions = {}): Promise<string> {
@@ -262,6 +263,10 @@ export class WorkerService implements CellService {
 
   async listBackups(cellId: string, page: BackupPageOptions, signal?: AbortSignal): Promise<BackupList> {
     return await this.#backups.list(cellId, { ...page, signal })
+  }
+
+  async countBackups(cellId: string): Promise<number> {
+    return await this.#backups.count(cellId)
   }
 
   async latestBackup(cellId: string, signal?: AbortSignal): Promise<BackupInfo | undefined> {

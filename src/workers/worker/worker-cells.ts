@@ -12,6 +12,7 @@ import { copyDatabase } from '../../store/cell-export.ts'
 import { CellsFolder } from '../../store/cells-folder.ts'
 import { type CommitSink, LocalCells, type LocalCellsParts } from '../../store/local-cells.ts'
 import type { StoreSettings } from '../../store/settings.ts'
+import { Spool } from '../../store/spool.ts'
 import { removeSpoolFile } from '../../store/spool-files.ts'
 import type { CutCall, WorkerSettings, WorkerTaskResults } from '../protocol/protocol.ts'
 
@@ -57,6 +58,7 @@ export class WorkerCells {
     this.#changes?.trackers.changed.listen((id) => events.changed(id))
     this.local = new LocalCells({
       paths,
+      spool: new Spool(paths.spool),
       settings,
       hints: this.#hints,
       folder: new CellsFolder(paths.cells, this.#state),

@@ -115,10 +115,35 @@ describe('the order', () => {
     expect(begun).toEqual(['upload', 'restore'])
   })
 
+  test.each(['restore', 'backup'] as const)(
+    'what an account asks for and never ends leaves a slot of the lane %s to others; its recoveries, and what the owner asks for, may have all',
+    async (lane) => {
+      queue = newQueue(4)
+      for (const cell of ['1', '2', '3', '4']) add(cell, { lane })
+      await turns()
+      expect(begun).toEqual(['1', '2', '3'])
+      add('neighbour', { lane, account: 'b' })
+      await turns()
+      expect(begun).toEqual(['1', '2', '3', 'neighbour'])
+      await end('neighbour')
+      add('recovery', { lane, need: 'background' })
+      await turns()
+      expect(begun.at(-1)).toBe('recovery')
+      await end('recovery')
+      await end('1')
+      expect(begun.at(-1)).toBe('4')
+      for (const cell of ['2', '3', '4']) await end(cell)
+      for (const cell of ['5', '6', '7', '8']) add(cell, { lane, account: '' })
+      await turns()
+      expect(begun.slice(-4)).toEqual(['5', '6', '7', '8'])
+    },
+  )
+
   test('large jobs leave a slot for small ones, and go on as soon as another large one ends', async () => {
     queue = newQueue(3)
     const moved: string[] = []
-    const large = (cell: string) => add(cell, {}, { during: moves(100, () => moved.push(cell)) })
+    const large = (cell: string) =>
+      add(cell, { account: cell }, { during: moves(100, () => moved.push(cell)) })
     for (const cell of ['l1', 'l2', 'l3']) large(cell)
     add('small')
     await turns()

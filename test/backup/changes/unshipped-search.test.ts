@@ -1,6 +1,6 @@
 import { setImmediate as turnOfTheLoop } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import type { CollectedLogs } from '../../../src/backup/changes/cell-log.ts'
+import type { CollectedLook } from '../../../src/backup/changes/cell-log.ts'
 import type { BackupProgress } from '../../../src/backup/changes/progress-table.ts'
 import { UnshippedSearch } from '../../../src/backup/changes/unshipped-search.ts'
 import { silentLog } from '../../../src/base/log.ts'
@@ -64,14 +64,14 @@ describe('The search for unshipped cells', () => {
     )
     await search.search()
     expect(search.isOver).toBe(false)
-    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: false })
+    expect(await search.collect({}, nothing)).toMatchObject({ isAll: false })
     expect(looked).toEqual([])
     fails = false
     await settled()
-    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: false })
+    expect(await search.collect({}, nothing)).toMatchObject({ isAll: false })
     await settled()
     expect(looked).toEqual(['a'])
-    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(await search.collect({}, nothing)).toMatchObject({ isAll: true, unreadable: [] })
   })
 
   test('names a cell that could not be looked at, as long as it cannot; it holds up no others', async () => {
@@ -87,13 +87,13 @@ describe('The search for unshipped cells', () => {
     await search.search()
     await settled()
     for (let i = 0; i < 3; i++) {
-      expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: ['b'] })
+      expect(await search.collect({}, nothing)).toMatchObject({ isAll: true, unreadable: ['b'] })
       await settled()
     }
     fails = false
-    await search.collect(undefined, nothing)
+    await search.collect({}, nothing)
     await settled()
-    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(await search.collect({}, nothing)).toMatchObject({ isAll: true, unreadable: [] })
     expect(looked.sort()).toEqual(['a', 'b', 'c'])
     await search.stop()
   })
@@ -110,20 +110,20 @@ describe('The search for unshipped cells', () => {
     await settled()
     fails = false
     // The process that then has the cell has answered before it looks.
-    const collected = await search.collect(undefined, async () => {
+    const collected = await search.collect({}, async () => {
       const answer = await nothing()
       await settled()
       return answer
     })
     expect(collected).toMatchObject({ unreadable: ['a'] })
-    const found = search.collect(undefined, async () => {
+    const found = search.collect({}, async () => {
       const answer = await nothing()
       search.found('b')
       await settled()
       return answer
     })
     expect(await found).toMatchObject({ isAll: false })
-    expect(await search.collect(undefined, nothing)).toMatchObject({ isAll: true, unreadable: [] })
+    expect(await search.collect({}, nothing)).toMatchObject({ isAll: true, unreadable: [] })
   })
 
   test('names the cells that changed without a history, and looks at none of them', async () => {
@@ -134,12 +134,12 @@ describe('The search for unshipped cells', () => {
       ['a', 'b'],
     )
     await search.search()
-    const collected = await search.collect(undefined, async () => ({
+    const collected = await search.collect({}, async () => ({
       ...(await nothing()),
       withoutHistory: ['b'],
     }))
     expect(collected).toMatchObject({ isAll: true, withoutHistory: ['b', 'a'] })
-    const asked = await search.collect(['b', 'c'], nothing)
+    const asked = await search.collect({ about: ['b', 'c'] }, nothing)
     expect(asked).toMatchObject({ withoutHistory: ['b'], withoutHistoryCount: 2 })
     expect(looked).toEqual([])
   })
@@ -159,7 +159,7 @@ describe('The search for unshipped cells', () => {
   })
 })
 
-async function nothing(): Promise<CollectedLogs> {
+async function nothing(): Promise<CollectedLook> {
   return {
     logs: [],
     isAll: true,
@@ -168,6 +168,9 @@ async function nothing(): Promise<CollectedLogs> {
     withoutHistoryCount: 0,
     unreadable: [],
     asOf: 0,
+    look: 1,
+    askedIn: 1,
+    whole: {},
   }
 }
 

@@ -19,6 +19,36 @@ function restore(store: CellStore, cellId: string, timestamp: number) {
   return soon(store.backups.restore(cellId, { timestamp }))
 }
 
+describe('A clock that was days ahead, and is corrected,', () => {
+  test.each(['before anything is shipped', 'after what it has timed is shipped'])(
+    '%s, hides no commit of another cell, and the cell whose commits are in the future is not said to be safe until then',
+    async (when) => {
+      const store = await place.create(SHIPPED)
+      const [quiet, ahead] = [createLedger(store), createLedger(store)]
+      for (const { id } of [quiet, ahead]) await place.advanceUntil(store.backups.snapshot(id))
+      const AHEAD_MS = 72 * HOUR_MS
+      place.clock.step(AHEAD_MS)
+      addRow(ahead, 'in the future')
+      if (when !== 'before anything is shipped') await place.advanceUntil(store.backups.flush())
+      place.clock.step(-AHEAD_MS)
+      place.clock.advance(HOUR_MS)
+      addRow(ahead, 'still there')
+      await place.advanceUntil(store.backups.flush())
+      addRow(quiet, 'first')
+      await place.advanceUntil(store.backups.flush())
+      const time = place.clock.now()
+      place.clock.advance(HOUR_MS)
+      addRow(quiet, 'second')
+      await place.advanceUntil(store.backups.flush())
+      expect(store.backedUpTo(ahead.id)).toBeLessThanOrEqual(place.clock.now())
+      expect(store.backedUpTo(quiet.id)).toBeLessThanOrEqual(place.clock.now())
+      await restore(store, quiet.id, time)
+      expect(notes(quiet)).toEqual(['first'])
+      await place.advanceUntil(store.close())
+    },
+  )
+})
+
 describe('A clock that is set back', () => {
   test('hides no commit of a cell that was quiet until then', async () => {
     const store = await place.create(SHIPPED)
@@ -103,7 +133,7 @@ describe('Log objects that went for their age', () => {
     place.clock.advance(60_000)
     await soon(store.backups.incremental(cell.id))
     const second = place.clock.now()
-    for (let i = 0; i < 3; i++) {
+    for (let i = 0; i < 6; i++) {
       place.clock.advance(12 * HOUR_MS)
       addRow(other, 'busy')
       await soon(store.backups.flush())

@@ -230,6 +230,21 @@ describe('A moment at which the cell had committed what is stored nowhere', () =
   })
 })
 
+test('Plans of an account ship once every five seconds, after the first ten', async () => {
+  const store = await place.create(shipped)
+  const { id: accountId } = store.accounts.create()
+  const { id } = createLedger(store, { accountId })
+  await soon(store.backups.snapshot(id))
+  const begun = minute()
+  for (let i = 0; i < 14; i++) {
+    addRow(store.openCell(id), `row ${i}`)
+    const plan = store.backups.plan(id, { timestamp: place.clock.now(), accountId })
+    await place.advanceUntil(plan, 5_000)
+  }
+  expect(place.clock.now() - begun).toBeGreaterThan(4 * 4_000)
+  await soon(store.close())
+})
+
 test('A plan ships what is pending, and says the same as the restore that follows', async () => {
   const store = await place.create(shipped)
   const cell = await newCell(store)

@@ -64,10 +64,15 @@ describe('What a cell is backed up to', () => {
 
   test('is not what was collected before its history could be shipped', () => {
     const row = { storedTo: 90, shippedAt: 90, shippedSince: 110 }
-    expect(backedUpTo(row, 100)).toBe(90)
-    expect(backedUpTo(row, 111)).toBe(111)
-    expect(backedUpTo({ storedTo: 90, shippedAt: null, shippedSince: null }, 111)).toBe(90)
-    expect(backedUpTo({ storedTo: null, shippedAt: null, shippedSince: null }, 111)).toBeNull()
+    expect(backedUpTo(row, 100, 120)).toBe(90)
+    expect(backedUpTo(row, 111, 120)).toBe(111)
+    expect(backedUpTo({ storedTo: 90, shippedAt: null, shippedSince: null }, 111, 120)).toBe(90)
+    expect(backedUpTo({ storedTo: null, shippedAt: null, shippedSince: null }, 111, 120)).toBeNull()
+  })
+
+  test('is never in the future, where the line of time of a cell may be', () => {
+    expect(backedUpTo({ storedTo: 90, shippedAt: 500, shippedSince: 10 }, 100, 120)).toBe(100)
+    expect(backedUpTo({ storedTo: 500, shippedAt: 500, shippedSince: 500 }, null, 120)).toBe(120)
   })
 
   test('is known to a node whose workers have the cells', async () => {

@@ -5,11 +5,14 @@ import type { UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
 import { FileObjectStore } from '../../../src/backup/object-store/file/file-object-store.ts'
 import { type CellLog, collectLog } from '../../../src/backup/shipping/cell-pieces.ts'
 import { LogIndex } from '../../../src/backup/shipping/log-index.ts'
+import { completeTo, type LogManifest } from '../../../src/backup/shipping/log-manifest.ts'
 import { makeLogObject } from '../../../src/backup/shipping/log-object.ts'
 import { logKey } from '../../../src/backup/versions/object-keys.ts'
 import { WalCell } from '../../support/backup/wal-cell.ts'
 import { FakeClock } from '../../support/fake-clock.ts'
 import { tempDirectory } from '../../support/temp-directory.ts'
+
+const DAY_MS = 86_400_000
 
 let folder: string
 let clock: FakeClock
@@ -33,14 +36,14 @@ beforeEach(() => {
 })
 
 /** Stores the next log object. */
-async function put(epoch: number, number: number, log: UnshippedLog): Promise<string> {
+async function put(epoch: number, number: number, log: UnshippedLog, completeTo?: number): Promise<string> {
   const order = {
     store_id: storeId,
     epoch,
     number,
     previous,
     logs: [log],
-    completeTo: undefined,
+    completeTo,
     now: clock.now(),
   }
   const { object } = await makeLogObject(order, { directory: path.join(folder, 'spool') })
@@ -104,5 +107,45 @@ describe('What a cell committed between two versions', () => {
     for (let number = 1; number <= 40; number++) await put(2, number, unshipped(other))
     expect((await collect(log, last)).objects).toBe(17)
     expect(last).toBe(logKey({ epoch: 1, number: 1 }))
+  })
+})
+
+describe('What a quiet cell committed up to a time', () => {
+  const until = () => clock.now() + 1_000
+  const collectUpTo = (time: number) => {
+    const { cellId, history } = cell
+    const index = new LogIndex(store, storeId, () => 9)
+    return collectLog(index, { cellId, history, sequence: 0, after: null }, { until: time })
+  }
+
+  test('is all known once a later object is complete; those after it are not read', async () => {
+    const time = until()
+    clock.advance(2 * DAY_MS)
+    await put(1, 1, unshipped(other), clock.now())
+    for (let number = 2; number <= 5; number++) await put(1, number, unshipped(other))
+    expect(await collectUpTo(time)).toMatchObject({ objects: 1 })
+  })
+
+  test('is found although an object was made while the clock was days ahead', async () => {
+    const ahead = 3 * DAY_MS
+    clock.step(ahead)
+    await put(1, 1, unshipped(other), clock.now())
+    clock.step(-ahead)
+    const log = unshipped(cell)
+    await put(2, 1, log, clock.now())
+    const { wals, completeTo } = await collectUpTo(until())
+    expect(wals.map(({ frames }) => frames)).toEqual([log.pieces[0]?.to])
+    // What the right clock has said last.
+    expect(completeTo).toBe(clock.now())
+  })
+
+  test("is not said to be complete by the times of another cell's commits", () => {
+    const to = clock.now() + 3 * DAY_MS
+    const created_at = new Date(clock.now()).toISOString()
+    const manifest = { complete: true, to, created_at } as LogManifest
+    expect(completeTo(manifest)).toBeUndefined()
+    expect(completeTo({ ...manifest, to: clock.now() })).toBe(clock.now())
+    expect(completeTo({ ...manifest, complete_to: clock.now() })).toBe(clock.now())
+    expect(completeTo({ ...manifest, complete: false })).toBeUndefined()
   })
 })

@@ -79,7 +79,7 @@ async function round(objectStore: ObjectStore): Promise<string[]> {
   const { id, clock } = store
   const retention = new LogRetention({
     objectStore,
-    historyMs: DAY_MS,
+    horizon: () => clock.now() - DAY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, id)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async () => false,

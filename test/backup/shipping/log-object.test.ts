@@ -5,7 +5,7 @@ import path from 'node:path'
 import zlib from 'node:zlib'
 import Database from 'better-sqlite3'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
-import type { UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
+import type { LogPiece, UnshippedLog } from '../../../src/backup/changes/cell-log.ts'
 import { type LogOrder, makeLogObject } from '../../../src/backup/shipping/log-object.ts'
 import { selectLogs } from '../../../src/backup/shipping/log-selection.ts'
 import { logKey, parseLogKey } from '../../../src/backup/versions/object-keys.ts'
@@ -115,6 +115,24 @@ describe('A log object', () => {
       expect(database.prepare('SELECT count(*), max(n) FROM rows').raw().get()).toEqual([20, 20])
     },
   )
+
+  test('claims to be complete up to when everything was collected, also if some of it was committed later', async () => {
+    const claims = async (completeTo: number, times: [number, number]) => {
+      const log = unshipped(newCell())
+      const pieces = log.pieces.map((piece): LogPiece => {
+        const [first, last] = times
+        return { ...piece, commits: [[piece.to - 1, first] as [number, number], [piece.to, last]] }
+      })
+      const order = { ...orderOf({ ...log, pieces }), completeTo }
+      const { object } = await makeLogObject(order, spool())
+      const { complete_to, to } = object?.manifest ?? {}
+      await object?.dispose()
+      return { complete_to, to }
+    }
+    expect(await claims(30, [10, 20])).toEqual({ complete_to: 30, to: 30 })
+    expect(await claims(15, [10, 20])).toEqual({ complete_to: 15, to: 20 })
+    expect(await claims(5, [10, 20])).toEqual({ complete_to: 5, to: 20 })
+  })
 
   test('leaves a cell out whose WAL was reset after it was collected, and keeps what it has of it', async () => {
     const [reset, other] = [newCell(), newCell()]

@@ -3,6 +3,8 @@ import type { BackupDestination } from '../../../src/backup/archiver/backup-dest
 import { LogRetention } from '../../../src/backup/shipping/log-retention.ts'
 import { readLogManifest } from '../../../src/backup/shipping/stored-log.ts'
 import { VersionCover } from '../../../src/backup/shipping/version-cover.ts'
+import { Retention } from '../../../src/backup/versions/retention.ts'
+import { RetentionTable } from '../../../src/backup/versions/retention-table.ts'
 import type { Cell } from '../../../src/store/cell.ts'
 import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
@@ -28,13 +30,17 @@ const soon = <T>(work: Promise<T>): Promise<T> => place.advanceUntil(work, 100)
 const keys = async () => (await storedLogs(place.folder())).map(({ key }) => key)
 const flush = () => soon(store.backups.flush())
 
+const plainHorizon = () => place.clock.now() - HISTORY_MS
+/** As a store has it. */
+const agedHorizon = () => (store.core.destination as BackupDestination).horizon.of(HISTORY_MS)
+
 /** One round, as the archiver of the store would make it. */
-async function round(): Promise<string[]> {
+async function round(horizon: () => number | undefined = plainHorizon): Promise<string[]> {
   const destination = store.core.destination as BackupDestination
   const { objectStore, storeId, index, clock, log } = destination
   const retention = new LogRetention({
     objectStore,
-    historyMs: HISTORY_MS,
+    horizon,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,
@@ -43,6 +49,13 @@ async function round(): Promise<string[]> {
     log,
   })
   return await retention.run()
+}
+
+/** A look at the versions of a cell, by the same history. */
+async function prune(cellId: string): Promise<void> {
+  const destination = store.core.destination as BackupDestination
+  const table = new RetentionTable(store.core.state)
+  await new Retention({ ...destination, table, historyMs: HISTORY_MS }).prune(cellId)
 }
 
 const commits: { cell: Cell; time: number; rows: string[] }[] = []
@@ -57,6 +70,11 @@ async function ship(cell: Cell): Promise<void> {
 }
 
 const version = (cell: Cell) => soon(store.backups.incremental(cell.id))
+
+/** What the cell was, in a new cell. */
+async function rowsAt({ id }: Cell, timestamp: number): Promise<string[]> {
+  return notes(await soon(store.createCell({ from: { cellId: id, timestamp } })))
+}
 
 /** What is claimed can be restored, and what a restore finds is never an earlier state. @returns how many moments are claimed */
 async function proveClaims(cell: Cell): Promise<number> {
@@ -195,4 +213,71 @@ test('a cell that has been idle since its newest version comes back after a loss
     const rows = commits.findLast(({ cell }) => cell === each)?.rows
     expect(notes(store.openCell(each.id))).toEqual(rows)
   }
+})
+
+test('a version that the log relies on stays: each moment of the history can be restored, also of a cell that was idle all that time', async () => {
+  const idle = createLedger(store)
+  const busy = createLedger(store)
+  for (const each of [idle, busy]) await soon(store.backups.snapshot(each.id))
+  for (let hour = 0; hour < 5; hour++) {
+    await ship(idle)
+    await version(idle)
+    place.clock.advance(HOUR_MS)
+  }
+  const rows = notes(idle)
+  const rounds = async () => {
+    await ship(busy)
+    await version(busy)
+    await soon(round())
+    for (const { id } of [idle, busy]) await soon(prune(id))
+  }
+  place.clock.advance(8 * DAY_MS)
+  await rounds()
+  await ship(idle)
+  await soon(store.backups.snapshot(idle.id))
+  await soon(store.backups.snapshot(idle.id))
+  for (let look = 0; look < 2; look++) {
+    await rounds()
+    const horizon = place.clock.now() - HISTORY_MS
+    for (const day of [0, 3]) expect(await rowsAt(idle, horizon + day * DAY_MS)).toEqual(rows)
+    place.clock.advance(DAY_MS + HOUR_MS)
+  }
+})
+
+test('a start with a clock that is days ahead erases no moments', async () => {
+  const cell = createLedger(store)
+  await version(cell)
+  for (let day = 0; day < 4; day++) {
+    await ship(cell)
+    await round(agedHorizon)
+    place.clock.advance(DAY_MS)
+  }
+  await version(cell)
+  const all = await keys()
+  await place.advanceUntil(store.close())
+  place.clock.step(9 * DAY_MS)
+  store = await place.open({ backups: { maxLagMs: HOUR_MS, historyMs: 1_000 * DAY_MS } })
+  const again = store.openCell(cell.id)
+  await ship(again)
+  expect(await round(agedHorizon)).toEqual([])
+  // A day later it is believed.
+  for (let look = 0; look < 2; look++) {
+    place.clock.advance(DAY_MS)
+    expect(await round(agedHorizon)).toEqual(look === 0 ? [] : all)
+  }
+})
+
+test('a cell whose times are far ahead of the clock holds up no others', async () => {
+  const [ahead, other] = [createLedger(store), createLedger(store)]
+  for (const each of [ahead, other]) await version(each)
+  place.clock.step(30 * DAY_MS)
+  addRow(ahead, 'in the future')
+  place.clock.step(-30 * DAY_MS)
+  await flush()
+  for (const each of [ahead, other]) await ship(each)
+  for (const each of [ahead, other]) await version(each)
+  const all = await keys()
+  place.clock.advance(HISTORY_MS + DAY_MS + HOUR_MS)
+  await ship(other)
+  expect(await round()).toEqual(all)
 })

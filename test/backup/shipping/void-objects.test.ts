@@ -143,7 +143,7 @@ test('a round asks once per epoch, however many have nothing but void objects', 
   root.forget()
   const retention = new LogRetention({
     objectStore: root,
-    historyMs: DAY_MS,
+    horizon: () => place.clock.now() - DAY_MS,
     // Each node slept in its PUT, so that all of them go on from the first one.
     readManifest: async ({ key: of }) => {
       root.calls.push({ call: 'get', key: of })
@@ -169,7 +169,7 @@ async function round(): Promise<string[]> {
   const { objectStore, storeId, index, clock, log } = store.core.destination as BackupDestination
   const retention = new LogRetention({
     objectStore,
-    historyMs: 7 * DAY_MS,
+    horizon: () => clock.now() - 7 * DAY_MS,
     readManifest: async (stored) => (await readLogManifest(objectStore, stored, storeId)).manifest,
     newCover: (horizon) => new VersionCover(index, horizon),
     isDeleted: async (id) => (store.findCell(id)?.deletedAt ?? null) !== null,

@@ -5,7 +5,6 @@ import type { CellStore } from '../../../src/store/cell-store.ts'
 import { addRow, createLedger, notes, ScratchPlace } from '../../support/backup/scratch-store.ts'
 import { KeptLog } from '../../support/kept-log.ts'
 import { filesBelow } from '../../support/temp-directory.ts'
-import { turnsUntil } from '../../support/turns.ts'
 
 const DAY_MS = 86_400_000
 /** Removes all that it may. */
@@ -81,7 +80,7 @@ describe('An old data directory that was put back, and is to go on as it is,', (
   test('does the same to its catalog, right after the start', async () => {
     const { storeId, newestCatalog } = await putBackAnOldDirectory()
     const store = await place.open({ log, takeOver: true })
-    await turnsUntil(() => log.errors.length > 0, 'the newer catalog is found')
+    await store.core.catalogStored()
     expect(log.errors.filter((each) => each['cellId'] === storeId)).toMatchObject([{ newest: newestCatalog }])
     for (let i = 0; i < 9; i++) {
       store.accounts.create()

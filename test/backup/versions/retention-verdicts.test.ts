@@ -26,8 +26,9 @@ function facts(
   at: number,
   chain: string[] | undefined = [],
   origin: BackupOrigin = 'schedule',
+  history: string | null = null,
 ): VersionFacts {
-  return { version: `v${String(n).padStart(6, '0')}`, createdAt: at, origin, chain }
+  return { version: `v${String(n).padStart(6, '0')}`, createdAt: at, at, history, origin, chain }
 }
 
 function caseOf(versions: VersionFacts[], given: Partial<RetentionCase> = {}): RetentionCase {
@@ -39,6 +40,7 @@ function caseOf(versions: VersionFacts[], given: Partial<RetentionCase> = {}): R
     current: new Set(),
     proven: undefined,
     now: START,
+    horizon: START - 7 * DAY_MS,
     ...given,
   }
 }
@@ -55,6 +57,8 @@ class History {
   versions: VersionFacts[] = []
   #n = 0
   readonly #random: Random
+  /** Null: the cell is not shipped. It may begin to be, and each history may break off. */
+  #history: string | null = null
 
   constructor(random: Random) {
     this.#random = random
@@ -72,7 +76,8 @@ class History {
     const at = Math.max(this.now, (newest?.createdAt ?? 0) + 1)
     const continues = newest?.chain !== undefined && newest.chain.length < 63 && !random.chance(bases)
     const chain = continues ? [...(newest.chain as string[]), newest.version] : []
-    this.versions = [facts(this.#n++, at, chain, random.pick(origins)), ...this.versions]
+    if (random.chance(0.1)) this.#history = random.chance(0.2) ? null : `history ${this.#n}`
+    this.versions = [facts(this.#n++, at, chain, random.pick(origins), this.#history), ...this.versions]
   }
 
   keepOnly(kept: readonly VersionFacts[]): void {
@@ -105,6 +110,7 @@ function* histories(count: number): Generator<RetentionCase> {
       current: new Set(newest?.chain === undefined ? [] : [...newest.chain, newest.version]),
       proven: random.chance(0.5) && versions.length > 0 ? random.pick(versions).version : undefined,
       now: history.now,
+      horizon: history.now - random.pick([HOUR_MS, DAY_MS, 7 * DAY_MS, 60 * DAY_MS]),
     })
   }
 }
@@ -121,6 +127,25 @@ describe('What stays of any history', () => {
       const newest = given.versions.find(({ chain }) => chain !== undefined)
       if (newest !== undefined) expect(kept.has(newest.version)).toBe(true)
     }
+  })
+
+  test('has a way to each moment of the history: a version of the same logs from before it, and one that shows the last moment', () => {
+    let moments = 0
+    for (const given of histories(1_000)) {
+      const { horizon } = given
+      const shipped = (each: VersionFacts) => each.chain !== undefined && each.history !== null
+      const all = given.versions.filter(shipped)
+      const kept = keptBy(given).filter(shipped)
+      for (const moment of [horizon, ...all.map(({ at }) => at).filter((at) => at > horizon)]) {
+        const wayIn = (some: VersionFacts[]) => some.find(({ at }) => at <= moment)?.history
+        const isShown = (some: VersionFacts[]) =>
+          some.some(({ at, history }) => at >= moment && history === wayIn(some))
+        expect(wayIn(kept)).toBe(wayIn(all))
+        expect(isShown(kept)).toBe(isShown(all))
+        moments++
+      }
+    }
+    expect(moments).toBeGreaterThan(1_000)
   })
 
   test('stays in a second run: it removes nothing more', () => {

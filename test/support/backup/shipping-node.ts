@@ -4,7 +4,9 @@ import { setImmediate } from 'node:timers/promises'
 import {
   among,
   type CollectedLogs,
+  type CollectedLook,
   type CollectLimits,
+  lookOf,
   type ShippedPlace,
 } from '../../../src/backup/changes/cell-log.ts'
 import type { ObjectStore } from '../../../src/backup/object-store/object-store.ts'
@@ -34,12 +36,26 @@ export class WalCells implements LogPort {
     this.#now = now
   }
 
-  async collectLogs({ cellsMax, bytesMax, except = [], about }: CollectLimits): Promise<CollectedLogs> {
+  async collectLogs(limits: CollectLimits): Promise<CollectedLook> {
+    this.begin(limits)
+    return lookOf(await this.collectOf(limits, this.all), this.collects)
+  }
+
+  async hurryLook(): Promise<void> {}
+
+  protected begin({ about }: CollectLimits): void {
     this.collects++
     this.about = about
     this.onCollect()
-    const unreadable = this.all.map(({ cellId }) => cellId).filter((cellId) => except.includes(cellId))
-    const found = this.all
+  }
+
+  /** What a process has that has some of the cells. */
+  async collectOf(
+    { cellsMax, bytesMax, except = [], about, wanted = [] }: CollectLimits,
+    cells: readonly WalCell[],
+  ): Promise<CollectedLogs> {
+    const unreadable = cells.map(({ cellId }) => cellId).filter((cellId) => except.includes(cellId))
+    const found = cells
       .filter(({ cellId }) => !except.includes(cellId))
       .map((cell) => cell.unshipped())
       .filter((log) => log !== undefined)
@@ -61,6 +77,7 @@ export class WalCells implements LogPort {
       withoutHistoryCount: this.withoutHistory.length,
       unreadable,
       asOf,
+      whole: wanted.filter((id) => found.slice(logs.length).every(({ cellId }) => cellId !== id)),
     }
     return JSON.parse(JSON.stringify(collected))
   }
@@ -153,6 +170,10 @@ export class ShippingNode {
     }
     clock.advance(end - clock.monotonic())
     await this.quiet()
+  }
+
+  get isTicking(): boolean {
+    return this.#isTicking
   }
 
   /** Resolves once a tick that runs has ended. Real files are written meanwhile. */

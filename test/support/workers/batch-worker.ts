@@ -8,6 +8,7 @@ import { ExpiryHints } from '../../../src/kv/expiry-hints.ts'
 import { CellsFolder } from '../../../src/store/cells-folder.ts'
 import { LocalCells } from '../../../src/store/local-cells.ts'
 import { resolveSettings } from '../../../src/store/settings.ts'
+import { Spool } from '../../../src/store/spool.ts'
 import type { StoreOptions } from '../../../src/store/store-options.ts'
 import type { QueuedOperation } from '../../../src/workers/node/queued-operation.ts'
 import type { BatchMessage } from '../../../src/workers/node/worker-process.ts'
@@ -45,6 +46,7 @@ export class BatchWorker {
     fs.mkdirSync(directory, { recursive: true })
     this.#state = LocalState.join(path.join(directory, 'state.db'))
     this.cells = new LocalCells({
+      spool: new Spool(paths.spool),
       paths,
       settings,
       hints: new ExpiryHints(this.#state),

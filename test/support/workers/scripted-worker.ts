@@ -37,6 +37,7 @@ export class ScriptedWorker implements WorkerHandle {
   /** The cells whose `incoming.db` it leaves alone. */
   building: string[] | undefined
   readonly hasUsed = new Set<string>()
+  cellsClosed = 0
   waited = 0
   ran = 0
   readonly #ready = Promise.withResolvers<void>()
@@ -111,7 +112,10 @@ export class ScriptedWorker implements WorkerHandle {
 
   async closeCell(cellId: string): Promise<boolean> {
     const isClosed = await this.runTask({ task: 'close', cellId }, undefined)
-    if (isClosed) this.hasUsed.delete(cellId)
+    if (isClosed) {
+      this.hasUsed.delete(cellId)
+      this.cellsClosed++
+    }
     return isClosed
   }
 
@@ -142,6 +146,7 @@ export class ScriptedWorker implements WorkerHandle {
       withoutHistoryCount: 0,
       unreadable: [],
       asOf: 0,
+      whole: [],
     })
   }
 

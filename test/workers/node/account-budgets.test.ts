@@ -1,7 +1,14 @@
 import { expect, test } from 'vitest'
 import type { CellRecord } from '../../../src/catalog/cell-registry.ts'
 import type { ScriptedWorker } from '../../support/workers/scripted-worker.ts'
-import { A, B, HOLD_MS, KILLS_BURST, ScriptedWorkers } from '../../support/workers/scripted-workers.ts'
+import {
+  A,
+  B,
+  HOLD_MS,
+  ISOLATION_MS,
+  KILLS_BURST,
+  ScriptedWorkers,
+} from '../../support/workers/scripted-workers.ts'
 
 const cellOf = (n: number) => n.toString(16).padStart(8, '0') + A.slice(8)
 const mine = { accountId: 'mine' }
@@ -103,6 +110,45 @@ test('an isolated cell that is busy without a pause gives its worker up after it
   expect(busy.map(({ isStopped }) => isStopped)).toEqual([true, true])
   for (const worker of busy) await node.end(worker)
   expect(isolatedWorkers(node).map(({ given }) => given)).toContainEqual(['slow 3'])
+})
+
+test('the isolated cells of an account take turns, also if one of them is busy without a pause', async () => {
+  const node = await ScriptedWorkers.started()
+  await isolate(node, [
+    [1, 'mine'],
+    [2, 'mine'],
+    [3, 'mine'],
+  ])
+  for (const text of ['slow 2', 'slow 3']) {
+    const [busy] = isolatedWorkers(node)
+    if (busy === undefined) throw new Error('No cell is isolated')
+    busy.say({ type: 'started', index: 0 })
+    await node.pass(4_000)
+    expect(busy.isStopped).toBe(false)
+    await node.pass(2_000)
+    expect(busy.isStopped).toBe(true)
+    await node.end(busy)
+    expect(isolatedWorkers(node).map(({ given }) => given)).toEqual([[text]])
+  }
+})
+
+test('an isolated cell that gets no worker for all of its time returns to the shared ones', async () => {
+  const node = await ScriptedWorkers.started({ record })
+  await isolate(node, [
+    [1, 'mine'],
+    [2, 'mine'],
+  ])
+  const task = node.workers.runTask({ task: 'collect', cellId: cellOf(2) })
+  task.catch(() => {})
+  const [busy] = isolatedWorkers(node)
+  if (busy === undefined) throw new Error('No cell is isolated')
+  busy.say({ type: 'started', index: 0 })
+  const asked = () => node.asked.flatMap(({ tasks }) => tasks.map(({ task: { cellId } }) => cellId))
+  await node.pass(ISOLATION_MS - 5_000)
+  expect(asked()).toEqual([])
+  // The worker of the busy cell does not end.
+  await node.pass(6_000)
+  expect(asked()).toEqual([cellOf(2)])
 })
 
 test('upkeep of an account that cost too many workers is not refused, but runs where it holds up no neighbour', async () => {

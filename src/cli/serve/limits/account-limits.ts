@@ -19,6 +19,13 @@ export const quotas: Rows<Quotas> = {
     about: 'active API keys of an account; as many that were revoked or have expired are remembered',
     over: '403 `quota_exceeded`',
   },
+  idempotencyKeysMax: {
+    flag: 'account-idempotency-keys',
+    unit: 'count',
+    default: DEFAULT_QUOTAS.idempotencyKeysMax,
+    about: 'keys of `Idempotency-Key` that are remembered for an account, for a day',
+    over: 'the oldest are forgotten',
+  },
   bytesMax: {
     flag: 'account-bytes',
     unit: 'bytes',
@@ -58,11 +65,21 @@ export const quotas: Rows<Quotas> = {
     over: '429 `rate_limited`, 503 `busy`',
     max: RATE_MAX,
   },
+  backupReadsAtOnce: {
+    flag: 'account-backup-reads',
+    unit: 'count',
+    default: DEFAULT_QUOTAS.backupReadsAtOnce,
+    about:
+      'plans of restores and lists of backups of an account under way; all accounts together: four times as many',
+    over: '429 `rate_limited`, 503 `busy`',
+    max: RATE_MAX,
+  },
   backupMibPerSecond: {
     flag: 'account-backup-rate',
     unit: 'count',
     default: DEFAULT_QUOTAS.backupMibPerSecond,
-    about: "MiB a second of an account's requested backups; those of a minute at once after a pause",
+    about:
+      "MiB a second of an account's requested backups and restores, exports and imports, also of those that fail; those of a minute at once after a pause",
     over: '429 `rate_limited`',
     max: RATE_MAX,
   },

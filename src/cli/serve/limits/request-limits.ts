@@ -126,6 +126,13 @@ export const http: Rows<Omit<HttpLimits, 'result' | 'memory' | 'streams'> & { re
     about: 'bytes of an imported database',
     over: '413 `body_too_large`',
   },
+  exportBytesPerSecond: {
+    flag: 'export-rate',
+    unit: 'bytes',
+    default: DEFAULT_HTTP_LIMITS.exportBytesPerSecond,
+    about: 'slowest rate at which a client takes an export, in bytes a second; it has a minute more',
+    over: 'closed',
+  },
   bodyValuesMax: {
     flag: 'body-values',
     unit: 'count',

@@ -1,0 +1,93 @@
+import { expect, test } from 'vitest'
+import type { ManifestHead } from '../../../src/backup/archive/manifest.ts'
+import { restorableRanges } from '../../../src/backup/restore/restorable-ranges.ts'
+import type { LogIndex } from '../../../src/backup/shipping/log-index.ts'
+import type { LogManifest } from '../../../src/backup/shipping/log-manifest.ts'
+import type { LogRef } from '../../../src/backup/shipping/log-row.ts'
+import { logKey } from '../../../src/backup/versions/object-keys.ts'
+import { CellError } from '../../../src/errors.ts'
+
+const CELL = 'aaaaaaaa-0000-4000-8000-000000000000'
+const OBJECTS = 10_000
+const VERSIONS = 500
+const OBJECTS_PER_VERSION = OBJECTS / VERSIONS
+
+/** Log objects that count how often one of them is looked at. */
+class CountedRow {
+  looks = 0
+  readonly refs: LogRef[]
+
+  constructor(missing?: number) {
+    this.refs = Array.from({ length: OBJECTS }, (_, i) => this.#ref(i + 1, i + 1 === missing))
+  }
+
+  #ref(number: number, isMissing: boolean): LogRef {
+    const key = logKey({ epoch: 1, number })
+    const looked = () => {
+      this.looks++
+      return key
+    }
+    return {
+      get key() {
+        return looked()
+      },
+      sizeBytes: 1,
+      epoch: 1,
+      number,
+      isMissing,
+    }
+  }
+
+  /** Each has a piece of the cell, in a log of its own. */
+  get index(): LogIndex {
+    const manifest = async ({ number, isMissing }: LogRef) => {
+      if (isMissing) throw new CellError('backup_corrupt', 'It is missing.')
+      const piece = { sequence: number, from: 0, to: 1, commits: [[1, number]] }
+      const cells = [{ cell_id: CELL, history: 'h', pieces: [piece] }]
+      const previous = { key: logKey({ epoch: 1, number: number - 1 }) }
+      return { epoch: 1, previous, cells } as unknown as LogManifest
+    }
+    return { after: async () => this.refs, manifest } as unknown as LogIndex
+  }
+}
+
+/** Newest first: each was cut after so many objects. */
+const versions = Array.from({ length: VERSIONS }, (_, i) => {
+  const number = OBJECTS - (i + 1) * OBJECTS_PER_VERSION
+  const after = number === 0 ? null : logKey({ epoch: 1, number })
+  return {
+    version: `v${number}`,
+    created_at: new Date(number).toISOString(),
+    log: { history: 'h', sequence: number, frames: 1, at: number, after },
+  } as ManifestHead
+})
+
+const ranges = (row: CountedRow) =>
+  restorableRanges(row.index, { cellId: CELL, versions, newer: undefined, marks: [] }, {})
+
+test('A listing of many versions looks at each log object a few times, not once for each version', async () => {
+  const row = new CountedRow()
+  expect(await ranges(row)).toEqual([{ from: 0, to: OBJECTS }])
+  expect(row.looks).toBeLessThan(5 * OBJECTS)
+})
+
+test('A listing of many versions knows where a log object is missing', async () => {
+  const missing = 4_990
+  expect(await ranges(new CountedRow(missing))).toEqual([
+    { from: 5_000, to: OBJECTS },
+    { from: 0, to: expect.toSatisfy((to) => to < missing) },
+  ])
+})
+
+test('A listing of many versions gives the event loop turns', async () => {
+  let turns = 0
+  let isOver = false
+  const count = () => {
+    turns++
+    if (!isOver) setImmediate(count)
+  }
+  setImmediate(count)
+  await ranges(new CountedRow())
+  isOver = true
+  expect(turns).toBeGreaterThan(VERSIONS / 100)
+})
