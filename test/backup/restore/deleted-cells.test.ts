@@ -39,7 +39,7 @@ async function deleteUnshipped(store: CellStore): Promise<{ id: string; shippedA
 async function shipOthers(store: CellStore): Promise<void> {
   const other = createLedger(store)
   await soon(store.backups.snapshot(other.id))
-  for (let i = 0; i < 3; i++) {
+  for (let i = 0; i < 8; i++) {
     place.clock.advance(12 * HOUR_MS)
     addRow(other, 'busy')
     await soon(store.backups.flush())

@@ -117,6 +117,7 @@ interface Waits {
 function confirm({ cellId }: WalCell): Waits {
   const replication = new Replication({
     flush: (id, signal) => node.shipper.flush(signal, { about: [id] }),
+    storeCatalog: async () => {},
     backUp: async () => {},
     isUnproven: () => false,
     clock,
